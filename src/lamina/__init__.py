@@ -1,0 +1,1 @@
+"""Lamina: seven-layer memory for LLM agents."""

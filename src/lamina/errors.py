@@ -1,0 +1,109 @@
+"""The errors that Lamina raises. Each carries one sentence for the user: what, where, what to do.
+
+LaminaError
+├── UsageError             wrong arguments, unknown names (exit code 2)
+│   └── SettingsError      a settings file or variable that can't be taken, named
+├── RefusedError           a rule said no (exit code 3)
+│   ├── GateRefused        the memory gate
+│   └── PermissionRefused  a permission rule or the sandbox
+├── StorageError           disk full, read-only, unreadable, vanished
+│   ├── LedgerError        a session's record
+│   │   ├── SessionBusy    another process writes this session
+│   │   └── EditRefused    an edit or entry that would break the view
+│   └── MemoryStoreError   the memory directory
+│       └── Conflict       somebody else changed the file first
+├── ModelError             a model call failed for good
+│   ├── ModelConfigError   no key, wrong key, unknown model, missing package
+│   ├── ModelUnreachable   no connection, time-out, overloaded after all retries
+│   ├── PromptTooLong      the request exceeds the window (`gap` in tokens if known)
+│   └── BadResponse        the answer broke the wire format
+├── ToolError              a tool failed; the text goes to the model as its result
+├── HookError              a hook blocked, failed or hung
+└── TranscriptError        a file that is not a transcript we can read
+"""
+
+from __future__ import annotations
+
+
+class LaminaError(Exception):
+    """Anything that Lamina reports; `str(error)` is the sentence for the user."""
+
+    exit_code = 1
+
+
+class UsageError(LaminaError):
+    exit_code = 2
+
+
+class SettingsError(UsageError):
+    pass
+
+
+class RefusedError(LaminaError):
+    exit_code = 3
+
+
+class GateRefused(RefusedError):
+    pass
+
+
+class PermissionRefused(RefusedError):
+    pass
+
+
+class StorageError(LaminaError):
+    pass
+
+
+class LedgerError(StorageError):
+    pass
+
+
+class SessionBusy(LedgerError):
+    pass
+
+
+class EditRefused(LedgerError):
+    pass
+
+
+class MemoryStoreError(StorageError):
+    pass
+
+
+class Conflict(MemoryStoreError):
+    pass
+
+
+class ModelError(LaminaError):
+    pass
+
+
+class ModelConfigError(ModelError):
+    exit_code = 2
+
+
+class ModelUnreachable(ModelError):
+    pass
+
+
+class PromptTooLong(ModelError):
+    def __init__(self, message: str, gap: int | None = None) -> None:
+        super().__init__(message)
+        self.gap = gap
+
+
+class BadResponse(ModelError):
+    pass
+
+
+class ToolError(LaminaError):
+    pass
+
+
+class HookError(LaminaError):
+    pass
+
+
+class TranscriptError(LaminaError):
+    pass
