@@ -1,0 +1,139 @@
+"""Messages as plain JSON values in Anthropic's block form, and the frozen values around a model call.
+
+Blocks and messages stay dictionaries, so that fields nobody knows yet survive a round trip. Nothing
+here touches files, clocks or the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+Block: TypeAlias = dict[str, Any]
+Message: TypeAlias = dict[str, Any]  # {"role": "user" | "assistant", "content": [Block, ...]}
+
+Role = Literal["user", "assistant"]
+
+# Who put a block into the record. Only `typed` text is the user's own word.
+Origin = Literal["typed", "pasted", "tool", "assistant", "recalled", "hook", "teammate", "system"]
+
+# Why a model is called. Everything but `main` and `agent` works in the background and never
+# autocompacts, recalls, extracts, dreams or touches the state of cache edits.
+Purpose = Literal[
+    "main", "agent", "notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe"
+]
+
+
+def text(value: str) -> Block:
+    return {"type": "text", "text": value}
+
+
+def tool_use(id: str, name: str, input: Json) -> Block:  # noqa: A002 - the wire's own names
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
+
+
+def tool_result(tool_use_id: str, content: str | list[Block], *, is_error: bool = False) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
+    if is_error:
+        block["is_error"] = True
+    return block
+
+
+def blocks_of(content: str | Sequence[Block]) -> list[Block]:
+    """A message's content as blocks: a bare string is one text block."""
+    return [text(content)] if isinstance(content, str) else list(content)
+
+
+def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """All text of a message or tool result, joined by newlines; other blocks are left out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call, by kind, as the provider reported them."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0  # the part of cache_write with a life of one hour
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.cache_write_1h + other.cache_write_1h,
+        )
+
+    def to_json(self) -> Json:
+        return {
+            "input": self.input,
+            "output": self.output,
+            "cache_read": self.cache_read,
+            "cache_write": self.cache_write,
+            "cache_write_1h": self.cache_write_1h,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> Usage:
+        value = value or {}
+        names = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+        return cls(*(_count(value.get(name)) for name in names))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a model is sent. `view()` returns one; adapters translate it to their wire format."""
+
+    system: Sequence[Block]
+    tools: Sequence[Json]  # {"name", "description", "input_schema"}
+    messages: Sequence[Message]
+    model: str = ""
+    max_tokens: int = 0  # 0: the model's own default
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    purpose: Purpose = "main"
+    # Number of blocks (flattened over messages) at the end of the last request: where the adapter
+    # repeats that request's final cache breakpoint. 0: there was none.
+    cached_blocks: int = 0
+    # Names of tool results that the provider should delete from its cached prefix (L2.2).
+    cache_deletions: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One whole answer of a model."""
+
+    content: list[Block]
+    stop_reason: str  # end_turn | tool_use | max_tokens | refusal | …
+    usage: Usage
+    id: str = ""
+    model: str = ""
+    # What else the provider said (cleared tool uses, cache diagnostics), kept as it came.
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def text(self) -> str:
+        return text_of(self.content)
+
+    @property
+    def tool_uses(self) -> list[Block]:
+        return [block for block in self.content if block.get("type") == "tool_use"]
