@@ -68,3 +68,4 @@ class Verdict:
     reason: str  # one sentence; "" for a plain accept
     warnings: Sequence[str] = ()
     update_of: str = ""  # path of the near-duplicate that this should update instead
+    origin: str = ""  # whose word it is (an Origin of messages.py); "typed" = the user's own

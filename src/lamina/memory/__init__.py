@@ -1,0 +1,1 @@
+"""The memory directory: Markdown files that people read, and the one gate that guards them."""
