@@ -1,0 +1,1 @@
+"""The append-only record of a session and the view that is made of it."""

@@ -1,0 +1,137 @@
+"""Where a project's files live under the home: the slug of a path, the project folder, `project.json`.
+
+It touches only `<home>/projects/<slug>/` and the `project.json` in it, which records whose folder
+it is, so that two projects whose paths give the same slug never share a memory or a ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+from pathlib import Path
+
+from lamina.errors import StorageError
+
+LONGEST_SLUG = 200
+RECORD = "project.json"
+_OUTSIDE = re.compile(r"[^A-Za-z0-9]")
+
+
+def slug(path: str | os.PathLike[str]) -> str:
+    """The project's path as a folder name; the path is taken as it is, not resolved."""
+    name = _OUTSIDE.sub("-", os.fspath(path))
+    if len(name) <= LONGEST_SLUG:
+        return name
+    return f"{name[:LONGEST_SLUG]}-{path_hash(path)}"
+
+
+def path_hash(path: str | os.PathLike[str]) -> str:
+    """A short hash that tells paths with the same slug apart."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+
+
+def real_path(project: str | os.PathLike[str]) -> str:
+    """The project's one true path: absolute, `~` expanded, links resolved."""
+    return os.path.realpath(Path(project).expanduser())
+
+
+def find_project_folder(home: Path, project: str | os.PathLike[str]) -> Path:
+    """The folder that is, or would be, this project's. Nothing is created."""
+    path = real_path(project)
+    folder = home / "projects" / slug(path)
+    if _owner(folder) in (None, path):
+        return folder
+    other = folder.with_name(f"{folder.name}-{path_hash(path)}")
+    if _owner(other) in (None, path):
+        return other
+    raise StorageError(
+        f"{other / RECORD} names another project than {path}. "
+        "Correct the path in it, or move that folder away."
+    )
+
+
+def project_folder(home: Path, project: str | os.PathLike[str]) -> Path:
+    """This project's folder, made (mode 0700) and marked with `project.json` if it was not yet."""
+    path = real_path(project)
+    for _ in range(3):  # a second round only if another project took the folder meanwhile
+        folder = find_project_folder(home, path)
+        make_private(folder)
+        if _owner(folder) == path or _claim(folder, path):
+            return folder
+    raise StorageError(f"The folder of {path} under {home} keeps changing its owner. Try again.")
+
+
+def make_private(folder: Path) -> None:
+    """Make a directory and its missing parents, readable by the owner alone."""
+    if folder.is_dir():
+        return
+    missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
+    try:
+        for directory in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(mode=0o700)
+    except OSError as error:
+        raise StorageError(f"Can't make {folder}: {error.strerror}.") from error
+    if not folder.is_dir():
+        raise StorageError(f"{folder} is not a directory. Move it away.")
+
+
+def _owner(folder: Path) -> str | None:
+    """The path that the folder's record names; None where there is no record yet."""
+    record = folder / RECORD
+    try:
+        content = record.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(f"Can't read {record}: {error.strerror}.") from error
+    if not content.strip():
+        return None
+    try:
+        value = json.loads(content)["path"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(
+            f"{record} is damaged, so nobody knows whose folder this is. "
+            "If it is this project's, delete that one file."
+        ) from error
+    return str(value)
+
+
+def _claim(folder: Path, path: str) -> bool:
+    """Write the record unless somebody else did first; say whether the folder is ours now."""
+    record = folder / RECORD
+    # ASCII on purpose: a path that is not UTF-8 survives as escaped surrogates.
+    content = json.dumps({"path": path}).encode() + b"\n"
+    temporary = folder / f".{RECORD}.{secrets.token_hex(6)}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            _put_if_absent(temporary, record)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"Can't write {record}: {error.strerror}.") from error
+    return _owner(folder) == path
+
+
+def _put_if_absent(temporary: Path, record: Path) -> None:
+    """A hard link never replaces a file, so of two processes exactly one wins."""
+    with contextlib.suppress(FileNotFoundError):
+        if record.stat().st_size == 0:  # a crash on a file system without links left it so
+            os.replace(temporary, record)
+            return
+    try:
+        os.link(temporary, record)
+    except FileExistsError:
+        return
+    except OSError:  # this file system has no hard links
+        with contextlib.suppress(FileExistsError), open(record, "xb") as file:
+            file.write(temporary.read_bytes())
