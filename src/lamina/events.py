@@ -1,0 +1,223 @@
+"""What happened, as frozen values: the library returns them, the command line and the web render them.
+
+Every event has a `kind` (its class name in snake case) and becomes one JSON object; docs/events.md
+lists them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeVar
+
+from lamina.messages import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Anything that a session reports."""
+
+    kind: ClassVar[str] = "event"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+
+E = TypeVar("E", bound=Event)
+
+EVENTS: dict[str, type[Event]] = {}
+
+
+def _event(cls: type[E]) -> type[E]:
+    """Give an event class its kind and list it."""
+    cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+    EVENTS[cls.kind] = cls
+    return cls
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class TurnStarted(Event):
+    """A user's message was recorded and its turn begins."""
+
+    turn: int
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class TurnEnded(Event):
+    """The turn is over; why: end_turn, max_turns, cancelled, refusal, blocked, error."""
+
+    turn: int
+    reason: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class TextDelta(Event):
+    """Text that the model streams."""
+
+    text: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta(Event):
+    """Thinking that the model streams."""
+
+    text: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class StreamRestarted(Event):
+    """A broken stream starts again: what was streamed of this answer is void."""
+
+    reason: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class Retrying(Event):
+    """A model call failed for now and is tried again."""
+
+    attempt: int
+    delay: float
+    reason: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class ModelCalled(Event):
+    """A call to a model ended and was booked."""
+
+    purpose: str
+    model: str
+    usage: Usage
+    cost: float = 0.0
+    seconds: float = 0.0
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class OutputContinued(Event):
+    """The answer was cut off; how it goes on: raised (limit) or continued."""
+
+    how: str
+    attempt: int
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class PromptRecovered(Event):
+    """The provider said that the prompt is too long; what made room."""
+
+    how: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class ToolStarted(Event):
+    """A tool begins."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class ToolFinished(Event):
+    """A tool ended; its result is in the record."""
+
+    id: str
+    name: str
+    is_error: bool
+    size: int
+    seconds: float = 0.0
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class PermissionRefused(Event):
+    """A tool call was refused, and the rule that did it."""
+
+    tool: str
+    reason: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class HookRan(Event):
+    """A hook ended."""
+
+    hook: str
+    command: str
+    outcome: str
+    seconds: float = 0.0
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class LayerActed(Event):
+    """A layer changed the view: what it did and the tokens that it saved."""
+
+    layer: str
+    what: str
+    tokens_saved: int = 0
+    count: int = 1
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class LayerFailed(Event):
+    """A layer failed; it is booked and skipped, the next one serves."""
+
+    layer: str
+    error: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class CacheBroke(Event):
+    """The provider's cache read less than expected, and why."""
+
+    cause: str
+    expected: int
+    read: int
+    registered: bool = False
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    """Something that the user should know, in one sentence."""
+
+    message: str
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class BackgroundChanged(Event):
+    """A background task changed its state: started, done, failed, cancelled, deferred."""
+
+    task: str
+    state: str
+    detail: str = ""
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class MemoryUpdated(Event):
+    """Memory files were written."""
+
+    files: Sequence[str]
+    writer: str
+
+
+Emit = Callable[[Event], None]
+
+
+def quiet(event: Event) -> None:
+    """An Emit for callers that don't listen."""

@@ -1,0 +1,192 @@
+"""The doors between rooms: protocols that adapters implement and that the turn calls.
+
+Only values and protocols; `wiring.py` chooses what stands behind each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from lamina.events import Emit
+from lamina.messages import Block, Json, Request, Response
+
+# ---- models
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model and its provider can do, by the table in `ledger/window.py`."""
+
+    window: int = 200_000
+    max_output: int = 32_000
+    images: bool = True
+    cache: Literal["anthropic", "openai", "none"] = "none"
+    min_cacheable: int = 1_024
+    cache_ttl: int = 300  # seconds
+    context_management: bool = False  # L2.3
+    cache_edits: bool = False  # L2.2
+    keeps_thinking: bool = True
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model behind any provider. Retries, time-outs and translation are the adapter's work."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def complete(self, request: Request, emit: Emit) -> Response:
+        """Send the request, emit TextDelta, ThinkingDelta, Retrying, StreamRestarted, return all.
+
+        Raises ModelConfigError, ModelUnreachable, PromptTooLong, BadResponse.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+# ---- tools
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the model is told of a tool, and what the layers need to know of its results."""
+
+    name: str
+    description: str
+    input_schema: Json
+    clearable: bool = False  # may layer 2 clear its old results?
+    read_only: bool = False
+    threshold: int | None = None  # L1: characters; None = the default, 0 = never moved
+    parallel: bool = True  # may it run beside others of the same answer?
+
+    def to_json(self) -> Json:
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What a tool gives back. `meta` goes to the record only (exit code, path, line count …)."""
+
+    content: str | list[Block]
+    is_error: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A file as a tool last showed or wrote it: Edit and Write refuse what changed since."""
+
+    mtime_ns: int
+    size: int
+    digest: str
+    whole: bool  # read from first to last line
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What one agent's tools may use. Forks get a clone (`files` copied, `permit` their own)."""
+
+    project: Path
+    cwd: Path
+    scratch: Path  # the session's own folder
+    emit: Emit
+    permit: Permit
+    files: MutableMapping[str, SeenFile] = field(default_factory=dict[str, SeenFile])
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    sandbox: Literal["full", "workspace", "read-only"] = "workspace"
+    tool_use_id: str = ""
+    todos: Callable[[list[Json] | None], list[Json]] | None = None  # None reads, a list replaces
+    expand: Callable[[str], str] | None = None  # a folded span by the id shown in the view
+
+
+class Tool(Protocol):
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        """Do it. ToolError becomes an error result; the turn goes on."""
+        ...
+
+
+# ---- permissions, hooks
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    allow: bool
+    reason: str = ""  # why not, or which rule allowed it
+
+
+class Permit(Protocol):
+    """The one function that allows or refuses a tool call at run time."""
+
+    async def __call__(self, spec: ToolSpec, input: Json, context: ToolContext) -> Decision: ...  # noqa: A002
+
+
+# Asks the person at the keyboard; answers once, always (for this session) or no.
+Ask = Callable[[str, str], Awaitable[Literal["once", "always", "no"]]]
+
+HookName = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "SessionEnd",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class HookResult:
+    """All hooks of one event together."""
+
+    blocked: bool = False
+    reason: str = ""
+    context: Sequence[str] = ()  # text for the view, origin `hook`
+    message: str = ""  # a sentence for the user
+    stop: bool = False  # `continue: false`: end the turn
+    updated_input: Json | None = None  # PreToolUse may replace a tool's input
+
+
+class Hooks(Protocol):
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult: ...
+
+
+# ---- the world
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Background(Protocol):
+    """Work beside the turn, one task a name at a time; drained at exit."""
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """False if a task of that name is running: the caller keeps its wish for a trailing run."""
+        ...
+
+    def running(self) -> Sequence[str]: ...
+
+    async def drain(self, seconds: float) -> Sequence[str]:
+        """Wait for all, at most so long; cancel the rest and return their names."""
+        ...
