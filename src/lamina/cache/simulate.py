@@ -1,0 +1,245 @@
+"""A prompt cache on paper: what a provider's cache would read, write and miss for a sequence of
+requests at given times. Pure arithmetic: no files, no clock of its own, no network.
+
+A prompt is a list of blocks in the order that the provider hashes them (tools, system, messages),
+each a key that stands for its bytes and its size in tokens. Prefixes are interned, so that a prompt
+that grows costs only its new blocks, and two prompts share what they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from lamina.cache.prices import Price
+from lamina.errors import UsageError
+from lamina.messages import Usage
+
+PaperBlock: TypeAlias = tuple[Hashable, int]  # (what stands for the block's bytes, tokens)
+
+FIVE_MINUTES = 300.0
+ONE_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRules:
+    """How one provider caches for one model."""
+
+    kind: Literal["anthropic", "openai"] = "anthropic"
+    min_tokens: int = 1024  # shorter prefixes are not cached
+    breakpoints: int = 4  # anthropic: at most this many a request
+    lookback: int = 20  # anthropic: positions tried for each breakpoint, itself the first
+    step: int = 128  # openai: hits come in multiples of this
+    life: float = 600.0  # openai: seconds that an unused prefix stays
+    bills_writes: bool = False  # openai: newer models report and charge cache writes
+
+
+def rules_for(price: Price) -> CacheRules:
+    """The rules that go with a priced model; unknown providers are taken to cache like OpenAI."""
+    if price.provider == "anthropic":
+        return CacheRules(min_tokens=price.min_cacheable)
+    life = 1800.0 if price.bills_writes else 600.0
+    return CacheRules("openai", price.min_cacheable, life=life, bills_writes=price.bills_writes)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRequest:
+    """One request with its whole block list, for callers that don't grow a `Prompt` themselves."""
+
+    time: float
+    blocks: Sequence[PaperBlock]
+    breakpoints: Sequence[int] = ()  # each the number of blocks that lie before it
+    ttl: float = FIVE_MINUTES
+    output: int = 0
+
+
+class Prompt:
+    """One growing prompt: for every block the prefix that ends there and its size."""
+
+    __slots__ = ("_table", "ends", "nodes")
+
+    def __init__(self, table: dict[tuple[int, Hashable], int]) -> None:
+        self._table = table
+        self.nodes: list[int] = []
+        self.ends: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def tokens(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def rewind(self, blocks: int) -> None:
+        """Keep only the first `blocks` blocks."""
+        del self.nodes[blocks:]
+        del self.ends[blocks:]
+
+    def extend(self, blocks: Iterable[PaperBlock]) -> None:
+        table = self._table
+        node = self.nodes[-1] if self.nodes else 0
+        end = self.tokens
+        for key, tokens in blocks:
+            # Node numbers count upwards from 1; 0 is the empty prefix.
+            node = table.setdefault((node, key), len(table) + 1)
+            end += tokens
+            self.nodes.append(node)
+            self.ends.append(end)
+
+
+@dataclass(slots=True)
+class _Entry:
+    expires: float
+    ttl: float
+
+
+class PaperCache:
+    """One provider's cache. `prompt()` starts a conversation, `send()` is one request."""
+
+    def __init__(self, rules: CacheRules | None = None) -> None:
+        self.rules = rules or CacheRules()
+        self._table: dict[tuple[int, Hashable], int] = {}
+        self._entries: dict[int, _Entry] = {}
+        self._branches = _Branches()
+
+    def prompt(self) -> Prompt:
+        return Prompt(self._table)
+
+    def send(
+        self,
+        prompt: Prompt,
+        at: float,
+        breakpoints: Sequence[int | tuple[int, float]] = (),
+        *,
+        ttl: float = FIVE_MINUTES,
+        output: int = 0,
+    ) -> Usage:
+        """Book one request. A breakpoint is a number of blocks, or that with a life of its own."""
+        if self.rules.kind == "openai":
+            return self._send_openai(prompt, at, output)
+        marks = sorted(
+            (mark, ttl) if isinstance(mark, int) else (mark[0], mark[1]) for mark in breakpoints
+        )
+        if len(marks) > self.rules.breakpoints:
+            raise UsageError(
+                f"A request has {len(marks)} cache breakpoints, but the provider takes at most "
+                f"{self.rules.breakpoints}; mark fewer blocks."
+            )
+        marks = [(min(mark, len(prompt)), life) for mark, life in marks]
+        marks = [(mark, life) for mark, life in marks if mark > 0]
+        return self._send_anthropic(prompt, at, marks, output)
+
+    def _send_anthropic(
+        self, prompt: Prompt, at: float, marks: list[tuple[int, float]], output: int
+    ) -> Usage:
+        hit = self._longest_hit(prompt, at, marks)
+        read = prompt.ends[hit - 1] if hit else 0
+        written = last_1h = read
+        for mark, life in marks:
+            node, end = prompt.nodes[mark - 1], prompt.ends[mark - 1]
+            entry = self._entries.get(node)
+            if mark <= hit:
+                if entry is not None and entry.expires > at:
+                    entry.expires = max(entry.expires, at + entry.ttl)
+            elif end >= self.rules.min_tokens:
+                self._entries[node] = _Entry(at + life, life)
+                written = end
+                last_1h = end if life >= ONE_HOUR else last_1h
+        if hit:
+            entry = self._entries[prompt.nodes[hit - 1]]
+            entry.expires = max(entry.expires, at + entry.ttl)
+        return Usage(
+            input=prompt.tokens - written,
+            output=output,
+            cache_read=read,
+            cache_write=written - read,
+            cache_write_1h=last_1h - read,
+        )
+
+    def _longest_hit(self, prompt: Prompt, at: float, marks: list[tuple[int, float]]) -> int:
+        for mark, _ in reversed(marks):
+            for place in range(mark, max(0, mark - self.rules.lookback), -1):
+                entry = self._entries.get(prompt.nodes[place - 1])
+                if entry is not None and entry.expires > at:
+                    return place
+        return 0
+
+    def _send_openai(self, prompt: Prompt, at: float, output: int) -> Usage:
+        rules = self.rules
+        shared = self._branches.longest_shared(prompt, at)
+        read = _stepped(prompt.ends[shared - 1] if shared else 0, rules)
+        kept = _stepped(prompt.tokens, rules)
+        if kept:
+            self._branches.keep(prompt, at + rules.life)
+        write = kept - read if rules.bills_writes else 0
+        return Usage(prompt.tokens - read - write, output, read, write)
+
+
+def _stepped(tokens: int, rules: CacheRules) -> int:
+    return tokens // rules.step * rules.step if tokens >= rules.min_tokens else 0
+
+
+@dataclass(slots=True)
+class _Branch:
+    path: list[int]  # the prefixes of a prompt as it was sent
+    expires: float
+
+
+class _Branches:
+    """Prompts sent lately, for caches that match any prefix. A prompt that only grew replaces the
+    one it grew from, so that few are kept and each comparison is one look or a bisection.
+    """
+
+    def __init__(self) -> None:
+        self._live: list[_Branch] = []
+
+    def longest_shared(self, prompt: Prompt, at: float) -> int:
+        self._live = [branch for branch in self._live if branch.expires > at]
+        return max((_shared(branch.path, prompt.nodes) for branch in self._live), default=0)
+
+    def keep(self, prompt: Prompt, expires: float) -> None:
+        for branch in self._live:
+            if _shared(branch.path, prompt.nodes) == len(branch.path):
+                # Only what was added: copying the whole path would make growth quadratic.
+                branch.path.extend(prompt.nodes[len(branch.path) :])
+                branch.expires = max(branch.expires, expires)
+                return
+        self._live.append(_Branch(list(prompt.nodes), expires))
+
+
+def _shared(one: list[int], other: list[int]) -> int:
+    """How many leading prefixes two paths share: equal nodes mean equal prefixes up to there."""
+    low, high = 0, min(len(one), len(other))
+    if high and one[high - 1] == other[high - 1]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[middle - 1] == other[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def simulate(requests: Iterable[PaperRequest], rules: CacheRules | None = None) -> list[Usage]:
+    """What each request of one conversation would read, write and miss."""
+    cache = PaperCache(rules)
+    prompt = cache.prompt()
+    last: Sequence[PaperBlock] = ()
+    booked: list[Usage] = []
+    for request in requests:
+        same = 0
+        for old, new in zip(last, request.blocks, strict=False):
+            if old != new:
+                break
+            same += 1
+        prompt.rewind(same)
+        prompt.extend(request.blocks[same:])
+        last = request.blocks
+        booked.append(
+            cache.send(
+                prompt, request.time, request.breakpoints, ttl=request.ttl, output=request.output
+            )
+        )
+    return booked

@@ -1,0 +1,1 @@
+"""Other tools' recordings: read, put through policies, costed on paper, and reported."""
