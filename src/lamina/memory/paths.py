@@ -1,0 +1,165 @@
+"""Where a project's memory is kept: the directory, its overrides, and whether memory is on at all.
+
+Values of environment and settings come in as plain arguments (`config.py` reads them). It looks at
+links and makes the directory; it writes no memory. A project's own files have no say in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lamina.errors import MemoryStoreError, SettingsError, StorageError
+from lamina.ledger import places
+from lamina.memory.gitroot import canonical_root
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlace:
+    """The memory directory of one project and, beside it, the store's own files."""
+
+    directory: Path
+    state: Path  # history, intents, inbox, tombstones, derived index
+    root: Path  # the canonical root of the project
+    chosen_by: str  # "default", or the variable or setting that names the directory
+    boundary: Path  # a link at or above the directory may not lead out of this
+    record_home: Path | None = None  # where `project.json` says whose folder it is
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Is memory on, and what decided it."""
+
+    on: bool
+    reason: str
+
+
+def memory_switch(
+    *,
+    disabled: bool | None = None,
+    bare: bool = False,
+    remote: bool = False,
+    remote_directory: str = "",
+    setting: bool | None = None,
+) -> Switch:
+    """The first of the chain that speaks decides; the default is on."""
+    if disabled is not None:
+        return Switch(on=not disabled, reason="LAMINA_DISABLE_MEMORY")
+    if bare:
+        return Switch(on=False, reason="bare mode")
+    if remote and not remote_directory:
+        return Switch(on=False, reason="remote without LAMINA_REMOTE_MEMORY_DIR")
+    if setting is not None:
+        return Switch(on=setting, reason="setting")
+    return Switch(on=True, reason="default")
+
+
+def memory_place(
+    home: Path,
+    project: str | os.PathLike[str],
+    *,
+    environment: str = "",
+    setting: str = "",
+    remote: str = "",
+    claude: bool = False,
+) -> MemoryPlace:
+    """Where this project's memory is. Overrides by their order: environment, setting, remote home.
+
+    With `claude` the home is another tool's: the memory directory is shared with it, and what is
+    Lamina's alone goes under `<home>/lamina/`. Nothing is created.
+    """
+    root = canonical_root(project)
+    overrides = (("LAMINA_MEMORY_DIR", environment), ("memory.directory", setting))
+    for named_by, value in overrides:
+        if value:
+            directory = checked_directory(value, named_by)
+            state = directory.with_name(f"{directory.name}.lamina")
+            return MemoryPlace(directory, state, root, named_by, directory.parent)
+    chosen_by = "default"
+    if remote:
+        home, chosen_by = checked_directory(remote, "LAMINA_REMOTE_MEMORY_DIR"), "remote"
+    home = Path(os.path.realpath(home.expanduser()))
+    # The other tool's folder has no record of ours in it, and gets none.
+    folder = (
+        home / "projects" / places.slug(root) if claude else places.find_project_folder(home, root)
+    )
+    record_home = home / "lamina" if claude else home
+    own = places.find_project_folder(record_home, root) if claude else folder
+    directory = folder / "memory"
+    _refuse_leaving_link(directory, home, chosen_by)
+    return MemoryPlace(directory, own / "memory.lamina", root, chosen_by, home, record_home)
+
+
+def prepare(place: MemoryPlace) -> str:
+    """Make the directory; "" or, where that is not allowed, a sentence for the log.
+
+    It is no error before something is written: reading an absent memory is reading an empty one.
+    """
+    try:
+        _refuse_leaving_link(place.directory, place.boundary, place.chosen_by)
+        places.make_private(place.directory)
+    except (StorageError, SettingsError) as error:
+        return str(error)
+    return ""
+
+
+def claim(place: MemoryPlace) -> None:
+    """Record in `project.json` whose folder this is, before the first write to a default place."""
+    if place.record_home is None:
+        return
+    folder = places.project_folder(place.record_home, place.root)
+    if folder != place.state.parent:
+        raise MemoryStoreError(
+            f"{place.state.parent} was taken by another project meanwhile. Start again."
+        )
+
+
+def checked_directory(value: str, named_by: str) -> Path:
+    """An override as a path, or SettingsError that names what is wrong with it."""
+    refusal = _refusal(value)
+    if refusal:
+        raise SettingsError(
+            f"{named_by} can't be {value!r}: {refusal}. Give an absolute path at least two levels deep."
+        )
+    path = Path(value).expanduser() if value.startswith("~/") else Path(value)
+    if len(path.parts) < 3:
+        raise SettingsError(
+            f"{named_by} can't be {value!r}: it is the root or one level below. "
+            "Give an absolute path at least two levels deep."
+        )
+    # What lies above is the user's own choice; the last part must stay where it was put.
+    parent = Path(os.path.realpath(path.parent))
+    _refuse_leaving_link(parent / path.name, parent, named_by)
+    return parent / path.name
+
+
+def _refusal(value: str) -> str:
+    parts = [part for part in value.split("/") if part not in ("", ".")]
+    faults = {
+        "it holds a NUL": "\x00" in value,
+        "it is a UNC path": value.startswith(("\\\\", "//")),
+        "it is the root of a drive": bool(_DRIVE.match(value)) and not value[2:].strip("\\/"),
+        "it is a path on a drive": bool(_DRIVE.match(value)),
+        "it is the home directory itself": parts == ["~"],
+        "only ~/ is expanded, not another user's home": value.startswith("~")
+        and not value.startswith("~/"),
+        "it is relative": not value.startswith(("/", "~/")),
+        "it has a '..' in it": ".." in parts,
+        "a part of it is longer than 255 bytes": any(
+            len(part.encode("utf-8", "surrogatepass")) > 255 for part in parts
+        ),
+    }
+    return next((words for words, found in faults.items() if found), "")
+
+
+def _refuse_leaving_link(directory: Path, boundary: Path, named_by: str) -> None:
+    real = os.path.realpath(directory)
+    if real != str(boundary) and not real.startswith(f"{str(boundary).rstrip('/')}/"):
+        raise SettingsError(
+            f"{directory} ({named_by}) is a link that leaves {boundary}: it leads to {real}. "
+            "Name that place itself if memory should be there."
+        )
