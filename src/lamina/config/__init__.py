@@ -1,0 +1,21 @@
+"""Settings: one table of them, and the loader that resolves files, environment and options."""
+
+from __future__ import annotations
+
+from lamina.config.layers import Layer, Source
+from lamina.config.load import MANAGED, Config, load, settings_files
+from lamina.config.setting import Setting
+from lamina.config.table import BY_NAME, KEYS, SETTINGS
+
+__all__ = [
+    "BY_NAME",
+    "KEYS",
+    "MANAGED",
+    "SETTINGS",
+    "Config",
+    "Layer",
+    "Setting",
+    "Source",
+    "load",
+    "settings_files",
+]

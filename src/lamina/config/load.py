@@ -1,0 +1,226 @@
+"""Config: all settings of one project, resolved, each with its source; and `load`, which reads them.
+With flags.py the only reader of settings files and the environment. Keys of providers are read here
+too and never shown.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from lamina.config import claude as claude_mode
+from lamina.config.layers import (
+    Layer,
+    Source,
+    SourceKind,
+    environment_layer,
+    nearest,
+    override_layer,
+    switch_text,
+    toml_layer,
+)
+from lamina.config.resolve import resolve
+from lamina.config.setting import Kind, Value
+from lamina.config.table import BY_NAME, KEYS, SETTINGS
+from lamina.errors import SettingsError
+
+MANAGED = Path("/etc/lamina/settings.toml")
+DISABLE_MEMORY = "LAMINA_DISABLE_MEMORY"
+# Variables of ours that are no settings.
+_OTHERS = frozenset({"LAMINA_HOME", "LAMINA_DATA", DISABLE_MEMORY, KEYS["team"]})
+
+# The getters below are named for types, so inside the class the types need other names.
+_Str: TypeAlias = str
+_Int: TypeAlias = int
+_Float: TypeAlias = float
+_Bool: TypeAlias = bool
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings, resolved. `with_` gives another; nothing changes this one."""
+
+    home: Path
+    project: Path
+    claude: _Bool
+    warnings: tuple[_Str, ...] = ()
+    # Strongest first. The resolved values follow from them.
+    layers: tuple[Layer, ...] = field(default=(), repr=False)
+    _secrets: Mapping[_Str, _Str] = field(default_factory=dict[_Str, _Str], repr=False)
+    _disable: tuple[_Bool, _Str] | None = field(default=None, repr=False)
+    _values: Mapping[_Str, tuple[Value, Source]] = field(
+        default_factory=dict[_Str, "tuple[Value, Source]"], repr=False
+    )
+
+    @property
+    def own_home(self) -> Path:
+        """Where Lamina's own files go: the home, or `lamina/` in another tool's directory."""
+        return self.home / "lamina" if self.claude else self.home
+
+    def str(self, name: _Str) -> _Str:
+        return self._get(name, "str")
+
+    def int(self, name: _Str) -> _Int:
+        return self._get(name, "int")
+
+    def float(self, name: _Str) -> _Float:
+        return self._get(name, "float")
+
+    def bool(self, name: _Str) -> _Bool:
+        return self._get(name, "bool")
+
+    def strings(self, name: _Str) -> tuple[_Str, ...]:
+        return tuple(self._get(name, "strings"))
+
+    def table(self, name: _Str) -> dict[_Str, Any]:
+        return copy.deepcopy(self._get(name, "table"))
+
+    def value(self, name: _Str) -> Value:
+        """The value of any kind, as JSON has it."""
+        return copy.deepcopy(self._values[name][0])
+
+    def source(self, name: _Str) -> Source:
+        return self._values[name][1]
+
+    def secret(self, name: _Str) -> _Str:
+        """A key by its provider (`anthropic`, `openai`, `team`); empty if there is none. Not for show."""
+        if name not in KEYS:
+            raise KeyError(name)
+        return self._secrets.get(name, "")
+
+    def with_(self, **overrides: Any) -> Config:
+        """The same with some settings changed, as if given on opening; managed ones stay."""
+        old: dict[_Str, Any] = {}
+        rest: list[Layer] = []
+        for layer in self.layers:
+            if layer.source.kind == "flag":
+                old.update(layer.values)
+            else:
+                rest.append(layer)
+        given = override_layer({**old, **overrides})
+        managed = [layer for layer in rest if layer.source.kind == "managed"]
+        others = [layer for layer in rest if layer.source.kind != "managed"]
+        return self._resolved([*managed, given, *others])
+
+    def _resolved(self, layers: Sequence[Layer]) -> Config:
+        values = resolve(layers, self._secrets, self._disable)
+        return replace(self, layers=tuple(layers), _values=MappingProxyType(values))
+
+    def _get(self, name: _Str, kind: Kind) -> Any:
+        setting = BY_NAME[name]
+        if setting.kind != kind:
+            raise TypeError(f"{name} is a {setting.kind}, not a {kind}")
+        return self._values[name][0]
+
+
+def load(
+    project: str | Path,
+    *,
+    home: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    claude: bool = False,
+    managed: Path | None = MANAGED,
+) -> Config:
+    """Read every source of settings for a project. SettingsError says what can't be taken and where."""
+    env = os.environ if env is None else env
+    project = _absolute(project)
+    home, claude = _home(home, env, claude=claude)
+    warnings: list[str] = []
+    layers: list[Layer] = [toml_layer("managed", managed)] if managed else []
+    if claude and managed == MANAGED:
+        layers.append(claude_mode.json_layer("managed", claude_mode.MANAGED, warnings.append))
+    layers += [override_layer(overrides or {}), environment_layer(env)]
+    if claude:
+        layers.append(claude_mode.environment_layer(env))
+    layers += _file_layers(project, home, warnings, claude=claude)
+    warnings += _unknown_variables(env)
+    secrets = {name: env[variable] for name, variable in KEYS.items() if env.get(variable)}
+    disable = _disable_switch(env, claude=claude)
+    return Config(
+        home=home,
+        project=project,
+        claude=claude,
+        warnings=tuple(warnings),
+        layers=tuple(layers),
+        _secrets=MappingProxyType(secrets),
+        _disable=disable,
+        _values=MappingProxyType(resolve(layers, secrets, disable)),
+    )
+
+
+def settings_files(project: Path, own_home: Path) -> dict[SourceKind, Path]:
+    """The files that `lamina settings set` writes, strongest first."""
+    return {
+        "local": project / ".lamina" / "settings.local.toml",
+        "project": project / ".lamina" / "settings.toml",
+        "user": own_home / "settings.toml",
+    }
+
+
+def _file_layers(project: Path, home: Path, warnings: list[str], *, claude: bool) -> list[Layer]:
+    """Local, project and user files, ours before the other tool's."""
+    ours = settings_files(project, home / "lamina" if claude else home)
+    theirs = {
+        "local": project / ".claude" / "settings.local.json",
+        "project": project / ".claude" / "settings.json",
+        "user": home / "settings.json",
+    }
+    layers: list[Layer] = []
+    for kind, path in ours.items():
+        # With the user's directory as the project, the user's file is not taken for the project's.
+        if kind == "user" or path != ours["user"]:
+            layers.append(toml_layer(kind, path))
+        if claude and (kind == "user" or theirs[kind] != theirs["user"]):
+            layers.append(claude_mode.json_layer(kind, theirs[kind], warnings.append))
+    return layers
+
+
+def _home(given: str | Path | None, env: Mapping[str, str], *, claude: bool) -> tuple[Path, bool]:
+    """The home directory, and whether it is in Claude mode."""
+    user_home = Path(env.get("HOME") or Path.home())
+    if given is None and not env.get("LAMINA_HOME"):
+        if claude:
+            return _absolute(claude_mode.config_directory(env, user_home)), True
+        return user_home / ".lamina", False
+    home = _absolute(given if given is not None else env["LAMINA_HOME"])
+    return home, claude or claude_mode.is_config_directory(home, env)
+
+
+def _absolute(path: str | Path) -> Path:
+    text = os.fspath(path)
+    if "\0" in text:
+        raise SettingsError(f"{text!r} can't be a path: it holds a NUL.")
+    try:
+        return Path(os.path.abspath(Path(text).expanduser()))
+    except RuntimeError as error:
+        raise SettingsError(f"{text} can't be resolved: there is no such user.") from error
+
+
+def _disable_switch(env: Mapping[str, str], *, claude: bool) -> tuple[bool, str] | None:
+    """LAMINA_DISABLE_MEMORY, or in Claude mode the other tool's variable, if set."""
+    for variable in (DISABLE_MEMORY, *((claude_mode.DISABLE_MEMORY,) if claude else ())):
+        state = switch_text(env.get(variable))
+        if state is not None:
+            return state, variable
+    return None
+
+
+def _unknown_variables(env: Mapping[str, str]) -> list[str]:
+    """Variables that look like settings and are none: warned of, since others may own the prefix."""
+    names = {setting.environment: setting for setting in SETTINGS}
+    found = sorted(
+        name
+        for name in env
+        if name.startswith("LAMINA_") and name not in names and name not in _OTHERS
+    )
+    hints = [(name, nearest(name, {**names, DISABLE_MEMORY: None})) for name in found]
+    return [
+        f"The variable {name} is no setting" + (f"; did you mean {near}?" if near else ".")
+        for name, near in hints
+    ]

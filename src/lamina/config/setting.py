@@ -1,0 +1,149 @@
+"""One setting: its name, type, default, limits and who may set it; and the check that a value from
+any file, variable or option passes. Touches nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+Kind = Literal["str", "int", "float", "bool", "strings", "table"]
+Value: TypeAlias = Any  # what the setting's kind says, checked
+
+# Whether a file inside the project may set it: freely, only to switch it off, or not at all.
+ProjectMay = Literal["set", "switch off", "nothing"]
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+
+_WORDS: dict[Kind, str] = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "strings": "a list of strings",
+    "table": "a table",
+}
+
+
+class BadValue(ValueError):
+    """Why a value can't be taken; the loader adds the setting's name and the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A row of the table of settings."""
+
+    name: str  # dotted, as in the files
+    kind: Kind
+    default: Value
+    help: str
+    project_may: ProjectMay = "set"
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    variable: str = ""  # by default LAMINA_ and the name in capitals
+    flag: str = ""  # the name of the mechanism that it switches, or of the value that flags may set
+    adds_up: bool = False  # lists and tables of all files count together; none can drop another's
+    check: Callable[[Mapping[str, Any]], None] | None = None  # the shape of a table
+    default_text: str = ""  # for the docs, where the default depends on something
+
+    @property
+    def environment(self) -> str:
+        return self.variable or "LAMINA_" + re.sub(r"\W", "_", self.name).upper()
+
+    @property
+    def from_project(self) -> bool:
+        """May a file inside the project set it (be it only to switch it off)?"""
+        return self.project_may != "nothing"
+
+    def checked(self, value: object) -> Value:
+        """The value in the setting's type; BadValue says what is wrong with it."""
+        if self.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if not _has_kind(value, self.kind):
+            raise BadValue(f"must be {_WORDS[self.kind]}, not {_shown(value)}")
+        if self.choices and value not in self.choices:
+            raise BadValue(f"must be one of {', '.join(self.choices)}, not {_shown(value)}")
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            self._check_range(value)
+        if self.check is not None and isinstance(value, dict):
+            self.check(cast("dict[str, Any]", value))
+        return cast("Value", value)
+
+    def parsed(self, text: str) -> Value:
+        """The value that a variable or a command's argument spells."""
+        return self.checked(_read(text, self.kind))
+
+    def _check_range(self, value: float) -> None:
+        if value != value:  # noqa: PLR0124 - NaN, the one number that no limit holds
+            raise BadValue("must be a number, not nan")
+        low, high = self.minimum, self.maximum
+        if low is not None and value < low:
+            raise BadValue(f"must be at least {low:g}, not {value:g}")
+        if high is not None and value > high:
+            raise BadValue(f"must be at most {high:g}, not {value:g}")
+
+
+def _has_kind(value: object, kind: Kind) -> bool:
+    match kind:
+        case "str":
+            return isinstance(value, str) and "\0" not in value
+        case "bool":
+            return isinstance(value, bool)
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "float":
+            return isinstance(value, float)
+        case "strings":
+            return isinstance(value, list) and all(
+                _has_kind(item, "str") for item in cast("list[object]", value)
+            )
+        case "table":
+            return isinstance(value, dict) and all(
+                isinstance(key, str) for key in cast("dict[object, object]", value)
+            )
+
+
+def _read(text: str, kind: Kind) -> object:
+    """Text as a value of the kind, or as it is if it can't be read so."""
+    stripped = text.strip()
+    match kind:
+        case "str":
+            return text
+        case "bool":
+            return True if stripped.lower() in TRUE else _false_or_text(stripped)
+        case "int" | "float":
+            return _number(stripped, kind)
+        case "strings":
+            if stripped.startswith("["):
+                return _json(stripped)
+            return [part.strip() for part in stripped.split(",") if part.strip()]
+        case "table":
+            return _json(stripped) if stripped else {}
+
+
+def _false_or_text(text: str) -> object:
+    return False if text.lower() in FALSE or not text else text
+
+
+def _number(text: str, kind: Kind) -> object:
+    try:
+        return int(text.replace("_", "")) if kind == "int" else float(text)
+    except ValueError:
+        return text
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadValue(f"must be JSON, not {_shown(text)}") from None
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"
