@@ -1,0 +1,315 @@
+"""Topic files: a bounded, tolerant reading of their frontmatter, and edits that keep every other byte.
+
+Frontmatter is flat `key: value` between two `---` lines within the first 30 lines and 4 KB. One
+level of nesting is read as `parent.key`, because other tools write `metadata:` that way. Pure: bytes
+in, bytes out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lamina.errors import MemoryStoreError
+from lamina.memories import MEMORY_TYPES, Memory, MemoryType
+
+HEAD_LINES = 30
+HEAD_BYTES = 4096
+_BOM = "\ufeff"
+_FENCE = re.compile(r"---[ \t]*\r?\n?\Z")
+_KEY = re.compile(r"([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
+_NESTED = re.compile(r"[ \t]+([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
+_COMMENT = re.compile(r"[ \t]+#(?:[ \t].*)?\Z")
+_NEEDS_QUOTES = re.compile(
+    r"\A[\s\-?:,\[\]{}#&*!|>'\"%@`~]|[\s:]\Z|:\s|\s#|\A(?:true|false|null|yes|no|on|off)\Z|\A[-+.\d][\d._eE+-]*\Z",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One key with its value and the lines (first, behind the last) that hold it."""
+
+    value: str
+    first: int
+    behind: int
+    value_at: int  # where in the first line the value begins
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A topic file taken apart; `bom + head lines + body` is the text again."""
+
+    bom: str
+    head: list[str]  # opening fence to closing fence, line ends kept; [] without frontmatter
+    body: str
+    fields: dict[str, _Field]
+
+
+def read_topic(path: str, content: bytes, *, mtime: float = 0.0, size: int = -1) -> Memory:
+    """The memory that a topic file holds; whatever the bytes are, this never fails."""
+    parts = _take_apart(content)
+    values = {key: field.value for key, field in parts.fields.items()}
+    type_key = _type_key(parts.fields)
+    used = {"name", "description", type_key}
+    return Memory(
+        path=path,
+        name=_clean(values.get("name", "")) or path.rsplit("/", 1)[-1].removesuffix(".md"),
+        description=_clean(values.get("description", "")),
+        type=memory_type(values.get(type_key, "")),
+        body=_clean(_unix(parts.body).strip("\n")),
+        extra={key: _clean(value) for key, value in values.items() if key not in used},
+        mtime=mtime,
+        size=len(content) if size < 0 else size,
+    )
+
+
+def memory_type(word: str) -> MemoryType | None:
+    """A type by its name; anything unknown is none."""
+    word = word.strip().lower()
+    return next((known for known in MEMORY_TYPES if known == word), None)
+
+
+def is_binary(content: bytes) -> bool:
+    return b"\x00" in content[:HEAD_BYTES]
+
+
+def new_topic(
+    *,
+    name: str,
+    description: str,
+    type: MemoryType | None,  # noqa: A002 - the key's own name
+    body: str,
+    extra: Mapping[str, str] | None = None,
+) -> bytes:
+    """A whole new topic file."""
+    fields = {"name": name, "description": description, "type": type or "", **(extra or {})}
+    _check_keys(fields)
+    lines = [
+        f"{key}: {_written(value)}\n" for key, value in fields.items() if value and "." not in key
+    ]
+    text = _given(_unix(body)).strip("\n")
+    return _encode("".join(["---\n", *lines, "---\n\n", f"{text}\n" if text else ""]))
+
+
+def edit_topic(
+    content: bytes,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    type: MemoryType | None = None,  # noqa: A002 - the key's own name
+    body: str | None = None,
+    extra: Mapping[str, str | None] | None = None,
+) -> bytes:
+    """The file with these values changed (None: left alone; an extra key with None is removed).
+
+    A value that is the same already is not rewritten, so its quotes and comment stay as they are.
+    """
+    text = _decode(content)
+    parts = _take_apart(content)
+    if not parts.head and _looks_open(text):
+        raise MemoryStoreError(
+            f"The frontmatter does not end within {HEAD_LINES} lines and {HEAD_BYTES} bytes. "
+            "Close it with --- there, then edit again."
+        )
+    wanted: dict[str, str | None] = {**(extra or {})}
+    given = {"name": name, "description": description, _type_key(parts.fields): type}
+    _check_keys(wanted)
+    wanted |= {key: value for key, value in given.items() if value is not None}
+    end = _line_end(text)
+    head = list(parts.head)
+    for key, value in wanted.items():
+        fields = _fields_of(head)
+        head = _with_value(head, fields, key, value, end)
+    fresh = bool(head) and not parts.head
+    return _encode(parts.bom + "".join(head) + _with_body(parts, body, end, fresh=fresh))
+
+
+# ---- taking apart
+
+
+def _take_apart(content: bytes) -> _Parts:
+    """The same answer for a whole file and for its first 4 KB, as far as the keys are concerned."""
+    text = _decode(content)
+    bom = _BOM if text.startswith(_BOM) else ""
+    text = text[len(bom) :]
+    if not text.startswith("---"):
+        return _Parts(bom, [], text, {})
+    bounded = _decode(content[:HEAD_BYTES])[len(bom) :]
+    head: list[str] = []
+    taken = 0
+    for line in bounded.split("\n", HEAD_LINES)[:HEAD_LINES]:
+        whole = bounded[taken : taken + len(line) + 1]
+        taken += len(whole)
+        complete = whole.endswith("\n") or len(content) < HEAD_BYTES
+        fence = complete and bool(_FENCE.match(whole))
+        if not head and not fence:
+            break
+        head.append(whole)
+        if fence and len(head) > 1:
+            return _Parts(bom, head, text[taken:], _fields_of(head))
+    return _Parts(bom, [], text, {})
+
+
+def _looks_open(text: str) -> bool:
+    """Does it begin like frontmatter that never ends: a fence and a key?"""
+    lines = text.removeprefix(_BOM)[:HEAD_BYTES].split("\n", 2)
+    return len(lines) > 1 and bool(_FENCE.match(lines[0])) and bool(_KEY.match(lines[1]))
+
+
+def _fields_of(head: list[str]) -> dict[str, _Field]:
+    """Every key between the fences, its value folded to one line; the first of doubles counts."""
+    fields: dict[str, _Field] = {}
+    number = 1
+    while number < len(head) - 1:
+        match = _KEY.match(head[number])
+        if match is None:
+            number += 1
+            continue
+        behind = number + 1
+        while behind < len(head) - 1 and _continues(head[behind]):
+            behind += 1
+        inline = head[number][match.end() :].rstrip("\r\n")
+        nested = _nested(match.group(1), head, number, behind) if not inline.strip() else {}
+        if nested:
+            fields = {**nested, **fields}
+        else:
+            below = [line.strip() for line in head[number + 1 : behind] if line.strip()]
+            field = _Field(_folded(inline, below), number, behind, match.end())
+            fields.setdefault(match.group(1), field)
+        number = behind
+    return fields
+
+
+def _continues(line: str) -> bool:
+    """A line that belongs to the key above it: indented, or an item of its list."""
+    return line[:1] in (" ", "\t") or line.startswith("- ")
+
+
+def _nested(parent: str, head: list[str], first: int, behind: int) -> dict[str, _Field]:
+    found: dict[str, _Field] = {}
+    for number in range(first + 1, behind):
+        if match := _NESTED.match(head[number]):
+            value = _scalar(head[number][match.end() :].rstrip("\r\n"))
+            key = f"{parent}.{match.group(1)}"
+            found.setdefault(key, _Field(value, number, number + 1, match.end()))
+    return found
+
+
+def _folded(inline: str, below: list[str]) -> str:
+    plain = inline.strip()
+    if re.fullmatch(r"[|>][-+\d]*", plain):
+        return " ".join(below)
+    if below and all(line.startswith("- ") for line in below):
+        return ", ".join(_scalar(line[2:]) for line in below)
+    return _scalar(" ".join([plain, *below]))
+
+
+def _scalar(text: str) -> str:
+    """A value without its quotes and without a comment behind it."""
+    text = text.strip()
+    if text[:1] == '"' and (match := re.match(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?\Z', text)):
+        return re.sub(r"\\(.)", _unescaped, match.group(1))
+    if text[:1] == "'" and (match := re.match(r"'((?:[^']|'')*)'\s*(?:#.*)?\Z", text)):
+        return match.group(1).replace("''", "'")
+    return _COMMENT.sub("", text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return {"n": " ", "t": " ", "r": " "}.get(match.group(1), match.group(1))
+
+
+# ---- putting together
+
+
+def _check_keys(keys: Iterable[str]) -> None:
+    for key in keys:
+        if not re.fullmatch(r"[A-Za-z_][\w.-]{0,79}", key):
+            raise MemoryStoreError(
+                f"{key[:80]!r} can't be a key of a topic file. Use letters, digits, _ and -."
+            )
+
+
+def _with_value(
+    head: list[str], fields: Mapping[str, _Field], key: str, value: str | None, end: str
+) -> list[str]:
+    field = fields.get(key)
+    if value is None:
+        return head if field is None else head[: field.first] + head[field.behind :]
+    value = " ".join(value.split())
+    if field is None:
+        line = f"{key.rsplit('.', 1)[-1]}: {_written(value)}{end}"
+        if not head:
+            return [f"---{end}", line, f"---{end}"]
+        return [*head[:-1], line, head[-1]]
+    if field.value == value:
+        return head
+    old = head[field.first]
+    kept_end = old[len(old.rstrip("\r\n")) :]
+    inline = old[field.value_at :].rstrip("\r\n")
+    before = old[: field.value_at]
+    before += "" if before[-1:] in (" ", "\t") else " "
+    line = f"{before}{_written(value)}{_comment_of(inline)}{kept_end}"
+    return [*head[: field.first], line, *head[field.behind :]]
+
+
+def _comment_of(inline: str) -> str:
+    """The comment behind a value, with the space before it."""
+    stripped = inline.strip()
+    if stripped[:1] in ('"', "'"):
+        quoted = re.match(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')([ \t]+#.*)?\Z""", stripped)
+        return (quoted.group(1) or "") if quoted else ""
+    match = _COMMENT.search(inline)
+    return match.group(0) if match else ""
+
+
+def _with_body(parts: _Parts, body: str | None, end: str, *, fresh: bool) -> str:
+    old = _unix(parts.body)
+    if body is None or _unix(body).strip("\n") == old.strip("\n"):
+        return f"{end}{parts.body}" if fresh and parts.body[:1] not in ("\r", "\n") else parts.body
+    leading = parts.body[: len(parts.body) - len(parts.body.lstrip("\r\n"))]
+    trailing = parts.body[len(parts.body.rstrip("\r\n")) :] or end
+    text = _unix(_given(body)).strip("\n").replace("\n", end)
+    if not leading and (parts.head or fresh):
+        leading = end
+    return f"{leading}{text}{trailing if text else ''}"
+
+
+def _written(value: str) -> str:
+    value = _given(" ".join(value.split()))
+    if value and not _NEEDS_QUOTES.search(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _type_key(fields: Mapping[str, _Field]) -> str:
+    return "metadata.type" if "type" not in fields and "metadata.type" in fields else "type"
+
+
+def _line_end(text: str) -> str:
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _decode(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # bytes that were no UTF-8 go back as they came
+
+
+def _clean(text: str) -> str:
+    """For values that leave this module: bytes that were no text become U+FFFD."""
+    return text if text.isascii() else _encode(text).decode("utf-8", "replace")
+
+
+def _given(text: str) -> str:
+    """For values that come in: a lone surrogate can't be written and becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
