@@ -1,0 +1,200 @@
+"""The engine without a model: it reads plain requests by rules, calls the tools that it is offered,
+reports what they gave, and otherwise says that no model is configured. Deterministic; no network,
+no files, no clock. It is the default where no key is set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from lamina.events import Emit, TextDelta
+from lamina.ledger import tokens
+from lamina.messages import (
+    Block,
+    Json,
+    Request,
+    Response,
+    Usage,
+    blocks_of,
+    text,
+    text_of,
+    tool_use,
+)
+from lamina.models.plain_requests import TOOL_OF, Wanted, input_for, understand
+from lamina.ports import Capabilities
+
+SHOWN_LINES = 20
+
+WHAT_I_CAN = (
+    "Without one I can still: read a file (read FILE), list files (find *.py), search (search for "
+    "WORDS), run a command (run COMMAND), and remember or recall facts (remember that …, what do "
+    "you remember about …)."
+)
+HOW_TO_SET = (
+    "Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose a local model with --model gguf:FILE."
+)
+NO_MODEL = f"No model is configured, so I can't work this out. {WHAT_I_CAN} {HOW_TO_SET}"
+
+_REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
+_WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
+_EMPTY_WORDS = re.compile(
+    "an?|and|are|about|as|at|be|but|by|can|could|did|do|does|for|from|had|has|have|how|i|in|is|"
+    "it|its|me|my|not|of|on|or|our|please|should|so|tell|that|the|their|them|there|they|this|to|"
+    "was|we|were|what|when|where|which|who|why|will|with|would|you|your|know|remember|recall"
+)
+
+
+class NoModel:
+    """`none`: what can be done by rules."""
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(images=False, cache="none", min_cacheable=0)
+
+    async def complete(self, request: Request, emit: Emit) -> Response:
+        content = answer(request)
+        if words := text_of(content):
+            emit(TextDelta(words))
+        uses = any(block["type"] == "tool_use" for block in content)
+        prompt = tokens.of_frame(request.system, request.tools) + sum(
+            tokens.of_blocks(blocks_of(message["content"])) for message in request.messages
+        )
+        return Response(
+            content=content,
+            stop_reason="tool_use" if uses else "end_turn",
+            usage=Usage(input=prompt, output=tokens.of_blocks(content)),
+            id=f"none_{len(request.messages):06d}",
+            model="none",
+        )
+
+    async def close(self) -> None:
+        return None
+
+
+def answer(request: Request) -> list[Block]:
+    """The whole answer to a request: tool calls, a report of their results, or plain words."""
+    if not request.messages:
+        return [text(NO_MODEL)]
+    last = blocks_of(request.messages[-1]["content"])
+    results = [block for block in last if block.get("type") == "tool_result"]
+    if results:
+        return [text(_report(request, results))]
+    sentence = _typed(last)
+    if wanted := understand(sentence):
+        return _act(request, wanted)
+    if found := _remembered(request, sentence):
+        return [text(found)]
+    return [text(NO_MODEL)]
+
+
+def _typed(blocks: Sequence[Block]) -> str:
+    """The user's own words: the last text that is more than a reminder."""
+    for block in reversed(blocks):
+        if block.get("type") == "text" and (words := _REMINDER.sub("", block["text"]).strip()):
+            return words
+    return ""
+
+
+def _act(request: Request, wanted: Sequence[Wanted]) -> list[Block]:
+    offered = {str(tool.get("name")): tool for tool in request.tools}
+    calls: list[Block] = []
+    for number, one in enumerate(wanted, 1):
+        name = TOOL_OF[one.wish]
+        tool: Json | None = offered.get(name)
+        given = None if tool is None else input_for(one, tool)
+        if given is None:
+            if one.wish == "recall" and (found := _remembered(request, one.words)):
+                return [text(found)]
+            return [text(f"That needs the tool {name}, which is not offered in this session.")]
+        calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
+    return calls
+
+
+# ---- reporting results
+
+
+def _report(request: Request, results: Sequence[Block]) -> str:
+    uses: dict[str, Block] = {}
+    for message in request.messages:
+        for block in blocks_of(message["content"]):
+            if block.get("type") == "tool_use":
+                uses[str(block.get("id"))] = block
+    parts = [_report_one(uses.get(str(result.get("tool_use_id"))), result) for result in results]
+    return "\n\n".join(parts)
+
+
+def _report_one(use: Block | None, result: Block) -> str:
+    name = str(use["name"]) if use else "The tool"
+    given: dict[str, Any] = use["input"] if use else {}
+    subject = str(next(iter(given.values()), ""))
+    output = text_of(result.get("content") or "").strip("\n")
+    if result.get("is_error"):
+        return f"{name} {subject} failed: {output or 'no reason was given'}".rstrip()
+    lines = output.splitlines()
+    match name:
+        case "Read":
+            head = f"{subject} ({_count(lines, 'line')}):"
+        case "Glob":
+            head = f"{_count(lines, 'file')} for {subject}:" if lines else f"No file for {subject}."
+        case "Grep":
+            head = f"{_count(lines, 'line')} for {subject}:" if lines else f"Nothing for {subject}."
+        case "Bash":
+            head = f"`{subject}` ran:" if lines else f"`{subject}` ran and printed nothing."
+        case _:
+            return output or f"{name} is done."
+    return "\n".join([head, *_clipped(lines)])
+
+
+def _clipped(lines: Sequence[str]) -> list[str]:
+    if len(lines) <= SHOWN_LINES:
+        return list(lines)
+    return [*lines[:SHOWN_LINES], f"… and {len(lines) - SHOWN_LINES} more lines."]
+
+
+def _count(lines: Sequence[str], what: str) -> str:
+    return f"{len(lines)} {what}{'' if len(lines) == 1 else 's'}"
+
+
+# ---- answering from memories in the view
+
+
+def _remembered(request: Request, question: str) -> str:
+    """The lines of recalled memories that share the most words with the question."""
+    wanted = _content_words(question)
+    best: list[tuple[int, int, str]] = []
+    place = 0
+    for reminder in _reminders(request):
+        for line in reminder.splitlines():
+            place += 1
+            score = len(wanted & _content_words(line))
+            if score:
+                best.append((-score, place, line.strip()))
+    if not best:
+        return ""
+    top = min(best)[0]
+    lines = list(dict.fromkeys(line for score, _, line in sorted(best) if score == top))[:5]
+    return "\n".join(["From memory (no model is configured, so I only quote):", *lines])
+
+
+def _reminders(request: Request) -> list[str]:
+    found: list[str] = []
+    for message in request.messages:
+        if message["role"] == "user":
+            found += _REMINDER.findall(text_of(message["content"]))
+    return [words for words in found if "Memory (saved" in words]
+
+
+def _content_words(sentence: str) -> set[str]:
+    return {
+        _stem(word) for word in _WORD.findall(sentence.lower()) if not _EMPTY_WORDS.fullmatch(word)
+    }
+
+
+def _stem(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
