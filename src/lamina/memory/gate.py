@@ -6,17 +6,31 @@ says of a quote) comes in as plain data and callables in a `GateContext`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lamina.memories import Memory, Proposal, Verdict
+from lamina.memories import Memory, Proposal, Verdict, Writer
+from lamina.memory import evidence, wording
+from lamina.memory.characters import hidden_character, speaks_as_system
+from lamina.memory.naming import why_bad_name
+from lamina.memory.orders import find_order
 from lamina.messages import Origin
+
+if TYPE_CHECKING:
+    from lamina.secrets import Rules
 
 Scope = Literal["personal", "team"]
 
 # Blocks of one ledger entry, or of all entries before one: (origin, text), oldest first.
 OriginTexts: TypeAlias = Sequence[tuple[Origin, str]]
+
+_ALIKE = 0.72  # share of common stems from which two memories are one
+_SAME = 1.0
+_FRONTMATTER_BYTES = 3_500  # readers look at the first 4 KB only
+_ADVISED_HOOK = 150
+_KEY = re.compile(r"[A-Za-z_][\w.-]{0,60}")
 
 
 def _nothing_recorded(_session: str, _entry: str) -> OriginTexts:
@@ -50,6 +64,7 @@ class GateContext:
     scope: Scope = "personal"
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
+    secret_rules: Rules | None = None  # None: the rules that come with Lamina
 
 
 def decide(proposal: Proposal, context: GateContext) -> Verdict:
@@ -59,4 +74,174 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     and shows it in the index line where it is not `typed`. `Verdict.update_of` names the memory that
     an inbox entry should update instead of doubling it.
     """
-    raise NotImplementedError
+    twin, alike = _nearest(proposal, context.memories)
+    refusal = _why_refused(proposal, context)
+    if not refusal and alike >= _SAME and proposal.writer != "user":
+        refusal = f"{twin} says the same already"
+    if refusal:
+        return Verdict("refuse", _sentence(refusal), update_of=twin if alike >= _SAME else "")
+    warnings = [*_secret_warnings(_all_text(proposal), context), *_form_warnings(proposal)]
+    if proposal.writer == "user":
+        if twin:
+            warnings.append(f"{twin} says nearly the same: update it instead?")
+        if forgotten := context.forgotten(proposal):
+            warnings.append(f"This was forgotten {forgotten} and now comes back.")
+        return Verdict("accept", "", warnings, update_of=twin, origin="typed")
+    reason, origin = _why_inbox(proposal, context)
+    if twin and not reason:
+        reason = f"{twin} says nearly the same, so this should update it"
+    if reason:
+        return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
+    return Verdict("accept", "", warnings, origin=origin)
+
+
+def decide_index(before: str, after: str, writer: Writer, context: GateContext) -> Verdict:
+    """The same for a direct edit of MEMORY.md: new lines must point to memories that exist."""
+    if len(after.encode("utf-8", "replace")) > context.max_bytes:
+        return Verdict("refuse", f"MEMORY.md would exceed {context.max_bytes:,} bytes.")
+    if hidden := hidden_character(after):
+        return Verdict("refuse", f"MEMORY.md would hold {hidden}: remove it.")
+    warnings = _secret_warnings(after, context)
+    if warnings and context.scope == "team":
+        return Verdict("refuse", warnings[0])
+    if writer == "user":
+        return Verdict("accept", "", warnings, origin="typed")
+    known = {line.strip() for line in before.splitlines()}
+    paths = {memory.path for memory in context.memories}
+    for line in after.splitlines():
+        bare = line.strip()
+        if not bare or bare in known or bare.startswith("#"):
+            continue
+        pointer = re.match(r"[-*]\s+\[[^\]\n]*\]\(([^)\s]+)\)", bare)
+        if pointer is None or pointer[1].removeprefix("./") not in paths:
+            reason = f"a new index line points to no memory: “{bare[:60]}”"
+            return Verdict("inbox", _sentence(reason), warnings, origin="assistant")
+    return Verdict("accept", "", warnings, origin="assistant")
+
+
+def _sentence(reason: str) -> str:
+    from lamina.secrets import redact
+
+    reason = redact(reason)
+    return reason[:1].upper() + reason[1:] + ("" if reason.endswith((".", "?")) else ".")
+
+
+def _all_text(proposal: Proposal) -> str:
+    extra = "\n".join(f"{key}: {value}" for key, value in proposal.extra.items())
+    return f"{proposal.name}\n{proposal.description}\n{proposal.hook}\n{extra}\n{proposal.body}"
+
+
+def _is_team(proposal: Proposal, context: GateContext) -> bool:
+    return context.scope == "team" or proposal.path.startswith("team/")
+
+
+def _why_refused(proposal: Proposal, context: GateContext) -> str:
+    """The rules without appeal, cheapest first. Only pins and tombstones yield to the user."""
+    paths = [memory.path for memory in context.memories]
+    if bad := why_bad_name(proposal.path, paths) or _why_bad_form(proposal, context.max_bytes):
+        return bad
+    if hidden := hidden_character(_all_text(proposal)):
+        return f"{proposal.path} would hold {hidden}: remove it"
+    if _is_team(proposal, context) and (private := _why_not_for_team(proposal, context)):
+        return private
+    if proposal.writer == "user":
+        return ""
+    if proposal.path in context.pinned:
+        return f"{proposal.path} is pinned: only the user may change it"
+    forgotten = context.forgotten(proposal)
+    if forgotten and proposal.writer in ("extraction", "dream", "team"):
+        return f"the user had this forgotten {forgotten}"
+    return ""
+
+
+def _why_not_for_team(proposal: Proposal, context: GateContext) -> str:
+    if proposal.type == "user":
+        return "memories about the user stay personal: write it outside team/"
+    if found := _secret_warnings(_all_text(proposal), context):
+        return f"team memory never holds secrets: {found[0]}"
+    return ""
+
+
+def _why_bad_form(proposal: Proposal, max_bytes: int) -> str:
+    head = {"name": proposal.name, "description": proposal.description, "hook": proposal.hook}
+    for key, value in (*head.items(), *proposal.extra.items()):
+        if len(value.splitlines()) > 1 or value.endswith(("\n", "\r")):
+            return f"the {key} of {proposal.path} spans lines: put it on one"
+    for key in proposal.extra:
+        if not _KEY.fullmatch(key) or key in ("name", "description", "type"):
+            return f"{proposal.path} would get a frontmatter key that is no plain word"
+    if _bytes(head) + _bytes(proposal.extra) > _FRONTMATTER_BYTES:
+        return f"name and description of {proposal.path} are too long: move detail into the body"
+    if not (proposal.description.strip() or proposal.body.strip()):
+        return f"{proposal.path} would say nothing"
+    size = len(_all_text(proposal).encode("utf-8", "replace"))
+    if size > max_bytes:
+        return (
+            f"{proposal.path} would take {size:,} bytes of at most {max_bytes:,}: split it by topic"
+        )
+    return ""
+
+
+def _bytes(pairs: Mapping[str, str]) -> int:
+    return sum(len(f"{key}{value}".encode("utf-8", "replace")) for key, value in pairs.items())
+
+
+def _form_warnings(proposal: Proposal) -> list[str]:
+    warnings: list[str] = []
+    if not proposal.description.strip():
+        warnings.append(f"{proposal.path} has no description, so recall will seldom find it.")
+    if len(proposal.hook or proposal.description) > _ADVISED_HOOK:
+        warnings.append(f"The index line of {proposal.path} exceeds {_ADVISED_HOOK} characters.")
+    return warnings
+
+
+def _secret_warnings(text: str, context: GateContext) -> list[str]:
+    from lamina.secrets import scan
+
+    return [
+        f"Line {found.line} looks like a secret ({found.rule})."
+        for found in scan(text, context.secret_rules)
+    ]
+
+
+def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
+    """Why a person should look first ("" if not), and whose word the memory is."""
+    record = evidence.Record(context.origin_text, context.before)
+    vouched = context.vouched(proposal.path)
+    unproven = evidence.why_unproven(proposal, record, context.memories, vouched)
+    origin = evidence.weakest_origin(proposal, record) if unproven else "typed"
+    if marker := speaks_as_system(_all_text(proposal)):
+        return f"it speaks as the system or another turn: {marker}", origin
+    if forgotten := context.forgotten(proposal):
+        return f"the user had this forgotten {forgotten}", origin
+    if unproven and proposal.type in ("user", "feedback"):
+        return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
+    if unproven:
+        text = evidence.claimed_text(proposal, context.memories, vouched)
+        if order := find_order(text):
+            return (
+                f"a {proposal.type or 'memory'} states facts, and this gives an order: “{order}”",
+                origin,
+            )
+    if context.inbox_all:
+        return "everything goes to the inbox by your settings", origin
+    return "", origin
+
+
+def _nearest(proposal: Proposal, memories: Sequence[Memory]) -> tuple[str, float]:
+    """The memory that says nearly the same at another path, and how alike they are."""
+    if any(memory.path == proposal.path for memory in memories):
+        return "", 0.0  # an update of its own file doubles nothing
+    own = f"{proposal.description}\n{proposal.body}"
+    stems = wording.content_stems(own)
+    best, at = 0.0, ""
+    for memory in memories:
+        other = wording.content_stems(f"{memory.description}\n{memory.body}")
+        smaller, larger = sorted((len(stems), len(other)))
+        if not smaller or smaller < _ALIKE * larger:
+            continue  # sizes alone rule it out
+        shared = len(stems & other)
+        alike = shared / (smaller + larger - shared)
+        if alike > best:
+            best, at = alike, memory.path
+    return (at, best) if best >= _ALIKE else ("", 0.0)

@@ -1,0 +1,180 @@
+"""Takes memory text apart: words, stems, and the tokens that must never be made up. Pure functions.
+
+The gate compares a memory with its evidence by these, and gate and audit compare memories with one
+another. The stemmer loads when first used.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+# Words that carry no claim of their own. "user" stands where the user said "I". Negations are not
+# here: they carry the claim.
+_STOP = frozenset(
+    """a about after again all also am an and any are as at be because been before being both but by
+    can could did do does doing done down during each else for from had has have having he her here
+    hers him his how i if in into is it its itself just let like me mine more most my myself of off
+    on once one only or other our ours out over own per rather same say says said she should so some
+    such than that the their theirs them then there these they this those through to told too
+    under until up upon us user users very via was we were what when where whether which while who
+    whom whose why will with would yes you your yours im ive id ill youre theyre thats""".split()  # noqa: SIM905 - a list of 140 words reads better as a text
+)
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_CJK = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힣豈-﫿]")
+_URL = re.compile(
+    r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`|]+|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]+",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[^\s<>\"“”‘’()\[\]{}|;!?*=]+")
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_EDGE = ".,:;!?'\"”’)]}>…"
+_CAMEL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2,}[a-z]{2,}")
+_EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,9}$")
+
+
+def fold(text: str) -> str:
+    """NFKC with every run of white space as one space: how quotes are compared."""
+    return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def words(text: str) -> list[str]:
+    """All words in order, folded for comparison; identifiers fall apart at their underscores."""
+    return [word.replace("’", "'") for word in _WORD.findall(fold(text).casefold())]
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Callable[[list[str]], list[str]]:
+    import Stemmer
+
+    return Stemmer.Stemmer("english").stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+@lru_cache(maxsize=8192)
+def content_stems(text: str) -> frozenset[str]:
+    """The distinct stems of the words that say something; scripts without spaces give pairs."""
+    plain: list[str] = []
+    stems: set[str] = set()
+    for word in words(text):
+        bare = word.removesuffix("'s").replace("'", "")
+        if _CJK.search(bare):
+            stems.update(bare[i : i + 2] for i in range(max(1, len(bare) - 1)))
+        elif bare not in _STOP and (len(bare) > 1 or bare.isdigit()):
+            plain.append(bare)
+    stems.update(_stemmer()(plain))
+    return frozenset(stems)
+
+
+def likeness(one: str, other: str) -> float:
+    """0 to 1: how much two memories say the same, by the stems that they share (Jaccard)."""
+    first, second = content_stems(one), content_stems(other)
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared) if shared else 0.0
+
+
+def hard_tokens(text: str) -> set[str]:
+    """Numbers, paths, URLs and identifiers, folded: each one must be found in the evidence."""
+    text = unicodedata.normalize("NFKC", text)
+    found: set[str] = set()
+
+    def keep_url(match: re.Match[str]) -> str:
+        found.add(match[0].rstrip(_EDGE).casefold())
+        return " "
+
+    plain, code = _code_apart(_URL.sub(keep_url, text))
+    found.update(part.casefold() for part in code if any(map(str.isalnum, part)))
+    for raw in _TOKEN.findall(plain):
+        found.update(_token_kinds(raw.strip("_*").rstrip(_EDGE)))
+    return found
+
+
+def _code_apart(text: str) -> tuple[str, list[str]]:
+    """Text without its `code`, and the code's parts; a lone backtick is no code."""
+    plain: list[str] = []
+    code: list[str] = []
+    for line in text.splitlines():
+        pieces = re.split(r"`+", line)
+        if len(pieces) % 2 == 0:
+            pieces = [line.replace("`", " ")]
+        plain += pieces[::2]
+        for piece in pieces[1::2]:
+            code += piece.split()
+    return "\n".join(plain), code
+
+
+def _token_kinds(token: str) -> Iterable[str]:
+    if not any(map(str.isalnum, token)):
+        return ()
+    if _NUMBER.match(token):
+        return _numbers(token)
+    if _is_identifier(token):
+        return (token.casefold(),)
+    return _numbers(token)
+
+
+def _is_identifier(token: str) -> bool:
+    if "/" in token or "\\" in token or token.startswith(("~", "--", "@", "#", "$", ".")):
+        return not re.fullmatch(r"[^\W\d_]+/[^\W\d_]+", token)  # "and/or", "read/write" are words
+    core = token.strip("'’")
+    if "_" in core or _CAMEL.search(core) or _EXTENSION.search(core) or "::" in core:
+        return True
+    letters = any(map(str.isalpha, core))
+    return letters and any(map(str.isdigit, core)) and "-" not in core
+
+
+def _numbers(token: str) -> list[str]:
+    return [number_key(number) for number in _NUMBER.findall(token)]
+
+
+def number_key(number: str) -> str:
+    """1,000 and 1000 are one number."""
+    return re.sub(r"(?<=\d),(?=\d{3}\b)", "", number)
+
+
+def missing_tokens(text: str, evidence: str) -> set[str]:
+    """The hard tokens of `text` that do not occur, whole, anywhere in `evidence`."""
+    folded = fold(evidence).casefold()
+    known = hard_tokens(evidence)
+    for number in _NUMBER.findall(folded):
+        known.update({number_key(number), *re.split(r"[:/-]", number)})
+    return {
+        token for token in hard_tokens(text) if token not in known and not _inside(token, folded)
+    }
+
+
+def _inside(token: str, folded: str) -> bool:
+    if _NUMBER.fullmatch(token):
+        return False  # a number is found as a number, not as a part of another
+    at = folded.find(token)
+    while at >= 0:
+        if bounded(folded, at, at + len(token)):
+            return True
+        at = folded.find(token, at + 1)
+    return False
+
+
+def bounded(text: str, start: int, end: int) -> bool:
+    """Whether `text[start:end]` begins and ends at the edge of a word or number."""
+    return not _joined(text, start) and not _joined(text, end)
+
+
+def _joined(text: str, at: int) -> bool:
+    if not 0 < at < len(text):
+        return False
+    left, right = text[at - 1], text[at]
+    if _CJK.match(left) or _CJK.match(right):
+        return False
+    if _wordlike(left) and _wordlike(right):
+        return True
+    number_ahead = left in ".,:" and right.isdigit() and at > 1 and text[at - 2].isdigit()
+    number_behind = (
+        right in ".,:" and left.isdigit() and at + 1 < len(text) and text[at + 1].isdigit()
+    )
+    return number_ahead or number_behind
+
+
+def _wordlike(char: str) -> bool:
+    return char.isalnum() or char == "_"

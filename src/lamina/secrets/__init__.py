@@ -1,0 +1,10 @@
+"""Finds secrets in text, in linear time, and never repeats one: one scanner for memory and team.
+
+It reads rule files only; it writes nothing and keeps no text.
+"""
+
+from lamina.secrets.gitleaks import load_gitleaks
+from lamina.secrets.rules import Rule, Rules, own_rules
+from lamina.secrets.scanner import Finding, redact, scan
+
+__all__ = ["Finding", "Rule", "Rules", "load_gitleaks", "own_rules", "redact", "scan"]

@@ -1,0 +1,187 @@
+"""Scans text for secrets and blanks them out. Pure, but for compiling patterns when first needed.
+
+RE2 does the matching, so that no text and no rule can make it slow. A finding says which rule and
+where, never what.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lamina.secrets.rules import Rule, Rules, own_rules
+
+_BLANK = "[secret removed: {}]"
+
+# Values that people write where a secret would stand.
+_PLACEHOLDER = re.compile(
+    rb"example|sample|dummy|placeholder|changeme|change_me|change-me|your[_-]?|my[_-]|fake|redacted"
+    rb"|removed|insert|replace|todo|xxxx|\*\*\*|\.\.\.|<[^>]*>|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234"
+    rb"|deadbeef|foobar|foo_bar|process\.env|os\.environ|getenv|secrets\.|vault\.",
+    re.IGNORECASE,
+)
+_REPEATED = re.compile(rb"(.)\1{6,}")
+_CODE = re.compile(
+    rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
+    rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@"
+)
+_WORDS = re.compile(rb"[A-Za-z]{4,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Where a secret stands and which rule says so; lines and columns count from 1."""
+
+    rule: str
+    line: int
+    column: int
+    start: int  # offsets into the text, in characters
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.rule} in line {self.line}, column {self.column}"
+
+
+def scan(text: str, rules: Rules | None = None) -> list[Finding]:
+    """All secrets in `text` in order, overlapping ones once."""
+    rules = own_rules() if rules is None else rules
+    data = text.encode("utf-8", "replace")
+    lowered = data.lower()
+    spans: list[tuple[int, int, str]] = []
+    for rule in rules.rules:
+        if _worth_trying(rule, data, lowered):
+            spans += _matches(rule, rules, data)
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    return _located(data, _without_overlaps(spans))
+
+
+def redact(text: str, rules: Rules | None = None) -> str:
+    """The text with every secret replaced by the name of its rule."""
+    parts: list[str] = []
+    done = 0
+    for found in scan(text, rules):
+        parts += (text[done : found.start], _BLANK.format(found.rule))
+        done = found.end
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def entropy(value: bytes) -> float:
+    """Shannon's bits a character."""
+    total = len(value)
+    return -sum(n / total * math.log2(n / total) for n in Counter(value).values()) if total else 0.0
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> Any:
+    """The pattern over bytes, by RE2; raises `re2.error` for what RE2 does not take."""
+    import re2
+
+    options: Any = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern.encode(), options)  # pyright: ignore[reportUnknownMemberType] - re2 carries no types
+
+
+@lru_cache(maxsize=4096)
+def _keyword_bytes(rule: Rule) -> tuple[bytes, ...]:
+    return tuple((word.lower() if rule.folded else word).encode() for word in rule.keywords)
+
+
+def _worth_trying(rule: Rule, data: bytes, lowered: bytes) -> bool:
+    if not rule.keywords:
+        return True
+    haystack = lowered if rule.folded else data
+    return any(word in haystack for word in _keyword_bytes(rule))
+
+
+def _matches(rule: Rule, rules: Rules, data: bytes) -> Iterator[tuple[int, int, str]]:
+    pattern = compiled(rule.pattern)
+    at = 0
+    while at <= len(data):
+        match = pattern.search(data, at)
+        if match is None:
+            return
+        start, end = match.span(rule.group)
+        if start < 0:
+            start, end = match.span()
+        at = max(end, match.start() + 1)  # the character behind a token may open the next one
+        if start < end and not _harmless(rule, rules, data, match.span(), (start, end)):
+            yield start, end, rule.id
+
+
+def _harmless(
+    rule: Rule, rules: Rules, data: bytes, whole: tuple[int, int], span: tuple[int, int]
+) -> bool:
+    secret = data[span[0] : span[1]]
+    if rule.entropy and entropy(secret) < rule.entropy:
+        return True
+    if not rule.placeholders and (_PLACEHOLDER.search(secret) or _REPEATED.search(secret)):
+        return True
+    if rule.mixed and not _machine_made(secret, named=rule.id == "named-secret"):
+        return True
+    lowered = secret.lower()
+    if any(word.lower().encode() in lowered for word in (*rule.stopwords, *rules.stopwords)):
+        return True
+    line = _line_of(data, span[0])
+    targets: tuple[tuple[Sequence[str], bytes], ...] = (
+        ((*rule.allow, *rules.allow), secret),
+        ((*rule.allow_match, *rules.allow_match), data[whole[0] : whole[1]]),
+        ((*rule.allow_line, *rules.allow_line), line),
+    )
+    return any(compiled(regex).search(target) for regexes, target in targets for regex in regexes)
+
+
+def _machine_made(secret: bytes, *, named: bool) -> bool:
+    """Digits and letters mixed as no person names things."""
+    digits = sum(48 <= byte <= 57 for byte in secret)
+    letters = sum(chr(byte).isalpha() for byte in secret)
+    if not digits or not letters:
+        return False
+    if not named:
+        return True
+    if _CODE.match(secret):
+        return False
+    spelled = sum(len(word) for word in _WORDS.findall(secret) if _pronounceable(word))
+    return spelled < 0.6 * len(secret)
+
+
+def _pronounceable(word: bytes) -> bool:
+    vowels = sum(byte in b"aeiouyAEIOUY" for byte in word)
+    return 0.2 <= vowels / len(word) <= 0.7 and (word[1:].islower() or word.isupper())
+
+
+def _line_of(data: bytes, at: int) -> bytes:
+    start = data.rfind(b"\n", 0, at) + 1
+    end = data.find(b"\n", at)
+    return data[start : len(data) if end < 0 else end][:4096]
+
+
+def _without_overlaps(spans: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    done = -1
+    for span in spans:
+        if span[0] >= done:
+            yield span
+            done = span[1]
+
+
+def _located(data: bytes, spans: Iterator[tuple[int, int, str]]) -> list[Finding]:
+    """Byte offsets as characters, lines and columns, in one pass over the text."""
+    found: list[Finding] = []
+    byte_at = char_at = 0
+    line = 1
+    for start, end, rule in spans:
+        between = data[byte_at:start]
+        line += between.count(b"\n")
+        begin = char_at + len(between.decode("utf-8", "replace"))
+        line_start = data.rfind(b"\n", 0, start) + 1
+        column = len(data[max(line_start, start - 65536) : start].decode("utf-8", "replace")) + 1
+        stop = begin + len(data[start:end].decode("utf-8", "replace"))
+        line_here = line
+        line += data[start:end].count(b"\n")
+        found.append(Finding(rule, line_here, column, begin, stop))
+        byte_at, char_at = end, stop
+    return found
