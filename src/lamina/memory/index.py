@@ -1,0 +1,205 @@
+"""MEMORY.md: the index that the model sees, one pointer line a topic file.
+
+Reads pointers, cuts the file to what is loaded, and adds, changes or removes single lines while
+every other byte stays. Pure: bytes in, bytes out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+INDEX = "MEMORY.md"
+LOADED_LINES = 200
+LOADED_BYTES = 25_000
+ADVISED_LINE = 150
+
+_POINTER = re.compile(
+    r"(?P<before>[ \t]*[-*+][ \t]+\[)(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]"
+    r"\((?P<open><?)(?P<file>[^()<>\n]*(?:\([^()<>\n]*\)[^()<>\n]*)*)>?\)"
+    r"(?P<dash>[ \t]*(?:[—–:-]+[ \t]*)?)(?P<hook>[^\r\n]*)"
+)
+_HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*\r?\n?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One line of the index that points at a file."""
+
+    line: int  # counted from 1
+    file: str  # as the store names it: no "./", percent signs resolved
+    title: str
+    hook: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedIndex:
+    """What of MEMORY.md goes into the prompt, and a warning where that is not all of it."""
+
+    text: str
+    warning: str
+    total_lines: int
+    total_bytes: int
+
+
+def load_index(content: bytes, *, total_bytes: int = -1) -> LoadedIndex:
+    """Cut to 200 lines, then to 25,000 bytes at a line end. `content` may be the file's beginning."""
+    total = len(content) if total_bytes < 0 else total_bytes
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+    kept = content
+    if lines > LOADED_LINES:
+        kept = b"\n".join(content.split(b"\n", LOADED_LINES)[:LOADED_LINES]) + b"\n"
+    cut_lines = lines > LOADED_LINES
+    cut_bytes = len(kept) > LOADED_BYTES
+    if cut_bytes:
+        kept = kept[:LOADED_BYTES]
+        end = kept.rfind(b"\n")
+        kept = kept[: end + 1] if end >= 0 else kept
+    text = kept.decode("utf-8", "ignore" if cut_bytes else "replace")
+    more = "more than " if total > len(content) else ""
+    warning = ""
+    if cut_lines or cut_bytes or total > len(content):
+        loaded = kept.count(b"\n") + (not kept.endswith(b"\n") and bool(kept))
+        warning = (
+            f"{INDEX} has {more}{lines:,} lines and {total:,} bytes; only the first {loaded:,} lines "
+            f"({len(kept):,} bytes) were loaded. Keep each line under {ADVISED_LINE} characters and "
+            "move detail into topic files."
+        )
+    return LoadedIndex(text, warning, lines, total)
+
+
+def pointers_of(content: bytes) -> list[Pointer]:
+    """Every pointer line, in order."""
+    found: list[Pointer] = []
+    for number, line in enumerate(_lines(content), 1):
+        if match := _POINTER.match(line):
+            found.append(
+                Pointer(
+                    number, _named(match["file"]), match["title"].strip(), match["hook"].strip()
+                )
+            )
+    return found
+
+
+def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: str = "") -> bytes:
+    """The index with a pointer to the file: its line changed if there is one, else a new line.
+
+    A new line goes to the end of the list under a heading that begins with `section` (the type),
+    else behind the last pointer, else to the end.
+    """
+    lines = _lines(content)
+    for number, line in enumerate(lines):
+        match = _POINTER.match(line)
+        if match and _named(match["file"]) == file:
+            lines[number] = _changed(line, match, title, hook)
+            return _joined(lines)
+    end = _line_end(lines)
+    new = pointer_line(file, title, hook) + end
+    position = _place_for(lines, section)
+    if position > 0 and not lines[position - 1].endswith("\n"):
+        lines[position - 1] += end
+    lines.insert(position, new)
+    return _joined(lines)
+
+
+def without_pointer(content: bytes, file: str) -> bytes:
+    """The index without any line that points at the file."""
+    return _joined([line for line in _lines(content) if not _points_at(line, file)])
+
+
+def with_renamed(content: bytes, old: str, new: str) -> bytes:
+    """The index with pointers to `old` pointing at `new`; titles and hooks stay."""
+    lines = _lines(content)
+    for number, line in enumerate(lines):
+        if (match := _POINTER.match(line)) and _named(match["file"]) == old:
+            lines[number] = line[: match.start("file")] + _link(new) + line[match.end("file") :]
+    return _joined(lines)
+
+
+def pointer_line(file: str, title: str, hook: str) -> str:
+    """`- [Title](file.md) — hook`, on one line."""
+    title = _one_line(title).replace("[", "(").replace("]", ")") or file
+    hook = _one_line(hook)
+    return f"- [{title}]({_link(file)})" + (f" — {hook}" if hook else "")
+
+
+def short_hook(file: str, title: str, description: str, *, suffix: str = "") -> str:
+    """The description cut so that the whole line stays within what is advised."""
+    description = _one_line(description)
+    room = ADVISED_LINE - len(pointer_line(file, title, "x")) + 1 - len(suffix)
+    if len(description) > room:
+        words = description[: max(room - 1, 20)]
+        cut = words.rsplit(" ", 1)[0] if " " in words else words
+        description = cut.rstrip(" ,;:.—-") + "…"
+    return description + suffix
+
+
+# ---- lines
+
+
+def _changed(line: str, match: re.Match[str], title: str, hook: str) -> str:
+    title = _one_line(title).replace("[", "(").replace("]", ")")
+    hook = _one_line(hook)
+    old_hook = match["hook"].rstrip()
+    if (not title or title == match["title"].strip()) and (not hook or hook == old_hook.strip()):
+        return line
+    new_title = title or match["title"]
+    dash = match["dash"] if match["dash"].strip() or not hook else " — "
+    target = line[match.end("title") : match.start("dash")]
+    tail = line[match.start("hook") + len(old_hook) :]
+    return f"{match['before']}{new_title}{target}{dash}{hook or old_hook}{tail}"
+
+
+def _place_for(lines: list[str], section: str) -> int:
+    """The number of the line before which a new pointer goes."""
+    last_pointer, in_section, section_heading = -1, -1, -1
+    inside = False
+    for number, line in enumerate(lines):
+        if heading := _HEADING.match(line):
+            inside = bool(section) and heading.group(1).lower().startswith(section)
+            if inside:
+                section_heading = number
+        elif _POINTER.match(line):
+            last_pointer = number
+            if inside:
+                in_section = number
+    if in_section >= 0:
+        return in_section + 1
+    if section_heading >= 0:
+        follows_blank = section_heading + 1 < len(lines) and not lines[section_heading + 1].strip()
+        return section_heading + (2 if follows_blank else 1)
+    return last_pointer + 1 if last_pointer >= 0 else len(lines)
+
+
+def _points_at(line: str, file: str) -> bool:
+    match = _POINTER.match(line)
+    return match is not None and _named(match["file"]) == file
+
+
+def _named(link: str) -> str:
+    link = link.strip().split("#", 1)[0]
+    while link.startswith("./"):
+        link = link[2:]
+    return unquote(link) if "%" in link else link
+
+
+def _link(file: str) -> str:
+    return re.sub(r"[\s()<>%#]", lambda found: f"%{ord(found.group(0)):02X}", file)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).encode("utf-8", "replace").decode()
+
+
+def _line_end(lines: list[str]) -> str:
+    return "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+
+
+def _lines(content: bytes) -> list[str]:
+    text = content.decode("utf-8", "surrogateescape")
+    return [line for line in re.split(r"(?<=\n)", text) if line]
+
+
+def _joined(lines: list[str]) -> bytes:
+    return "".join(lines).encode("utf-8", "surrogateescape")
