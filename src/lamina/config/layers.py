@@ -121,7 +121,7 @@ def nearest(name: str, names: Mapping[str, Any]) -> str:
     """The name that was probably meant, or an empty string."""
     by_end = [known for known in names if known.endswith("." + name)]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
-    return (close or by_end or [""])[0]
+    return (by_end or close or [""])[0]
 
 
 def accept(setting: Setting, value: object, source: Source, place: str) -> Value:

@@ -1,0 +1,169 @@
+"""Flags: a switch for each mechanism and the values that shape it, read once when a session opens and
+recorded in its ledger. They come from the settings and, if the user plugged one in, from an
+OpenFeature provider in the domain `lamina`; the process's global provider is never touched.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from lamina.config import SETTINGS, Config, Setting
+from lamina.config.setting import BadValue, Value
+from lamina.errors import SettingsError
+
+if TYPE_CHECKING:
+    from openfeature.client import OpenFeatureClient
+    from openfeature.provider import FeatureProvider
+
+DOMAIN = "lamina"
+# How long a provider may take to come up; after that the session opens without it.
+PROVIDER_SECONDS = 5.0
+
+FLAGS: Mapping[str, Setting] = MappingProxyType(
+    {setting.flag: setting for setting in SETTINGS if setting.flag}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """All flags of one session, as they were at its opening."""
+
+    values: Mapping[str, Value]
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: tuple[str, ...] = ()  # what the provider got wrong; the settings' value was taken
+
+    def on(self, mechanism: str) -> bool:
+        """Is the mechanism switched on? Its name is the row's `flag` in the table of settings."""
+        value = self.values[mechanism]
+        if not isinstance(value, bool):
+            raise TypeError(f"{mechanism} is a value, not a switch")
+        return value
+
+    def value(self, name: str) -> Value:
+        return self.values[name]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"values": dict(self.values), "sources": dict(self.sources)}
+
+    @classmethod
+    def from_json(cls, recorded: Mapping[str, Any]) -> Flags:
+        """Flags as a ledger recorded them; what it does not know, or not validly, is the default."""
+        values, sources = _table(recorded.get("values")), _table(recorded.get("sources"))
+        return cls(
+            MappingProxyType(
+                {name: _recorded(row, values.get(name)) for name, row in FLAGS.items()}
+            ),
+            MappingProxyType({name: str(sources.get(name, "default")) for name in FLAGS}),
+        )
+
+
+def read(config: Config, provider: FeatureProvider | None = None) -> Flags:
+    """The flags now. A provider's word counts unless the setting is managed or given on opening."""
+    values: dict[str, Value] = {}
+    sources: dict[str, str] = {}
+    problems: list[str] = []
+    client = _client(provider, problems)
+    for name, setting in FLAGS.items():
+        source = config.source(setting.name)
+        values[name] = config.value(setting.name)
+        sources[name] = str(source)
+        if client is not None and source.kind not in ("managed", "flag"):
+            for value in _provided(client, name, setting, values[name], problems):
+                values[name] = value
+                sources[name] = f"provider: {client.provider.get_metadata().name}"
+    return Flags(MappingProxyType(values), MappingProxyType(sources), tuple(problems))
+
+
+def _client(provider: FeatureProvider | None, problems: list[str]) -> OpenFeatureClient | None:
+    """A client of the provider given, or of the one that the host set for our domain."""
+    if provider is None and "openfeature.api" not in sys.modules:
+        return None
+    try:
+        from openfeature import api
+    except ImportError as error:
+        raise SettingsError(
+            "A flag provider needs the package openfeature-sdk. Install lamina[openfeature]."
+        ) from error
+    client = api.get_client(DOMAIN)
+    if provider is None:
+        return client if client.provider is not api.get_client().provider else None
+    if client.provider is not provider:
+        api.set_provider(provider, DOMAIN)
+    _wait(client, problems)
+    return client
+
+
+def _wait(client: OpenFeatureClient, problems: list[str]) -> None:
+    from openfeature.event import EventDetails, ProviderEvent
+    from openfeature.provider import ProviderStatus
+
+    settled = threading.Event()
+
+    def settle(_: EventDetails) -> None:
+        settled.set()
+
+    events = (ProviderEvent.PROVIDER_READY, ProviderEvent.PROVIDER_ERROR)
+    for event in events:
+        client.add_handler(event, settle)
+    in_time = settled.wait(PROVIDER_SECONDS)
+    for event in events:
+        client.remove_handler(event, settle)
+    if client.get_provider_status() != ProviderStatus.READY:
+        why = "could not start" if in_time else f"was not ready after {PROVIDER_SECONDS:g} s"
+        problems.append(f"The flag provider {why}. The settings' values are used.")
+
+
+def _provided(
+    client: OpenFeatureClient, name: str, setting: Setting, default: Value, problems: list[str]
+) -> Iterator[Value]:
+    """The provider's value, if it has one that the setting can take."""
+    from openfeature.exception import ErrorCode
+
+    details = _asked(client, name, setting, default)
+    if details.error_code in (ErrorCode.FLAG_NOT_FOUND, ErrorCode.PROVIDER_NOT_READY):
+        return
+    if details.error_code is not None:
+        said = details.error_message or details.error_code
+        problems.append(f"The flag provider failed on {name}: {said}.")
+        return
+    if details.reason == "DEFAULT" and details.value == default:
+        return  # it has no opinion of its own
+    try:
+        yield setting.checked(details.value)
+    except BadValue as error:
+        problems.append(f"The flag provider's {name} {error}.")
+
+
+def _asked(client: OpenFeatureClient, name: str, setting: Setting, default: Value) -> Any:
+    from openfeature.exception import ErrorCode
+
+    match setting.kind:
+        case "bool":
+            return client.get_boolean_details(name, default)
+        case "int":
+            return client.get_integer_details(name, default)
+        case "str":
+            return client.get_string_details(name, default)
+        case "strings" | "table":
+            return client.get_object_details(name, default)
+        case "float":
+            details = client.get_float_details(name, default)
+            if details.error_code == ErrorCode.TYPE_MISMATCH:  # 24 is a fine number of hours
+                return client.get_integer_details(name, int(default))
+            return details
+
+
+def _recorded(setting: Setting, value: object) -> Value:
+    try:
+        return setting.checked(value)
+    except BadValue:
+        return setting.default
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
