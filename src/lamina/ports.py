@@ -105,6 +105,7 @@ class ToolContext:
     files: MutableMapping[str, SeenFile] = field(default_factory=dict[str, SeenFile])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
+    network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
     tool_use_id: str = ""
     todos: Callable[[list[Json] | None], list[Json]] | None = None  # None reads, a list replaces
     expand: Callable[[str], str] | None = None  # a folded span by the id shown in the view

@@ -1,0 +1,1 @@
+"""Tools: what an agent can do to the world, and the rules that it does it by."""

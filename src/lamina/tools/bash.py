@@ -1,0 +1,165 @@
+"""Bash: runs a shell command in the project, inside the sandbox profile that the context names.
+
+The directory stays where a command left it, for the next one, as long as that is inside the
+project or the session's own folder. Everything that a command starts ends with it. Output over a
+megabyte loses its middle; layer 1 moves what is over its own threshold to disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import anyio.to_thread
+
+from lamina.errors import ToolError
+from lamina.messages import Json
+from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.tools.process import Command, Finished, run_command
+from lamina.tools.sandbox import sandbox_for
+
+SECONDS = 120
+MOST_SECONDS = 600
+CAP = 1_000_000
+LONGEST_COMMAND = 100_000
+
+_SPEC = ToolSpec(
+    name="Bash",
+    description=(
+        "Runs a command in bash and returns what it prints, stdout and stderr together, and its "
+        "exit code if that is not 0. cd lasts until the next call. There is no input and no "
+        "terminal. Processes left in the background are ended with the command. Depending on the "
+        "session, writing outside of the project and the network may be blocked. Use Read, Grep, "
+        "Glob and Edit rather than cat, grep, find and sed."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
+            "timeout": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "maximum": MOST_SECONDS,
+                "description": f"Seconds until it is ended; {SECONDS} if not given.",
+            },
+            "description": {"type": "string", "description": "What it does, in a few words."},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+    clearable=True,
+    threshold=30_000,
+    parallel=False,
+)
+
+
+class Bash:
+    @property
+    def spec(self) -> ToolSpec:
+        return _SPEC
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        text: str = input["command"]
+        if "\0" in text:
+            raise ToolError("A command can't contain NUL.")
+        command = await anyio.to_thread.run_sync(
+            _prepare, text, float(input.get("timeout") or SECONDS), context
+        )
+        try:
+            finished = await run_command(command)
+        except OSError as error:
+            raise ToolError(f"The command could not be started: {error.strerror}.") from error
+        moved = await anyio.to_thread.run_sync(_follow, finished.report, context)
+        return _outcome(finished, command, moved, context)
+
+
+def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
+    private_tmp = context.scratch / "tmp"
+    try:
+        private_tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"Can't make {private_tmp}: {error.strerror}.") from error
+    if not context.cwd.is_dir():
+        context.cwd = context.project  # the command before may have removed it
+    env = dict(context.env)
+    env.setdefault("PATH", os.defpath)
+    env.update(TMPDIR=str(private_tmp), PAGER="cat", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
+    env.update(TERM="dumb", PWD=str(context.cwd))
+    return Command(
+        argv=_shell(text, env["PATH"]),
+        cwd=context.cwd,
+        env=env,
+        timeout=timeout,
+        cap=CAP,
+        sandbox=sandbox_for(
+            context.sandbox,
+            project=context.project,
+            scratch=context.scratch,
+            private_tmp=private_tmp,
+            network=context.network,
+        ),
+        report=True,
+    )
+
+
+def _shell(text: str, path: str) -> list[str]:
+    """bash, which also tells where it ended up; plain sh where there is none."""
+    bash = shutil.which("bash", path=path) or shutil.which("bash", path=os.defpath)
+    if bash is None:
+        return ["/bin/sh", "-c", text]
+    inner = f"trap '{{ pwd -P >&\"$LAMINA_REPORT\"; }} 2>/dev/null' EXIT\n{text}"
+    return [bash, "--noprofile", "--norc", "-c", inner]
+
+
+def _follow(report: bytes, context: ToolContext) -> str:
+    """Keep the directory in which the command ended; says so in words where that is not allowed."""
+    if not report.endswith(b"\n"):
+        return ""
+    place = Path(os.fsdecode(report.splitlines()[-1]))
+    if not place.is_dir():
+        context.cwd = context.project
+        return f"The directory is gone; the next command starts in {context.project}."
+    for root in (context.project, context.scratch):
+        if place.is_relative_to(os.path.realpath(root)):
+            context.cwd = place
+            return ""
+    context.cwd = context.project
+    return f"{shlex.quote(str(place))} is outside; the next command starts in {context.project}."
+
+
+def _outcome(finished: Finished, command: Command, moved: str, context: ToolContext) -> ToolOutcome:
+    head, tail = (part.decode("utf-8", "replace") for part in finished.out.parts())
+    if finished.out.omitted:
+        body = f"{head}\n\n[… {finished.out.omitted:,} bytes left out …]\n\n{tail}"
+    else:
+        body = finished.out.whole().decode("utf-8", "replace")
+    body = body.rstrip("\n")
+    notes: list[str] = []
+    if finished.timed_out:
+        notes.append(f"Ended after {command.timeout:g} seconds, its time limit.")
+    elif finished.code:
+        notes.append(_exit_words(finished.code))
+    if finished.left_over:
+        notes.append(f"{finished.left_over} processes left in the background were ended.")
+    if moved:
+        notes.append(moved)
+    if not body and not notes:
+        body = "(no output)"
+    bad = finished.timed_out or finished.code != 0
+    meta = {
+        "exit_code": finished.code,
+        "seconds": round(finished.seconds, 3),
+        "timed_out": finished.timed_out,
+        "bytes": finished.out.total,
+        "omitted": finished.out.omitted,
+        "cwd": str(context.cwd),
+        "sandbox": context.sandbox,
+    }
+    text = "\n".join([*([body] if body else []), *(f"[{note}]" for note in notes)])
+    return ToolOutcome(text, is_error=bad, meta=meta)
+
+
+def _exit_words(code: int) -> str:
+    return f"Exit code {code}." if code > 0 else f"Ended by signal {-code}."

@@ -1,0 +1,342 @@
+"""Runs a command to its end: input fed, output bounded, time limited, and nothing of it left over.
+
+Used by Bash, Grep and hooks. The command gets a session of its own; when it ends, times out or is
+cancelled, everything that it started is ended too: its process group, and on Linux also what left
+the group (found by a mark in its environment).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from lamina.tools.sandbox import Sandbox, spawn
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+GRACE = 0.5  # seconds between asking a process to end and ending it
+MARK = "LAMINA_CALL"
+_CHUNK = 1 << 16
+_POLL = 0.05  # where the kernel has no descriptor for a process
+
+
+class Capture:
+    """Output with its head and tail kept, the middle counted."""
+
+    def __init__(self, cap: int) -> None:
+        self._half = max(1, cap // 2)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            if len(self._tail) > 2 * self._half + _CHUNK:
+                del self._tail[: -self._half]
+
+    @property
+    def omitted(self) -> int:
+        return max(0, self.total - 2 * self._half)
+
+    def parts(self) -> tuple[bytes, bytes]:
+        """Head and tail; with nothing omitted they join to the whole."""
+        tail = self._tail[-self._half :] if self.omitted else self._tail
+        return bytes(self._head), bytes(tail)
+
+    def whole(self) -> bytes:
+        """Head and tail together."""
+        return b"".join(self.parts())
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run, and within what bounds."""
+
+    argv: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str]
+    timeout: float
+    cap: int = 1_000_000  # bytes kept of each stream
+    stdin: bytes | None = None
+    join_streams: bool = True  # stderr into stdout, in the order of writing
+    sandbox: Sandbox | None = None
+    stop_at: int | None = None  # bytes of output that are enough: then it is ended
+    report: bool = False  # give it a descriptor, named by $LAMINA_REPORT, to tell us something
+
+
+@dataclass(slots=True)
+class Finished:
+    """How a command ended."""
+
+    code: int
+    out: Capture
+    err: Capture
+    seconds: float
+    timed_out: bool = False
+    enough: bool = False
+    left_over: int = 0  # processes that were still running and have been ended
+    report: bytes = b""
+
+
+async def run_command(command: Command) -> Finished:
+    """Run it; cancellation ends it first and then passes through. Raises OSError if it can't start."""
+    listen, wake = os.pipe()
+    outcome: list[Finished | BaseException] = []
+    done = anyio.Event()
+
+    async def supervise() -> None:
+        # A limiter of its own: long commands must not use up the threads that file tools share.
+        with anyio.CancelScope(shield=True):
+            try:
+                limiter = anyio.CapacityLimiter(1)
+                outcome.append(
+                    await anyio.to_thread.run_sync(_supervise, command, listen, limiter=limiter)
+                )
+            except Exception as error:  # noqa: BLE001 - raised again below, out of the task group
+                outcome.append(error)
+            finally:
+                done.set()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(supervise)
+            try:
+                await done.wait()
+            finally:
+                if not done.is_set():
+                    os.write(wake, b"!")
+    finally:
+        os.close(listen)
+        os.close(wake)
+    result = outcome[0]
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _supervise(command: Command, wake: int) -> Finished:
+    running = _Running(command, wake)
+    try:
+        return running.watch()
+    finally:
+        running.close()
+
+
+class _Running:
+    """One running command, in the hands of its supervising thread."""
+
+    def __init__(self, command: Command, wake: int) -> None:
+        self._command = command
+        self._mark = secrets.token_hex(8)
+        self._began = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        self._unsent = memoryview(command.stdin or b"")
+        self._cancelled = False
+        self._told = -1
+        self._process = self._start()
+        self._pidfd = os.pidfd_open(self._process.pid) if sys.platform == "linux" else -1
+        self._out, self._err = Capture(command.cap), Capture(command.cap)
+        self._report = Capture(_CHUNK)
+        self._selector.register(wake, selectors.EVENT_READ, None)
+        self._listen(self._process.stdout, self._out)
+        self._listen(self._process.stderr, self._err)
+        self._listen(self._told, self._report)
+        if self._pidfd >= 0:
+            self._selector.register(self._pidfd, selectors.EVENT_READ, None)
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+            self._selector.register(self._process.stdin, selectors.EVENT_WRITE, None)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = self._command
+        env = {**command.env, MARK: self._mark}
+        tell = -1
+        if command.report:
+            self._told, tell = os.pipe()
+            env["LAMINA_REPORT"] = str(tell)
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                list(command.argv),
+                cwd=command.cwd,
+                env=env,
+                stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if command.join_streams else subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=(tell,) if command.report else (),
+                bufsize=0,
+            )
+
+        try:
+            return spawn(command.sandbox, start)
+        except BaseException:
+            if self._told >= 0:
+                os.close(self._told)
+            self._selector.close()
+            raise
+        finally:
+            if tell >= 0:
+                os.close(tell)
+
+    def _listen(self, source: IO[bytes] | int | None, capture: Capture) -> None:
+        if source is None or source == -1:
+            return
+        os.set_blocking(source if isinstance(source, int) else source.fileno(), False)
+        self._selector.register(source, selectors.EVENT_READ, capture)
+
+    def watch(self) -> Finished:
+        """Until it exits, has run too long, has said enough or is cancelled; then clean up."""
+        deadline = self._began + self._command.timeout
+        timed_out = enough = False
+        while not (self._exited() or self._cancelled or timed_out or enough):
+            self._serve(max(0.0, deadline - time.monotonic()))
+            timed_out = time.monotonic() >= deadline
+            enough = self._command.stop_at is not None and self._out.total > self._command.stop_at
+        exited = self._exited()
+        if exited:
+            self._drain(GRACE if self._alive() else 0.0)
+        left_over = self._end()
+        self._drain(0.0)
+        return Finished(
+            code=self._process.wait(),
+            out=self._out,
+            err=self._err,
+            seconds=time.monotonic() - self._began,
+            timed_out=timed_out and not exited,
+            enough=enough,
+            left_over=left_over if exited else 0,
+            report=self._report.whole(),
+        )
+
+    def _exited(self) -> bool:
+        """Without reaping where possible: until then no other process can get its number."""
+        if self._pidfd < 0:
+            return self._process.poll() is not None
+        if self._process.returncode is not None:
+            return True
+        return os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _serve(self, seconds: float) -> bool:
+        """Move bytes for at most so long; says whether there were any."""
+        moved = False
+        wait = seconds if self._pidfd >= 0 else min(seconds, _POLL)
+        for key, _ in self._selector.select(wait):
+            if isinstance(key.data, Capture):
+                moved = self._take(key.fileobj, key.fd, key.data) or moved
+            elif key.fileobj is self._process.stdin:
+                self._give(key.fd)
+            else:  # it exited, or we are told to stop: either is said once
+                self._selector.unregister(key.fd)
+                self._cancelled = self._cancelled or key.fd != self._pidfd
+        return moved
+
+    def _take(self, source: FileDescriptorLike, descriptor: int, capture: Capture) -> bool:
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._selector.unregister(source)
+        capture.feed(data)
+        return bool(data)
+
+    def _give(self, descriptor: int) -> None:
+        try:
+            self._unsent = self._unsent[os.write(descriptor, self._unsent) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._unsent = memoryview(b"")
+        if not self._unsent and self._process.stdin is not None:
+            self._selector.unregister(self._process.stdin)
+            self._process.stdin.close()
+
+    def _drain(self, seconds: float) -> None:
+        """Take what is still in the pipes; wait so long for those who still hold them open."""
+        deadline = time.monotonic() + seconds
+        while any(isinstance(key.data, Capture) for key in self._selector.get_map().values()):
+            left = deadline - time.monotonic()
+            moved = self._serve(max(0.0, left))
+            if left <= 0 and (seconds or not moved):
+                return
+
+    def _alive(self) -> list[int]:
+        """The processes of this command that are still there, as far as the system tells."""
+        if sys.platform == "linux":
+            return marked(self._mark)
+        try:
+            os.killpg(self._process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return []
+        return [self._process.pid]
+
+    def _end(self) -> int:
+        """End all that is left, politely first; says how many there were."""
+        alive = self._alive()
+        if not alive and self._exited():
+            self._signal([], signal.SIGKILL)
+            return 0
+        self._signal(alive, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline and (self._alive() or not self._exited()):
+            time.sleep(0.005)
+        for _ in range(5):  # a process may fork while it is being looked for
+            left = self._alive()
+            self._signal(left, signal.SIGKILL)
+            if not left:
+                break
+        return len(alive)
+
+    def _signal(self, processes: list[int], number: signal.Signals) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, number)
+
+    def close(self) -> None:
+        self._end()
+        self._process.wait()
+        self._selector.close()
+        for descriptor in (self._pidfd, self._told):
+            if descriptor >= 0:
+                os.close(descriptor)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def marked(mark: str) -> list[int]:
+    """The processes with this mark in the environment that they were started with."""
+    wanted = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:
+            if wanted in environ.read(1 << 20):
+                found.append(int(name))
+    return found

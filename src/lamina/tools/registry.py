@@ -1,0 +1,106 @@
+"""The toolbox: an agent's tools in order, and the one way to run them.
+
+Every call goes input check → permission → tool, and every failure becomes a result that the model
+can read; only cancellation passes through. Events are emitted for refusals and for tools that
+break; ToolStarted and ToolFinished belong to the turn, which also runs the hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import anyio.to_thread
+
+from lamina.errors import LaminaError, UsageError
+from lamina.events import PermissionRefused, Warned
+from lamina.messages import Json
+from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.tools.schema import problems
+
+LONGEST_COMPLAINT = 500
+
+
+@runtime_checkable
+class PreparesInput(Protocol):
+    """A tool whose input is made definite before anyone decides on it.
+
+    A path is resolved here once, so that what was permitted and what is opened are the same.
+    """
+
+    def prepare(self, input: Json, context: ToolContext) -> Json: ...  # noqa: A002
+
+
+class Toolbox:
+    """Tools by name, in the order in which the model is told of them."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self.add(tool)
+
+    def add(self, tool: Tool) -> None:
+        name = tool.spec.name
+        if name in self._tools:
+            raise UsageError(f"Two tools are called {name}. Rename or remove one of them.")
+        self._tools[name] = tool
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    async def run(self, name: str, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        """Check, ask for permission, run. Never raises but for cancellation."""
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            return failed(f"There is no tool called {name!r}. Tools: {known}.")
+        if wrong := problems(tool.spec.input_schema, input):
+            return failed(f"{name} was not run, its input does not fit: {'; '.join(wrong)}.")
+        try:
+            if isinstance(tool, PreparesInput):
+                input = await anyio.to_thread.run_sync(tool.prepare, input, context)  # noqa: A001
+            decision = await context.permit(tool.spec, input, context)
+            if not decision.allow:
+                reason = decision.reason or "a permission rule refused it"
+                context.emit(PermissionRefused(tool=name, reason=reason))
+                return failed(f"{name} was not permitted: {reason}")
+            return await tool.run(input, context)
+        except LaminaError as error:
+            return failed(str(error))
+        except Exception as error:  # noqa: BLE001 - a host's tool may raise anything; it is booked
+            complaint = f"{name} failed: {_one_line(error)}"
+            context.emit(Warned(complaint))
+            return failed(complaint)
+
+
+def failed(sentence: str) -> ToolOutcome:
+    """An outcome that tells the model what went wrong."""
+    return ToolOutcome(sentence, is_error=True)
+
+
+def _one_line(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    shown = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return shown if len(shown) <= LONGEST_COMPLAINT else shown[: LONGEST_COMPLAINT - 1] + "…"
+
+
+def builtin_tools() -> list[Tool]:
+    """The tools that every session has, in the order in which the model is told of them."""
+    from lamina.tools.bash import Bash
+    from lamina.tools.edit import Edit
+    from lamina.tools.read import Read
+    from lamina.tools.write import Write
+
+    return [Read(), Write(), Edit(), Bash()]

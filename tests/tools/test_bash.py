@@ -1,0 +1,191 @@
+"""Bash: output, exit codes, time limits, cancellation, the directory, and nothing left over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from lamina.messages import text_of
+from lamina.tools.process import Capture, Command, marked, run_command
+
+if TYPE_CHECKING:
+    from tests.tools.conftest import Bench
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("F7")]
+
+
+def alive(pid: int) -> bool:
+    """Running, not merely waiting for its parent to take note of its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def test_output_of_both_streams_comes_in_order(bench: Bench) -> None:
+    assert await bench.text("Bash", command="echo a; echo b >&2; echo c") == "a\nb\nc"
+
+
+async def test_the_exit_code_is_in_the_text_and_the_meta(bench: Bench) -> None:
+    outcome = await bench.shell("echo out; exit 3")
+    assert outcome.is_error
+    assert outcome.content == "out\n[Exit code 3.]"
+    assert outcome.meta["exit_code"] == 3
+    assert (await bench.shell("true")).content == "(no output)"
+
+
+async def test_there_is_no_input_and_no_terminal(bench: Bench) -> None:
+    assert await bench.text("Bash", command="cat; test -t 0 || echo none") == "none"
+
+
+async def test_bytes_that_are_not_text_are_replaced(bench: Bench) -> None:
+    assert await bench.text("Bash", command=r"printf 'a\377b'") == "a\ufffdb"
+
+
+async def test_the_directory_lasts_inside_the_project_only(bench: Bench) -> None:
+    await bench.text("Bash", command="mkdir -p sub/deep && cd sub/deep")
+    assert await bench.text("Bash", command="pwd") == str(bench.project / "sub/deep")
+    assert "is outside" in await bench.text("Bash", command="cd /")
+    assert await bench.text("Bash", command="pwd") == str(bench.project)
+
+
+async def test_a_failing_command_still_moves_and_a_removed_directory_is_left(bench: Bench) -> None:
+    await bench.shell("mkdir d && cd d && exit 7")
+    assert bench.context.cwd == bench.project / "d"
+    await bench.shell("rmdir ../d")
+    assert await bench.text("Bash", command="pwd") == str(bench.project)
+
+
+async def test_output_over_the_cap_keeps_head_and_tail(bench: Bench) -> None:
+    outcome = await bench.shell(
+        "echo begin; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo end"
+    )
+    text = text_of(outcome.content)
+    assert text.startswith("begin\n")
+    assert text.endswith("\nend")
+    assert "bytes left out" in text
+    assert len(text) < 1_000_200
+    assert outcome.meta["omitted"] == 5_000_011 - 1_000_000
+
+
+async def test_a_command_over_its_time_is_ended_with_all_its_children(bench: Bench) -> None:
+    outcome = await bench.shell("echo begun; sleep 1000 | sleep 1000", timeout=0.3)
+    assert outcome.is_error
+    assert outcome.meta["timed_out"]
+    assert outcome.content == "begun\n[Ended after 0.3 seconds, its time limit.]"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "sleep 1000 & echo $! > pid",
+        "setsid sleep 1000 & echo $! > pid",
+        "(setsid bash -c 'echo $$ > pid; exec sleep 99' &>/dev/null &); until [ -s pid ]; do :; done",
+        "trap '' TERM; sleep 1000 & echo $! > pid",
+    ],
+)
+async def test_what_a_command_leaves_in_the_background_ends_with_it(
+    bench: Bench, start: str
+) -> None:
+    outcome = await bench.shell(start)
+    assert not alive(int((bench.project / "pid").read_text()))
+    assert "1 processes left in the background" in text_of(outcome.content)
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
+async def test_cancelling_ends_the_whole_group_and_passes_through(bench: Bench, trap: str) -> None:
+    pids = bench.project / "pids"
+    command = f"{trap}(sleep 1000 & echo $! >> pids; wait) & echo $! >> pids; echo $$ >> pids; wait"
+    finished = False
+
+    async def work() -> None:
+        nonlocal finished
+        await bench.shell(command)
+        finished = True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        while not pids.exists() or len(pids.read_text().split()) < 3:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert not finished
+    assert [pid for pid in map(int, pids.read_text().split()) if alive(pid)] == []
+
+
+async def test_only_the_given_environment_reaches_a_command(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "hidden")
+    bench.context.env = {**bench.context.env, "GIVEN": "yes"}
+    shown = await bench.text("Bash", command="echo $GIVEN $SECRET_KEY; echo $TMPDIR")
+    assert shown == f"yes\n{bench.context.scratch / 'tmp'}"
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"command": "x", "timeout": 601}, "at most 600"),
+        ({"command": "x", "timeout": 0}, "above 0"),
+        ({"command": ""}, "at least 1 characters"),
+        ({"command": "a\0b"}, "NUL"),
+        ({"cmd": "x"}, "`command` is missing"),
+    ],
+)
+async def test_bad_input_is_said_in_words(
+    bench: Bench, given: dict[str, object], word: str
+) -> None:
+    assert word in await bench.error("Bash", **given)
+
+
+async def test_a_large_input_is_fed_while_output_is_taken(tmp_path: Path) -> None:
+    data = os.urandom(3_000_000)
+    finished = await run_command(
+        Command(["/bin/cat"], tmp_path, {}, timeout=30, cap=8_000_000, stdin=data)
+    )
+    assert finished.out.whole() == data
+
+
+async def test_a_command_that_does_not_read_its_input_is_no_trouble(tmp_path: Path) -> None:
+    finished = await run_command(
+        Command(["/bin/true"], tmp_path, {}, timeout=30, stdin=b"x" * 3_000_000)
+    )
+    assert finished.code == 0
+
+
+async def test_a_command_that_said_enough_is_ended(tmp_path: Path) -> None:
+    finished = await run_command(
+        Command(["yes"], tmp_path, {"PATH": os.environ["PATH"]}, timeout=30, stop_at=100_000)
+    )
+    assert finished.enough
+    assert not finished.timed_out
+
+
+async def test_nothing_is_left_open_by_a_command_that_can_not_start(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with pytest.raises(FileNotFoundError):
+            await run_command(Command(["/no/such"], tmp_path, {}, timeout=1, report=True))
+        await run_command(Command(["/bin/true"], tmp_path, {}, timeout=9, report=True, stdin=b""))
+    assert len(os.listdir("/proc/self/fd")) <= before + 2  # the event loop keeps a pair
+
+
+def test_a_mark_nobody_has_finds_nobody() -> None:
+    assert marked("nobody-has-this") == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 1_000])
+@pytest.mark.parametrize("step", [1, 3, 1_000])
+def test_a_capture_keeps_head_and_tail_and_counts_the_rest(size: int, step: int) -> None:
+    data = bytes(n % 251 for n in range(size))
+    capture = Capture(10)
+    for at in range(0, size, step):
+        capture.feed(data[at : at + step])
+    head, tail = capture.parts()
+    assert head == data[:5]
+    assert len(head) + len(tail) + capture.omitted == size
+    assert data.endswith(tail)

@@ -1,0 +1,211 @@
+"""Write and Edit: only what was seen is changed, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lamina.errors import ToolError
+from lamina.tools import files
+
+if TYPE_CHECKING:
+    from tests.tools.conftest import Bench
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("F7")]
+
+
+async def test_write_creates_a_file_and_its_directories(bench: Bench) -> None:
+    text = await bench.text("Write", file_path="new/deep/a.txt", content="hello\n")
+    assert text.startswith("Created ")
+    assert (bench.project / "new/deep/a.txt").read_text() == "hello\n"
+    assert not list((bench.project / "new/deep").glob(".*"))
+
+
+async def test_write_refuses_a_file_that_was_not_read(bench: Bench) -> None:
+    path = bench.project / "a.txt"
+    path.write_text("precious\n")
+    assert "was not read yet" in await bench.error("Write", file_path="a.txt", content="x")
+    assert path.read_text() == "precious\n"
+
+
+async def test_write_refuses_a_file_of_which_only_a_part_was_read(bench: Bench) -> None:
+    (bench.project / "a.txt").write_text("1\n2\n3\n")
+    await bench.text("Read", file_path="a.txt", limit=1)
+    assert "Only a part" in await bench.error("Write", file_path="a.txt", content="x")
+    await bench.text("Read", file_path="a.txt")
+    await bench.text("Read", file_path="a.txt", limit=1)  # a second look does not unsee the rest
+    await bench.text("Write", file_path="a.txt", content="x")
+
+
+async def test_write_and_edit_refuse_a_file_that_changed_since(bench: Bench) -> None:
+    path = bench.project / "a.txt"
+    path.write_text("old\n")
+    await bench.text("Read", file_path="a.txt")
+    before = path.stat()
+    path.write_text("new\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # even if the time tells nothing
+    assert "changed since" in await bench.error("Write", file_path="a.txt", content="x")
+    assert "changed since" in await bench.error(
+        "Edit", file_path="a.txt", old_string="new", new_string="x"
+    )
+    assert path.read_text() == "new\n"
+
+
+async def test_a_file_that_was_only_touched_is_still_known(bench: Bench) -> None:
+    (bench.project / "a.txt").write_text("old\n")
+    await bench.text("Read", file_path="a.txt")
+    os.utime(bench.project / "a.txt", (1, 1))
+    await bench.text("Edit", file_path="a.txt", old_string="old", new_string="new")
+
+
+async def test_write_then_edit_needs_no_read_between(bench: Bench) -> None:
+    await bench.text("Write", file_path="a.txt", content="one two\n")
+    await bench.text("Edit", file_path="a.txt", old_string="two", new_string="three")
+    await bench.text("Write", file_path="a.txt", content="all new\n")
+    assert (bench.project / "a.txt").read_text() == "all new\n"
+
+
+async def test_mode_stays_and_protected_files_are_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bench.project / "run.sh"
+    path.write_text("echo 1\n")
+    path.chmod(0o750)
+    await bench.text("Read", file_path="run.sh")
+    await bench.text("Edit", file_path="run.sh", old_string="1", new_string="2")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+    # root may write anything, so the system's answer for others is given here
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "write-protected" in await bench.error("Write", file_path="run.sh", content="x")
+
+
+async def test_a_link_is_written_through_to_its_target(bench: Bench) -> None:
+    (bench.project / "a.txt").write_text("old\n")
+    (bench.project / "link").symlink_to("a.txt")
+    await bench.text("Read", file_path="link")
+    await bench.text("Edit", file_path="link", old_string="old", new_string="new")
+    assert (bench.project / "link").is_symlink()
+    assert (bench.project / "a.txt").read_text() == "new\n"
+
+
+def test_a_link_put_in_the_way_after_the_permission_makes_the_write_fail(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "dir").symlink_to("outside")
+    with pytest.raises(ToolError, match=r"a link is in its way|Not a directory"):
+        files.replace(tmp_path / "dir" / "a.txt", b"x", None)
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_a_file_that_appears_while_writing_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("theirs")
+    with pytest.raises(ToolError, match="appeared meanwhile"):
+        files.replace(tmp_path / "a.txt", b"ours", None)
+    assert (tmp_path / "a.txt").read_text() == "theirs"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+async def test_lone_surrogates_are_refused(bench: Bench) -> None:
+    assert "lone surrogates" in await bench.error("Write", file_path="a", content="\ud800")
+
+
+async def test_edit_names_the_lines_when_the_passage_is_not_unique(bench: Bench) -> None:
+    (bench.project / "a.txt").write_text("x\ny\nx\n")
+    await bench.text("Read", file_path="a.txt")
+    sentence = await bench.error("Edit", file_path="a.txt", old_string="x", new_string="z")
+    assert "occurs 2 times" in sentence
+    assert "lines 1, 3" in sentence
+    outcome = await bench.run(
+        "Edit", file_path="a.txt", old_string="x", new_string="z", replace_all=True
+    )
+    assert outcome.meta["replaced"] == 2
+    assert (bench.project / "a.txt").read_text() == "z\ny\nz\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "hint"),
+    [
+        ("     1\tdef f():", "without the line numbers"),
+        ("def  f():", "Line 1 has the same words"),
+        ("def g():", "copy the passage exactly"),
+        ("", "old_string is empty"),
+        ("bar", "nothing would change"),
+    ],
+)
+async def test_edit_says_why_nothing_was_found(bench: Bench, old: str, hint: str) -> None:
+    (bench.project / "a.py").write_text("def f():\n    return 1\n")
+    await bench.text("Read", file_path="a.py")
+    assert hint in await bench.error("Edit", file_path="a.py", old_string=old, new_string="bar")
+
+
+async def test_edit_shows_the_lines_around_the_change(bench: Bench) -> None:
+    (bench.project / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 21)))
+    await bench.text("Read", file_path="a.txt")
+    shown = await bench.text("Edit", file_path="a.txt", old_string="10\n", new_string="ten\n")
+    assert "    10\tten" in shown
+    assert "     6\t6\n" in shown
+    assert "\t5\n" not in shown
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n"),
+        (b"a\r\nb\r\n", "b", "b\nc", b"a\r\nb\r\nc\r\n"),
+        (b"a\nb\r\nc\n", "b\n", "B\n", b"a\nB\r\nc\n"),
+        (b"a\r\nb\n", "a\r\n", "a\n", b"a\nb\n"),
+        (b"\xef\xbb\xbfa\n", "a", "\u00fc", b"\xef\xbb\xbf\xc3\xbc\n"),
+        ("grün\n".encode("utf-16-le"), "", "", b""),
+        (b"K\xe4se a\n", "a\n", "b\n", b"K\xe4se b\n"),
+    ],
+)
+async def test_line_ends_encoding_and_foreign_bytes_stay(
+    bench: Bench, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    if not old:  # UTF-16 with its mark
+        before, old, new, after = (
+            "grün\n".encode("utf-16"),
+            "grün",
+            "rot",
+            "rot\n".encode("utf-16"),
+        )
+    path = bench.project / "a.txt"
+    path.write_bytes(before)
+    await bench.text("Read", file_path="a.txt")
+    await bench.text("Edit", file_path="a.txt", old_string=old, new_string=new)
+    assert path.read_bytes() == after
+
+
+async def test_edit_refuses_binary_and_huge_files(bench: Bench) -> None:
+    path = bench.project / "big"
+    with path.open("wb") as file:
+        file.truncate(33 << 20)
+    assert "larger than 32 MB" in await bench.error(
+        "Edit", file_path="big", old_string="a", new_string="b"
+    )
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    head=st.binary(max_size=60).map(lambda b: b.replace(b"\0", b"").replace(b"@", b"")),
+    tail=st.binary(max_size=60).map(lambda b: b.replace(b"\0", b"").replace(b"@", b"")),
+    new=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n@"), max_size=20),
+)
+async def test_an_edit_changes_its_passage_and_no_other_byte(
+    bench: Bench, head: bytes, tail: bytes, new: str
+) -> None:
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        head = b"x" + head
+    head = b"x" + head if head[:1] in (b"\x89", b"\xff", b"G", b"R", b"%") else head
+    path = bench.project / "any"
+    path.write_bytes(head + b"@old@" + tail)
+    await bench.text("Read", file_path="any")
+    await bench.text("Edit", file_path="any", old_string="@old@", new_string=new)
+    assert path.read_bytes() == head + new.encode() + tail
