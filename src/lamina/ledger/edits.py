@@ -1,0 +1,125 @@
+"""Entries of the ledger: one constructor a kind. Values only; `record.py` stamps and writes them.
+
+`message`  what somebody said: role, content, origins (one a block), and for answers usage and id
+`frame`    system, tools, model and parameters from here on
+`request`  a call: head (last entry that it showed), hash, purpose
+`edit`     a change of the view: `replace` blocks, `fold` a span, `revoke` an earlier edit
+`state`    a named value that outlives the process (open tasks, cursors); the last one counts
+`job`      background work: its state and cursor
+`event`    something worth keeping that is no message
+`repair`   a line that readers pass over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lamina.messages import Block, Json, Message, Origin, Purpose, Role, Usage, blocks_of
+
+
+def message(
+    role: Role,
+    content: str | Sequence[Block],
+    origin: Origin | Sequence[Origin],
+    **more: Any,
+) -> Json:
+    blocks = blocks_of(content)
+    origins = [origin] * len(blocks) if isinstance(origin, str) else list(origin)
+    if len(origins) != len(blocks):
+        raise ValueError("one origin a block")
+    return {"kind": "message", "role": role, "content": blocks, "origins": origins, **more}
+
+
+def answer(content: Sequence[Block], usage: Usage, **more: Any) -> Json:
+    return message("assistant", content, "assistant", usage=usage.to_json(), **more)
+
+
+def frame(
+    system: Sequence[Block], tools: Sequence[Json], model: str, params: Mapping[str, Any]
+) -> Json:
+    return {
+        "kind": "frame",
+        "system": list(system),
+        "tools": list(tools),
+        "model": model,
+        "params": dict(params),
+    }
+
+
+def request(
+    head: str | None, hash_: str, purpose: Purpose, blocks: int, tokens: int, **more: Any
+) -> Json:
+    return {
+        "kind": "request",
+        "head": head,
+        "hash": hash_,
+        "purpose": purpose,
+        "blocks": blocks,
+        "tokens": tokens,
+        **more,
+    }
+
+
+def replace(
+    items: Iterable[tuple[str, int, Block]],
+    layer: str,
+    *,
+    changes_prefix: bool = False,
+    **more: Any,
+) -> Json:
+    """Put other blocks in the place of (entry uuid, block number)."""
+    return {
+        "kind": "edit",
+        "op": "replace",
+        "layer": layer,
+        "items": [{"entry": entry, "block": number, "with": new} for entry, number, new in items],
+        "changesPrefix": changes_prefix,
+        **more,
+    }
+
+
+def fold(
+    first: str,
+    last: str,
+    messages: Sequence[Message],
+    layer: str,
+    *,
+    changes_prefix: bool = True,
+    **more: Any,
+) -> Json:
+    """Put messages in the place of all entries from first to last."""
+    return {
+        "kind": "edit",
+        "op": "fold",
+        "layer": layer,
+        "first": first,
+        "last": last,
+        "messages": [{"role": m["role"], "content": blocks_of(m["content"])} for m in messages],
+        "changesPrefix": changes_prefix,
+        **more,
+    }
+
+
+def revoke(edit: str, layer: str, *, changes_prefix: bool = True, **more: Any) -> Json:
+    """Undo an edit (or an undo)."""
+    return {
+        "kind": "edit",
+        "op": "revoke",
+        "layer": layer,
+        "edit": edit,
+        "changesPrefix": changes_prefix,
+        **more,
+    }
+
+
+def state(name: str, value: Any) -> Json:
+    return {"kind": "state", "name": name, "value": value}
+
+
+def job(name: str, status: str, cursor: str | None = None, **more: Any) -> Json:
+    return {"kind": "job", "name": name, "status": status, "cursor": cursor, **more}
+
+
+def event(value: Json) -> Json:
+    return {"kind": "event", "event": value}

@@ -1,0 +1,272 @@
+"""From rows to messages: the last step of the projection, kept up to date row by row.
+
+Pure bookkeeping. Neighbouring rows of one role form a *run*. A run is cleaned of what no provider
+takes (a call without its result, a result without its call, empty text, an answer before any
+question), and runs are joined until roles alternate. Only runs that changed are joined again, and
+snapshots handed out earlier never change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast, overload
+
+from lamina.ledger import render
+from lamina.messages import Block, Message
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+class HasBlock(Protocol):
+    @property
+    def role(self) -> str: ...
+    @property
+    def block(self) -> Block: ...
+
+
+@dataclass(slots=True)
+class Run:
+    start: int  # its first row
+    role: str
+    content: list[Block]  # what is left after cleaning
+    message: int = -1  # the message that it went into; -1: none
+
+    def same_as(self, other: Run) -> bool:
+        return (
+            self.start == other.start
+            and self.role == other.role
+            and len(self.content) == len(other.content)
+            and all(a is b for a, b in zip(self.content, other.content, strict=True))
+        )
+
+
+class Snapshot(Sequence[Message]):
+    """The messages at one moment. Shares its list with later ones, its last message is its own."""
+
+    __slots__ = ("_count", "_last", "_list")
+
+    def __init__(self, messages: list[Message], count: int) -> None:
+        self._list = messages
+        self._count = count
+        self._last = messages[count - 1] if count else None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if index < 0:
+            index += self._count
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        if index == self._count - 1 and self._last is not None:
+            return self._last
+        return self._list[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        for index in range(self._count):
+            yield self[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
+
+    __hash__ = None  # type: ignore[assignment] # pyright: ignore[reportAssignmentType, reportUnannotatedClassAttribute]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Joiner:
+    """Runs and messages over a list of rows that somebody else changes."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []  # calls that wait for their results
+        self._runs: list[Run] = []
+        self._messages: list[Message] = []
+        self._shown = 0  # longest snapshot of this list
+        self._sums: list[tuple[int, bytes]] = []  # (blocks, chain) up to each message
+
+    def copy(self) -> Joiner:
+        other = Joiner()
+        other.open = list(self.open)
+        other._runs = [Run(r.start, r.role, r.content, r.message) for r in self._runs]
+        other._messages = list(self._messages)
+        other._sums = list(self._sums)
+        return other
+
+    def snapshot(self) -> Snapshot:
+        self._shown = max(self._shown, len(self._messages))
+        return Snapshot(self._messages, len(self._messages))
+
+    def chain(self) -> tuple[int, bytes]:
+        """Number of blocks in all messages, and the hash over (role, bytes) of each."""
+        sums = self._sums
+        count, value = sums[-1] if sums else (0, render.START)
+        for message in self._messages[len(sums) :]:
+            role = message["role"]
+            for block in message["content"]:
+                value = render.link(value, role, render.canonical(block))
+                count += 1
+            sums.append((count, value))
+        return count, value
+
+    def update(self, rows: Sequence[HasBlock], changed: int) -> None:
+        """Rows from `changed` on are new or different, or rows were taken away there."""
+        index = bisect_right(self._runs, changed, key=lambda run: run.start) - 1
+        base = max(0, index - 2)  # a run's content depends on its neighbours, two back
+        fresh = self._clean(rows, base)
+        old = self._runs[base:]
+        same = 0
+        for a, b in zip(old, fresh, strict=False):
+            if not a.same_as(b):
+                break
+            same += 1
+        if same == len(old) == len(fresh):
+            return
+        del self._runs[base + same :]
+        self._join(fresh[same:])
+
+    def _clean(self, rows: Sequence[HasBlock], base: int) -> list[Run]:
+        """Runs from number `base` on, made anew."""
+        start = self._runs[base].start if self._runs else 0
+        spans = list(_spans(rows, start))
+        asked = _uses(self._runs[base - 1].content) if base else set[str]()
+        begun = self._last_with_content(base) is not None
+        fresh: list[Run] = []
+        self.open = []
+        for n, (first, stop) in enumerate(spans):
+            blocks = [row.block for row in rows[first:stop]]
+            if rows[first].role == "assistant":
+                after = spans[n + 1] if n + 1 < len(spans) else (stop, stop)
+                answered = _results([row.block for row in rows[slice(*after)]])
+                waiting = n + 2 >= len(spans)  # no answer came after: its calls may be open
+                content = _clean_answer(blocks, answered, keep_open=waiting) if begun else []
+                asked = _uses(content)
+                if waiting:
+                    self.open = [i for i in _uses_in_order(content) if i not in answered]
+            else:
+                content, asked = _clean_question(blocks, asked), set[str]()
+            begun = begun or bool(content)
+            fresh.append(Run(first, rows[first].role, content))
+        return fresh
+
+    def _last_with_content(self, end: int) -> Run | None:
+        for at in range(end - 1, -1, -1):
+            if self._runs[at].content:
+                return self._runs[at]
+        return None
+
+    def _join(self, fresh: list[Run]) -> None:
+        count = self._cut_to_runs()
+        for run in fresh:
+            self._runs.append(run)
+            if not run.content:
+                continue
+            if count and self._messages[count - 1]["role"] == run.role:
+                joined = [*self._messages[count - 1]["content"], *run.content]
+                self._cut(count - 1)
+                self._messages.append({"role": run.role, "content": joined})
+            else:
+                self._messages.append({"role": run.role, "content": run.content})
+                count += 1
+            run.message = count - 1
+
+    def _cut_to_runs(self) -> int:
+        """Leave only what the kept runs gave; return the number of messages."""
+        last = self._last_with_content(len(self._runs))
+        count = last.message + 1 if last else 0
+        self._cut(count)
+        kept: list[list[Block]] = []
+        for run in reversed(self._runs):
+            if run.message == count - 1:
+                kept.append(run.content)
+            elif run.content:
+                break
+        content = [block for part in reversed(kept) for block in part]
+        if last and len(self._messages[-1]["content"]) != len(content):
+            self._cut(count - 1)
+            self._messages.append({"role": last.role, "content": content})
+        return count
+
+    def _cut(self, count: int) -> None:
+        """Take messages away from the end without changing any snapshot."""
+        if count >= len(self._messages):
+            return
+        if count >= self._shown - 1:
+            del self._messages[count:]
+        else:
+            self._messages = self._messages[:count]
+            self._shown = 0
+        del self._sums[count:]
+
+
+def _spans(rows: Sequence[HasBlock], start: int) -> Iterator[tuple[int, int]]:
+    end = len(rows)
+    while start < end:
+        stop, role = start + 1, rows[start].role
+        while stop < end and rows[stop].role == role:
+            stop += 1
+        yield start, stop
+        start = stop
+
+
+def _uses_in_order(blocks: Sequence[Block]) -> list[str]:
+    return [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
+
+
+def _uses(blocks: Sequence[Block]) -> set[str]:
+    return set(_uses_in_order(blocks))
+
+
+def _results(blocks: Sequence[Block]) -> set[str]:
+    return {str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"}
+
+
+def _blank(block: Block) -> bool:
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _clean_answer(blocks: list[Block], answered: set[str], *, keep_open: bool) -> list[Block]:
+    seen: set[str] = set()
+    content: list[Block] = []
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            continue
+        if block.get("type") == "tool_use":
+            name = str(block.get("id"))
+            if name in seen or not (keep_open or name in answered):
+                continue
+            seen.add(name)
+        elif _blank(block):
+            continue
+        content.append(block)
+    # An answer of nothing but thinking is refused by providers, and thinking is never altered.
+    return content if any(b.get("type") not in THINKING for b in content) else []
+
+
+def _clean_question(blocks: list[Block], asked: set[str]) -> list[Block]:
+    """Results first, as providers demand, each for a call of the answer just before, once."""
+    waiting = set(asked)
+    results: list[Block] = []
+    others: list[Block] = []
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            name = str(block.get("tool_use_id"))
+            if name in waiting:
+                waiting.discard(name)
+                results.append(block)
+        elif not _blank(block) and block.get("type") not in ("tool_use", *THINKING):
+            others.append(block)
+    return results + others
+
+
+def as_list(messages: Any) -> list[Message]:
+    """Messages as a plain list of their own, for those who change it."""
+    return [{"role": m["role"], "content": list(m["content"])} for m in messages]

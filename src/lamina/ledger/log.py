@@ -1,0 +1,240 @@
+"""The session's file: append-only JSON lines, fsynced at acknowledgement, repaired on open.
+
+Touches one `.jsonl` file and its directory entry. It knows nothing of views: an entry is a JSON
+object with `kind` and `uuid`. Nothing in the file is ever rewritten: a torn or corrupt line stays
+where it is, a `repair` entry names it, and readers pass over it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import mmap
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from lamina.errors import LedgerError, SessionBusy
+from lamina.messages import Json
+
+MAX_LINE = 256 * 1024 * 1024  # a longer line is passed over unread: it would fill the memory
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line that can't be served, and why."""
+
+    line: int
+    offset: int
+    length: int
+    reason: str
+    torn: bool = False  # it is the last line and has no end
+    known: bool = False  # a later `repair` entry names it
+
+    def __str__(self) -> str:
+        return f"line {self.line} (byte {self.offset}, {self.length} bytes): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that a file holds."""
+
+    entries: list[Json]
+    problems: list[Problem]
+    size: int
+    ends_whole: bool  # the last line has its newline
+
+
+def encode(entry: Json) -> bytes:
+    """One line without its newline; lone surrogates become U+FFFD."""
+    try:
+        return _encode(entry)
+    except UnicodeEncodeError:
+        return _encode(without_surrogates(entry))
+    except (TypeError, RecursionError) as error:
+        raise LedgerError(f"This entry can't be written as JSON: {error}.") from error
+
+
+def decode(line: bytes) -> Any:
+    """One line's value; what msgspec is too strict for (lone surrogates, 1e400) goes through json."""
+    try:
+        return _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return without_surrogates(json.loads(line))
+
+
+def without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        items = cast("Json", value).items()
+        return {without_surrogates(key): without_surrogates(item) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        return [without_surrogates(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def read(path: Path) -> Reading:
+    """Read without a lock. Raises LedgerError if the file can't be opened at all."""
+    try:
+        with path.open("rb") as file:
+            return _read(file.fileno())
+    except OSError as error:
+        raise LedgerError(f"Can't read the session file {path}: {error.strerror}.") from error
+
+
+def _read(fd: int) -> Reading:
+    size = os.fstat(fd).st_size
+    if size == 0:
+        return Reading([], [], 0, ends_whole=True)
+    entries: list[Json] = []
+    problems: list[Problem] = []
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+        ends_whole = data[size - 1] == 0x0A
+        for number, (start, end) in enumerate(_lines(data, size), 1):
+            entry, reason = _entry(data, start, end)
+            if entry is not None:
+                entries.append(entry)
+            elif reason:
+                torn = end == size and not ends_whole
+                problems.append(Problem(number, start, end - start, reason, torn=torn))
+    return Reading(entries, _mark_known(problems, entries), size, ends_whole)
+
+
+def _lines(data: mmap.mmap, size: int) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < size:
+        end = data.find(b"\n", start)
+        if end < 0:
+            end = size
+        yield start, end
+        start = end + 1
+
+
+def _entry(data: mmap.mmap, start: int, end: int) -> tuple[Json | None, str]:
+    """The entry on a line, or why there is none; an empty line is neither."""
+    if end - start > MAX_LINE:
+        return None, f"the line is longer than {MAX_LINE // 1024 // 1024} MB"
+    line = data[start:end]
+    if not line.strip():
+        return None, ""
+    try:
+        value = decode(line)
+    except (ValueError, RecursionError) as error:
+        return None, f"not JSON ({str(error)[:100]})"
+    if not isinstance(value, dict):
+        return None, "not a JSON object"
+    entry = cast("Json", value)
+    if not isinstance(entry.get("kind"), str) or not isinstance(entry.get("uuid"), str):
+        return None, "no entry: kind or uuid is missing"
+    return entry, ""
+
+
+def _mark_known(problems: list[Problem], entries: list[Json]) -> list[Problem]:
+    if not problems:
+        return problems
+    known = [entry.get("offset") for entry in entries if entry["kind"] == "repair"]
+    return [
+        Problem(p.line, p.offset, p.length, p.reason, p.torn, known=p.offset in known)
+        for p in problems
+    ]
+
+
+class LogFile:
+    """A session's file, open for its one writer."""
+
+    def __init__(self, path: Path, fd: int, end: int) -> None:
+        self.path = path
+        self._fd = fd
+        self._end = end
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[LogFile, Reading]:
+        """Lock, read, and end a torn last line. Raises SessionBusy or LedgerError."""
+        fd = _open_locked(path)
+        try:
+            reading = _read(fd)
+            log = cls(path, fd, reading.size)
+            if not reading.ends_whole:
+                log.write(b"\n")
+            return log, reading
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines and return when they are on disk; on failure nothing is added."""
+        if self._fd < 0:
+            raise LedgerError(f"The session file {self.path} is closed.")
+        try:
+            written = os.write(self._fd, data)
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+            sync(self._fd)
+        except OSError as error:
+            self._take_back()
+            why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+            raise LedgerError(
+                f"Can't write to the session file {self.path}: {why}. Nothing was added."
+            ) from error
+        self._end += len(data)
+
+    def _take_back(self) -> None:
+        """Drop the unacknowledged tail, so that the next line starts clean."""
+        try:
+            os.ftruncate(self._fd, self._end)
+        except OSError:
+            self.close()  # the next open repairs the tail
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def sync(fd: int) -> None:
+    """Data and length on the disk itself."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(fd)
+
+
+def _open_locked(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = not path.exists()
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerError(
+            f"Can't open the session file {path} for writing: {error.strerror}. "
+            "Check the folder's permissions, or choose another with --home."
+        ) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if new:
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise SessionBusy(
+            f"The session {path.stem} is open in another process; close it there, or fork it."
+        ) from error
+    except OSError as error:
+        os.close(fd)
+        raise LedgerError(f"Can't lock the session file {path}: {error.strerror}.") from error
+    return fd

@@ -1,0 +1,304 @@
+"""The ledger of one session: entries on disk, the view over them, and the rules of appending.
+
+Touches only its own log file (none for a branch, which lives in memory). Everything that a session
+knows goes through `append`, which refuses what would break the view, writes, and only then counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from lamina.errors import EditRefused, LedgerError
+from lamina.ledger import log, render, tokens
+from lamina.ledger.view import Projection
+from lamina.messages import Json, Purpose, Request, Usage
+
+
+class Ledger:
+    def __init__(self, file: log.LogFile | None, now: Callable[[], float]) -> None:
+        self.problems: Sequence[log.Problem] = ()
+        self.projection = Projection()
+        self.seen = -1  # position of the last entry that the model was shown
+        self._file = file
+        self._now = now
+        self._reset()
+
+    def _reset(self) -> None:
+        self.seen = -1
+        self._ids: set[str] = set()  # tool calls ever made
+        self._states: dict[str, Json] = {}  # last `state` and `job` entries by name
+        self._anchor = _Anchor()
+        self._frame_tokens = 0
+        self._last_request: Json | None = None
+        self._broken = False  # an edit changed the prefix since the last request
+
+    # ---- opening and closing
+
+    @classmethod
+    def open(cls, path: Path, *, now: Callable[[], float] = time.time) -> Ledger:
+        """Open for writing: locked, read, repaired. Raises SessionBusy or LedgerError."""
+        file, reading = log.LogFile.open(path)
+        ledger = cls(file, now)
+        for entry in reading.entries:
+            ledger._take(entry)
+        ledger.problems = [p for p in reading.problems if not p.known]
+        if ledger.problems:
+            ledger.append(*(_repair(problem) for problem in ledger.problems))
+        return ledger
+
+    @classmethod
+    def of(cls, entries: Sequence[Json] = (), *, now: Callable[[], float] = time.time) -> Ledger:
+        """In memory, from entries that were read elsewhere."""
+        ledger = cls(None, now)
+        for entry in entries:
+            ledger._take(entry)
+        return ledger
+
+    def branch(self) -> Ledger:
+        """A copy in memory that shares all entries so far; the original never sees its own."""
+        other = Ledger(None, self._now)
+        other.projection = self.projection.copy()
+        other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
+        other._anchor, other._frame_tokens = self._anchor.copy(), self._frame_tokens
+        other._last_request, other._broken = self._last_request, self._broken
+        return other
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    # ---- reading
+
+    @property
+    def entries(self) -> list[Json]:
+        return self.projection.entries
+
+    @property
+    def head(self) -> str | None:
+        return self.entries[-1]["uuid"] if self.entries else None
+
+    @property
+    def open_calls(self) -> list[str]:
+        """Tool calls without a result: such a ledger is not sendable."""
+        return self.projection.open
+
+    def messages(self) -> Iterator[tuple[int, Json]]:
+        """(position, entry) of all messages ever recorded."""
+        for at, entry in enumerate(self.entries):
+            if entry["kind"] == "message":
+                yield at, entry
+
+    def state(self, name: str, default: Any = None) -> Any:
+        entry = self._states.get("state:" + name)
+        return default if entry is None else entry.get("value", default)
+
+    def job(self, name: str) -> Json | None:
+        """The last entry of a background job."""
+        return self._states.get("job:" + name)
+
+    def jobs(self) -> list[Json]:
+        return [entry for key, entry in self._states.items() if key.startswith("job:")]
+
+    def knows_call(self, id_: str) -> bool:
+        return id_ in self._ids
+
+    def view(self, purpose: Purpose = "main") -> Request:
+        """What the model would be sent now. Cost: what was added since the last view."""
+        frame = self.projection.frame or {}
+        last = self._last_request
+        return Request(
+            system=frame.get("system") or [],
+            tools=frame.get("tools") or [],
+            messages=self.projection.messages,
+            model=str(frame.get("model") or ""),
+            params=frame.get("params") or {},
+            purpose=purpose,
+            cached_blocks=0 if last is None or self._broken else int(last.get("blocks") or 0),
+        )
+
+    def fingerprint(self) -> tuple[int, str]:
+        """Blocks in the view, and a hash of all that the model is sent."""
+        blocks, chain = self.projection.chain()
+        frame = self.projection.frame or {}
+        head = render.canonical([frame.get("system") or [], frame.get("tools") or []])
+        return blocks, render.link(chain, "frame", head).hex()
+
+    def tokens(self) -> int:
+        """Size of the view (F2): the last answer's usage, plus what came, less what went since."""
+        return self._anchor.count(self.projection.tokens + self._frame_tokens)
+
+    # ---- appending
+
+    def append(self, *entries: Json) -> list[Json]:
+        """Write entries together; return them stamped. All are acknowledged, or none is kept."""
+        start = len(self.entries)
+        lines: list[bytes] = []
+        try:
+            for value in entries:
+                line = log.encode(self._stamped(value))
+                if len(line) > log.MAX_LINE:
+                    raise LedgerError(
+                        f"An entry of {len(line)} bytes is too long for the session file; "
+                        f"the limit is {log.MAX_LINE}."
+                    )
+                entry = log.decode(line)  # what a later open will read, to the byte
+                self._check(entry)
+                self._take(entry)
+                lines.append(line)
+            if self._file is not None:
+                self._file.write(b"\n".join(lines) + b"\n")
+        except BaseException:
+            self._roll_back(start)
+            raise
+        return self.entries[start:]
+
+    def _stamped(self, value: Json) -> Json:
+        moment = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
+        return {
+            "kind": value["kind"],
+            "uuid": value.get("uuid") or str(uuid.uuid4()),
+            "parentUuid": self.head,
+            "ts": moment.replace("+00:00", "Z"),
+            **{k: v for k, v in value.items() if k not in ("kind", "uuid", "parentUuid", "ts")},
+        }
+
+    def _check(self, entry: Json) -> None:
+        if entry["uuid"] in self.projection.position:
+            raise EditRefused(f"The session has an entry {entry['uuid']} already.")
+        if entry["kind"] == "message":
+            self._check_message(entry)
+        elif entry["kind"] == "edit":
+            self._check_edit(entry)
+
+    def _check_message(self, entry: Json) -> None:
+        waiting = set(self.open_calls)
+        kinds = [block.get("type") for block in entry["content"]]
+        if entry["role"] == "assistant":
+            if waiting:
+                raise EditRefused("An answer can't follow while tool calls wait for their results.")
+            for block in entry["content"]:
+                if block.get("type") == "tool_use" and block.get("id") in self._ids:
+                    raise EditRefused(f"The tool call {block.get('id')} was made before.")
+            return
+        for block in entry["content"]:
+            if block.get("type") == "tool_result":
+                if block.get("tool_use_id") not in waiting:
+                    raise EditRefused(
+                        f"No tool call {block.get('tool_use_id')} waits for a result."
+                    )
+                waiting.discard(block["tool_use_id"])
+        if waiting and any(kind != "tool_result" for kind in kinds):
+            raise EditRefused("A message can't follow while tool calls wait for their results.")
+
+    def _check_edit(self, edit: Json) -> None:
+        reason = self.projection.why_not(edit)
+        if reason:
+            raise EditRefused(f"The edit of {edit.get('layer')} is refused: {reason}.")
+        if not edit.get("changesPrefix") and self.projection.earliest(edit) <= self.seen:
+            raise EditRefused(
+                f"The edit of {edit.get('layer')} changes what the model has seen, unannounced."
+            )
+
+    def _take(self, entry: Json) -> None:
+        """Count an entry that is (or is about to be) on disk."""
+        before = self.projection.tokens
+        self.projection.add(entry)
+        kind = entry["kind"]
+        if kind == "message":
+            for block in entry.get("content") or ():
+                if isinstance(block, dict) and block.get("type") == "tool_use":  # pyright: ignore[reportUnknownMemberType]
+                    self._ids.add(str(block.get("id")))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            self._anchor.message(entry, self.projection.tokens - before, self._estimate())
+        elif kind == "frame":
+            self._frame_tokens = tokens.of_frame(
+                entry.get("system") or [], entry.get("tools") or []
+            )
+        elif kind == "request":
+            self._take_request(entry)
+        elif kind == "edit":
+            self._broken = self._broken or bool(entry.get("changesPrefix"))
+        elif kind in ("state", "job"):
+            self._states[f"{kind}:{entry.get('name')}"] = entry
+
+    def _take_request(self, entry: Json) -> None:
+        if entry.get("purpose") != "main":
+            return
+        self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
+        self._last_request, self._broken = entry, False
+
+    def _estimate(self) -> int:
+        return self.projection.tokens + self._frame_tokens
+
+    def _roll_back(self, length: int) -> None:
+        """Forget entries that never reached the disk."""
+        kept = self.entries[:length]
+        if len(kept) == len(self.entries):
+            return
+        self.projection = Projection()
+        self._reset()
+        for entry in kept:
+            self._take(entry)
+
+
+class _Anchor:
+    """The last answer's usage, and our own estimate of the view at that moment."""
+
+    def __init__(self) -> None:
+        self.usage = 0
+        self.estimate = 0
+        self.id: str = ""
+
+    def copy(self) -> _Anchor:
+        other = _Anchor()
+        other.usage, other.estimate, other.id = self.usage, self.estimate, self.id
+        return other
+
+    def message(self, entry: Json, added: int, estimate: int) -> None:
+        if entry.get("role") != "assistant":
+            return
+        same = bool(self.id) and entry.get("id") == self.id
+        if same:  # a further record of the same answer: its tokens are in that usage already
+            self.estimate += added
+            return
+        usage: Any = entry.get("usage")
+        total = Usage.from_json(cast("Json", usage)).total if isinstance(usage, dict) else 0
+        if total:
+            self.usage, self.estimate, self.id = total, estimate, str(entry.get("id") or "")
+
+    def count(self, estimate: int) -> int:
+        """Added tokens count as estimated; removed ones by what they really weighed then."""
+        if not self.usage:
+            return estimate
+        change = estimate - self.estimate
+        if change < 0:
+            ratio = self.usage / max(1, self.estimate)
+            change = round(change * min(max(ratio, 1.0), 4.0))
+        return max(0, self.usage + change)
+
+
+def _repair(problem: log.Problem) -> Json:
+    return {
+        "kind": "repair",
+        "line": problem.line,
+        "offset": problem.offset,
+        "length": problem.length,
+        "reason": problem.reason,
+    }
+
+
+def fork_file(source: Path, target: Path) -> None:
+    """Copy a session's record to a new one; a torn last line is repaired when that is opened."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with source.open("rb") as old, target.open("xb") as new:
+            shutil.copyfileobj(old, new, 1024 * 1024)
+    except OSError as error:
+        raise LedgerError(
+            f"Can't copy the session {source.stem} to {target}: {error.strerror}."
+        ) from error

@@ -1,0 +1,275 @@
+"""The view: one pure projection of the ledger's entries into what a model is sent (F4, F5).
+
+`Projection` takes entries in order and keeps *rows* up to date: a block each, with edits applied.
+It touches nothing else. Its state depends on the entries alone, so that one grown entry by entry
+equals one made at once; the work of an entry is bounded by what follows the earliest block that it
+changes (an undo projects anew).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from lamina.ledger import tokens
+from lamina.ledger.joining import THINKING, Joiner, Snapshot
+from lamina.messages import Block, Json
+
+_PAIRED = ("tool_use", "tool_result")
+_MEDIA = ("image", "document")
+
+
+class Row:
+    """One block of the view and the entry that it comes from."""
+
+    __slots__ = ("block", "edit", "entry", "number", "role", "tokens")
+
+    def __init__(self, role: str, block: Block, entry: int, number: int, edit: str = "") -> None:
+        self.role = role
+        self.block = block
+        self.entry = entry  # position of the entry in the ledger
+        self.number = number  # position of the block in the entry; -1: a fold put it here
+        self.edit = edit  # the edit that put it here, if any
+        self.tokens = tokens.of_block(block)
+
+
+class Projection:
+    def __init__(self) -> None:
+        self.entries: list[Json] = []
+        self.position: dict[str, int] = {}  # uuid → position in entries
+        self.frame: Json | None = None
+        self.inert: dict[str, str] = {}  # edits without effect, and why
+        self.rows: list[Row] = []
+        self.tokens = 0  # estimate of all rows
+        self._keys: list[int] = []  # row.entry of each row, for bisection
+        self._folds: list[tuple[int, int]] = []  # spans of the folds in force
+        self._joiner = Joiner()
+        self._changed: int | None = None  # first row that the joiner has not seen as it is
+
+    # ---- taking entries
+
+    def add(self, entry: Json) -> None:
+        """Take the next entry. Never fails: what makes no sense has no effect (see `inert`)."""
+        at = len(self.entries)
+        self.entries.append(entry)
+        self.position.setdefault(entry["uuid"], at)
+        kind = entry["kind"]
+        if kind == "message":
+            self._touch(len(self.rows))
+            self._append(entry, at)
+        elif kind == "frame":
+            self.frame = entry
+        elif kind == "edit":
+            if entry.get("op") == "revoke":
+                self._rebuild()
+            else:
+                self._touch(self._apply(entry))
+
+    def entry(self, uuid: str) -> Json | None:
+        at = self.position.get(uuid)
+        return None if at is None else self.entries[at]
+
+    def why_not(self, edit: Json) -> str:
+        """Why this edit would have no effect, or "" if it would."""
+        op = edit.get("op")
+        if op == "revoke":
+            target = self.entry(str(edit.get("edit")))
+            return "" if target and target["kind"] == "edit" else "there is no such edit"
+        if op == "fold":
+            return self._fold_problem(edit)[0]
+        if op != "replace":
+            return f"unknown edit {op!r}"
+        problems = [self._item_problem(item)[0] for item in dicts(edit.get("items"))]
+        return next((p for p in problems if p), "") if problems else "it names no block"
+
+    def earliest(self, edit: Json) -> int:
+        """Position of the first entry whose blocks the edit changes."""
+        op = edit.get("op")
+        if op == "fold":
+            return self.position.get(str(edit.get("first")), 0)
+        if op == "revoke":
+            target = self.entry(str(edit.get("edit")))
+            return 0 if target is None else self.earliest(target)
+        places = [self.position.get(str(i.get("entry")), 0) for i in dicts(edit.get("items"))]
+        return min(places, default=0)
+
+    # ---- what comes out
+
+    @property
+    def messages(self) -> Snapshot:
+        """A snapshot; later entries don't change it."""
+        return self._joined().snapshot()
+
+    @property
+    def open(self) -> list[str]:
+        """Ids of tool calls that wait for their results."""
+        return self._joined().open
+
+    def chain(self) -> tuple[int, bytes]:
+        """Number of blocks in the view, and the hash over (role, bytes) of each."""
+        return self._joined().chain()
+
+    def rows_of(self, first: int, last: int) -> list[Row]:
+        """Rows of the entries from position first to last."""
+        return self.rows[bisect_left(self._keys, first) : bisect_right(self._keys, last)]
+
+    def active_edits(self) -> Iterator[Json]:
+        """Edits that were not revoked, in ledger order."""
+        dead: set[str] = set()
+        alive: list[Json] = []
+        for entry in reversed(self.entries):
+            if entry["kind"] != "edit" or entry["uuid"] in dead:
+                continue
+            if entry.get("op") == "revoke":
+                dead.add(str(entry.get("edit")))
+            alive.append(entry)
+        return reversed(alive)
+
+    def copy(self) -> Projection:
+        """An independent projection of the same entries, for a branch."""
+        other = Projection()
+        other.entries, other.position = list(self.entries), dict(self.position)
+        other.frame, other.tokens, other.inert = self.frame, self.tokens, dict(self.inert)
+        other.rows, other._keys = list(self.rows), list(self._keys)
+        other._folds, other._joiner = list(self._folds), self._joined().copy()
+        return other
+
+    # ---- rows
+
+    def _touch(self, row: int) -> None:
+        self._changed = row if self._changed is None else min(row, self._changed)
+
+    def _joined(self) -> Joiner:
+        """The joiner, brought up to date: many entries at once cost one pass."""
+        if self._changed is not None:
+            self._joiner.update(self.rows, self._changed)
+            self._changed = None
+        return self._joiner
+
+    def _append(self, entry: Json, at: int) -> None:
+        role = "assistant" if entry.get("role") == "assistant" else "user"
+        for number, block in enumerate(dicts(entry.get("content"))):
+            row = Row(role, block, at, number)
+            self.rows.append(row)
+            self._keys.append(at)
+            self.tokens += row.tokens
+
+    def _apply(self, edit: Json) -> int:
+        """Apply an edit; return the first row that changed."""
+        if edit.get("op") == "fold":
+            return self._fold(edit)
+        if edit.get("op") == "replace":
+            return self._replace(edit)
+        self.inert[edit["uuid"]] = f"unknown edit {edit.get('op')!r}"
+        return len(self.rows)
+
+    def _replace(self, edit: Json) -> int:
+        earliest = len(self.rows)
+        for item in dicts(edit.get("items")):
+            problem, index = self._item_problem(item)
+            if problem:
+                self.inert[edit["uuid"]] = problem
+                continue
+            old = self.rows[index]
+            new = Row(old.role, item["with"], old.entry, old.number, edit["uuid"])
+            self.rows[index] = new
+            self.tokens += new.tokens - old.tokens
+            earliest = min(earliest, index)
+        return earliest
+
+    def _item_problem(self, item: Json) -> tuple[str, int]:
+        at, new = self.position.get(str(item.get("entry"))), item.get("with")
+        if at is None or not isinstance(new, dict):
+            return "there is no such entry", -1
+        for index in range(bisect_left(self._keys, at), bisect_right(self._keys, at)):
+            row = self.rows[index]
+            if row.number >= 0 and row.number == item.get("block"):
+                return _replacement_problem(row.block, cast("Block", new)), index
+        return "the block is not in the view", -1
+
+    def _fold(self, edit: Json) -> int:
+        problem, first, last = self._fold_problem(edit)
+        if problem:
+            self.inert[edit["uuid"]] = problem
+            return len(self.rows)
+        low, high = bisect_left(self._keys, first), bisect_right(self._keys, last)
+        new = [Row(role, block, first, -1, edit["uuid"]) for role, block in literals(edit)]
+        self.tokens += sum(r.tokens for r in new) - sum(r.tokens for r in self.rows[low:high])
+        self.rows[low:high] = new
+        self._keys[low:high] = [first] * len(new)
+        self._folds = [f for f in self._folds if not (first <= f[0] and f[1] <= last)]
+        self._folds.append((first, last))
+        return low
+
+    def _fold_problem(self, edit: Json) -> tuple[str, int, int]:
+        first = self.position.get(str(edit.get("first")))
+        last = self.position.get(str(edit.get("last")))
+        if first is None or last is None or first > last:
+            return "the span's first or last entry is not there", 0, 0
+        for low, high in self._folds:
+            apart = last < low or high < first
+            if not apart and not (first <= low and high <= last):
+                return "it overlaps another fold", 0, 0
+        inside = self.rows_of(first, last)
+        if not inside:
+            return "the span holds nothing", 0, 0
+        if any(block.get("type") in (*_PAIRED, *THINKING) for _, block in literals(edit)):
+            return "a fold puts in only text and media", 0, 0
+        if self._parts_a_pair(inside, first, last):
+            return "it would part a tool call from its result", 0, 0
+        return "", first, last
+
+    def _parts_a_pair(self, inside: list[Row], first: int, last: int) -> bool:
+        uses, results = _ids(inside)
+        if uses == results:
+            return False
+        if uses & set(self.open):
+            return True
+        low, high = bisect_left(self._keys, first), bisect_right(self._keys, last)
+        uses_out, results_out = _ids([*self.rows[:low], *self.rows[high:]])
+        return bool((uses - results) & results_out or (results - uses) & uses_out)
+
+    def _rebuild(self) -> None:
+        """Project everything again: the edit that an undo takes away may have hidden others."""
+        active = {edit["uuid"] for edit in self.active_edits()}
+        self.rows, self._keys, self._folds = [], [], []
+        self.inert, self.tokens, self._joiner, self._changed = {}, 0, Joiner(), 0
+        for at, entry in enumerate(self.entries):
+            if entry["kind"] == "message":
+                self._touch(len(self.rows))
+                self._append(entry, at)
+            elif entry["uuid"] in active and entry.get("op") != "revoke":
+                self._touch(self._apply(entry))
+
+
+def literals(edit: Json) -> Iterator[tuple[str, Block]]:
+    """(role, block) that a fold puts in."""
+    for message in dicts(edit.get("messages")):
+        role = "assistant" if message.get("role") == "assistant" else "user"
+        for block in dicts(message.get("content")):
+            yield role, block
+
+
+def dicts(value: Any) -> Sequence[Json]:
+    """The objects of a list; anything else in a foreign ledger is passed over."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+def _ids(rows: list[Row]) -> tuple[set[str], set[str]]:
+    """Ids of the calls and of the results among the rows."""
+    uses = {str(r.block.get("id")) for r in rows if r.block.get("type") == "tool_use"}
+    results = {
+        str(r.block.get("tool_use_id")) for r in rows if r.block.get("type") == "tool_result"
+    }
+    return uses, results
+
+
+def _replacement_problem(old: Block, new: Block) -> str:
+    kind, other = old.get("type"), new.get("type")
+    if kind == "tool_result":
+        same = other == kind and new.get("tool_use_id") == old.get("tool_use_id")
+        return "" if same else "a result is replaced by a result of the same call only"
+    if kind in ("text", *_MEDIA):
+        return "" if other in ("text", *_MEDIA) else "text is replaced by text only"
+    return f"a {kind} block is never replaced"

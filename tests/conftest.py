@@ -1,0 +1,46 @@
+"""What all tests share: Hypothesis profiles and the plugins of test rooms."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # `tests.wire` and friends import by name
+
+pytest_plugins = ["tests.wire.plugin"] if (HERE / "wire" / "plugin.py").exists() else []
+
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("dev", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """Real recordings beside the repository; tests that need them skip without."""
+    place = Path(os.environ.get("LAMINA_DATA") or HERE.parent.parent / "shared" / "data")
+    if not place.is_dir():
+        pytest.skip(f"no real data at {place} (set LAMINA_DATA)")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _no_machine_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No test reads the developer's own home, keys or settings."""
+    for name in list(os.environ):
+        if (
+            name.startswith(("LAMINA_", "ANTHROPIC_", "OPENAI_", "CLAUDE_"))
+            and name != "LAMINA_DATA"
+        ):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "home"))
+    assert importlib.util.find_spec("lamina")
