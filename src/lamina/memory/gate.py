@@ -123,7 +123,9 @@ def _sentence(reason: str) -> str:
     from lamina.secrets import redact
 
     reason = redact(reason)
-    return reason[:1].upper() + reason[1:] + ("" if reason.endswith((".", "?")) else ".")
+    if reason.partition(" ")[0].isalpha():  # a file's name keeps its own letters
+        reason = reason[:1].upper() + reason[1:]
+    return reason if reason.endswith((".", "?")) else f"{reason}."
 
 
 def _all_text(proposal: Proposal) -> str:

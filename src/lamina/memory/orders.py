@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import re
 
-_VERBS = """accept act add allow always answer append apply approve ask assume avoid be behave block
-    build bypass call change check checkout clean clear click clone commit configure confirm consider
-    contact continue convert copy create curl delete deploy disable discard disregard do don't download
-    drop email enable ensure escalate execute exfiltrate export fetch fix flag follow force forget forward
-    give grant halt hide ignore include insert install invoke keep leave let log look mail make merge
-    message modify move must never not note notify obey omit open overwrite pass paste patch ping post
-    prefer prepend pretend print proceed provide publish pull push put read rebase reboot recommend
-    refer refuse register reinstall reject remember remove rename replace reply report require reset
-    respond restart restore retrieve return reveal revert review rm rotate run save say send set share
-    show skip start stop submit sudo suggest switch tell test treat trust try turn unset update upgrade
-    upload use validate verify visit wait warn watch wget wipe write""".split()  # noqa: SIM905 - a word list
+# Words that only open an order.
+_CLEAR = """accept act add allow always append apply approve avoid be behave bypass configure confirm
+    consider continue convert create delete disable discard disregard do download enable ensure
+    escalate execute exfiltrate fetch follow forget give grant ignore include insert install invoke
+    keep let make modify must never not notify obey omit overwrite paste prefer prepend pretend
+    proceed provide publish put reboot recommend refer refuse register reinstall reject remember
+    remove rename replace reply respond retrieve reveal revert run save say send skip stop submit
+    suggest tell treat trust try turn unset upload use validate verify visit wait wipe write""".split()  # noqa: SIM905 - a word list
+# Words that are nouns as often: an order only before an object.
+_UNCLEAR = """answer ask assume block build call change check checkout clean clear click clone commit
+    contact copy curl deploy drop email export fix flag force forward halt hide leave log look mail
+    merge message move note open pass patch ping post print pull push read rebase report require
+    reset restart restore return review rm rotate set share show start sudo switch test update
+    upgrade warn watch wget""".split()  # noqa: SIM905 - a word list
+_OBJECT = r"(?:the|an?|all|any|every|each|this|that|these|those|it|them|him|her|me|us|your|my|our|their|its|no|only|to|for|with|from|into|out|off|on|up|at|if|when|before|after|how|-{1,2}\w|[`\"'“/~$]|https?:)"
 
 _START = re.compile(
     r"(?:please\s+|also,?\s+|then,?\s+|first,?\s+|finally,?\s+|and\s+|so,?\s+|important:?\s+|instead,?\s+)*"
-    rf"(?:(?:{'|'.join(sorted(_VERBS, key=len, reverse=True))})(?![\w'’])"
+    rf"(?:(?:{'|'.join(_CLEAR)})(?![\w'’])|(?:{'|'.join(_UNCLEAR)})\s+{_OBJECT}"
     r"|don['’]t\b|from\s+now\s+on\b|immer\b|niemals\b|nie\b|toujours\b|jamais\b|ne\s+jamais\b"
     r"|siempre\b|nunca\b|sempre\b|mai\b|必ず|絶対に|总是|永远不要|务必)",
     re.IGNORECASE,

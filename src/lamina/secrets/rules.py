@@ -24,8 +24,8 @@ _CLASSES = {
     "d": "[0-9]",
     "g": "[a-fA-F0-9]{8}-[a-fA-F0-9]{4}-[a-fA-F0-9]{4}-[a-fA-F0-9]{4}-[a-fA-F0-9]{12}",
 }
-# A token starts at a word's edge or behind a written-out line end, and is not followed by more of it.
-_START = r"(?:\b|\\[nrt]|[_=])"
+# A token starts where a word may, or behind a written-out line end, and more of it does not follow.
+_START = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 _END = r"(?:[^A-Za-z0-9]|$)"
 # What stands between a name and its value: quotes, brackets, = : => or a space.
 _BETWEEN = r"[\w .-]{0,30}[\"'`\])]{0,2}\s{0,3}(?:=>|:=|=|:|,|\s)\s{0,3}[\"'`(\[]{0,2}"
@@ -33,10 +33,10 @@ _BETWEEN = r"[\w .-]{0,30}[\"'`\])]{0,2}\s{0,3}(?:=>|:=|=|:|,|\s)\s{0,3}[\"'`(\[
 # A name that promises a secret, and a value that may be one (judged by its entropy).
 _NAMED = (
     r"(?i:(?:api[_ -]?key|apikey|access[_ -]?key|secret[_ -]?key|private[_ -]?key|auth[_ -]?key|encryption[_ -]?key"
-    r"|signing[_ -]?key|client[_ -]?secret|secret|token|password|passwd|passphrase|pwd|credentials?|auth))"
-    r"[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?::=|=>|=|:)[ \t]{0,3}[\"'`]{0,2}([A-Za-z0-9!#%&*+,./:;=?@^_~$-]{10,200})"
+    r"|signing[_ -]?key|client[_ -]?secret|secret|token|password|passwd|passphrase|pwd|credentials?|_auth))"
+    r"[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?::=|=>|=|:|\bis\b:?)[ \t]{0,3}[\"'`]{0,2}([A-Za-z0-9!#%&*+,./:;=?@^_~$-]{8,200})"
 )
-_NAMED_KEYS = ("key", "secret", "token", "passw", "passp", "pwd", "credential", "auth")
+_NAMED_KEYS = ("key", "secret", "token", "passw", "passp", "pwd", "credential", "_auth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def own_rules() -> Rules:
     rules = [_token_rule(kind, pattern, found.get(kind, ())) for kind, pattern in tokens.items()]
     near: dict[str, tuple[str, str]] = table["near"]
     rules += [_near_rule(kind, names, pattern) for kind, (names, pattern) in near.items()]
-    named = Rule("named-secret", _NAMED, _NAMED_KEYS, folded=True, group=1, entropy=3.3, mixed=True)
+    named = Rule("named-secret", _NAMED, _NAMED_KEYS, folded=True, group=1, entropy=3.0, mixed=True)
     return Rules((*rules, named))
 
 

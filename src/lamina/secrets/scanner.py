@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from lamina.secrets.rules import Rule, Rules, own_rules
@@ -20,12 +21,11 @@ _BLANK = "[secret removed: {}]"
 
 # Values that people write where a secret would stand.
 _PLACEHOLDER = re.compile(
-    rb"example|sample|dummy|placeholder|changeme|change_me|change-me|your[_-]?|my[_-]|fake|redacted"
-    rb"|removed|insert|replace|todo|xxxx|\*\*\*|\.\.\.|<[^>]*>|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234"
+    rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace|xxxx|\*\*\*|\.\.\.|<[^>]*>|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234"
     rb"|deadbeef|foobar|foo_bar|process\.env|os\.environ|getenv|secrets\.|vault\.",
     re.IGNORECASE,
 )
-_REPEATED = re.compile(rb"(.)\1{6,}")
+_REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
     rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
     rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@"
@@ -139,14 +139,19 @@ def _machine_made(secret: bytes, *, named: bool) -> bool:
     """Digits and letters mixed as no person names things."""
     digits = sum(48 <= byte <= 57 for byte in secret)
     letters = sum(chr(byte).isalpha() for byte in secret)
-    if not digits or not letters:
-        return False
     if not named:
-        return True
-    if _CODE.match(secret):
+        return digits > 0 and letters > 0
+    if not letters or _CODE.match(secret):
         return False
+    if not digits:
+        switches = sum(a != b for a, b in pairwise(map(_is_upper, secret)))
+        return len(secret) >= 16 and switches >= 6
     spelled = sum(len(word) for word in _WORDS.findall(secret) if _pronounceable(word))
-    return spelled < 0.6 * len(secret)
+    return spelled < 0.8 * len(secret)
+
+
+def _is_upper(byte: int) -> bool:
+    return 65 <= byte <= 90
 
 
 def _pronounceable(word: bytes) -> bool:

@@ -1,0 +1,148 @@
+"""The scanner finds tokens where they stand, lets ordinary text through, and never repeats one."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.secrets import own_rules, redact, scan
+from lamina.secrets.scanner import compiled, entropy
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
+GITHUB = "ghp_" + "q7Lm2Xc9Rt4Vb8Nz1Kd6Wf3Hs5Jg0Pa2Ye4U"
+
+
+@pytest.fixture(scope="module")
+def bench() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "bench" / "secret_scan.py"))
+
+
+@pytest.mark.spec("L5.6", "T5")
+def test_at_least_150_kinds_are_known_and_every_pattern_compiles() -> None:
+    rules = own_rules().rules
+    assert len({rule.id for rule in rules}) == len(rules) >= 150
+    for rule in rules:
+        assert compiled(rule.pattern).groups >= rule.group
+        assert rule.keywords
+        assert all(rule.keywords)
+
+
+@pytest.mark.spec("L5.6", "T5")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_95_percent_of_samples_of_the_published_formats_are_found(
+    bench: dict[str, Any], seed: int
+) -> None:
+    samples = bench["make_samples"](seed, 2)
+    share, missed = bench["found_share"](samples)
+    assert share >= 0.95, sorted(set(missed))
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not here")
+def test_false_alarms_on_real_memory_files_stay_under_5_percent(bench: dict[str, Any]) -> None:
+    share, count, rules = bench["alarm_share"](bench["memory_files"]())
+    assert count > 40
+    assert share <= 0.05, rules
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password = "hunter2!x"',
+        "my password is Xk29vLq1!",
+        "export PGPASSWORD=s3cr3tpassw0rd",
+        "api_key: oHwLMeaZqo9DZDNjN1GTPdVKsb1DS2S5",
+        "AUTH_TOKEN: KtwtwKsxVbJTtnXolARgtuZB",
+        f"first\\n{GITHUB}\\nlast",
+        f"{GITHUB},{GITHUB[:-1]}Z",
+    ],
+)
+def test_a_secret_by_name_or_form_is_found(text: str) -> None:
+    assert scan(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token: string",
+        "password=$DB_PASSWORD",
+        "password: ${{ secrets.DB }}",
+        'api_key = os.environ["API_KEY_2"]',
+        "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "the token limit is 200000 and the key idea is caching",
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "postgres://localhost/db",
+        "secret_key = settings.load_secret_key(2)",
+        "",
+    ],
+)
+def test_what_people_write_in_the_place_of_secrets_is_let_through(text: str) -> None:
+    assert scan(text) == []
+
+
+@pytest.mark.spec("T5")
+def test_a_finding_names_rule_line_and_column_but_never_the_secret() -> None:
+    text = f"erste Zeile: größer 🙂\n  key {GITHUB} end\n"
+    (found,) = scan(text)
+    assert (found.rule, found.line, found.column) == ("github-personal", 2, 7)
+    assert text[found.start : found.end] == GITHUB
+    assert GITHUB not in str(found)
+    assert GITHUB not in repr(found)
+
+
+def test_redacting_keeps_everything_else() -> None:
+    text = f"ä {GITHUB}\nrest"
+    assert redact(text) == "ä [secret removed: github-personal]\nrest"
+    assert redact("nothing here") == "nothing here"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_a_token_is_found_and_blanked_between_any_text(before: str, after: str) -> None:
+    text = f"{before} {GITHUB} {after}"
+    found = scan(text)
+    clean = text.encode("utf-8", "replace").decode()
+    assert any(clean[item.start : item.end] == GITHUB for item in found)
+    assert GITHUB not in redact(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=400))
+def test_findings_are_ordered_disjoint_and_inside_the_text(text: str) -> None:
+    end = 0
+    for found in scan(text):
+        assert end <= found.start < found.end <= len(text)
+        end = found.end
+
+
+def test_hostile_text_costs_linear_time() -> None:
+    def cost(size: int) -> float:
+        text = "password=" * size + "a" * size + "token:" * size + "://" * size + ":AA" * size
+        start = time.process_time()
+        scan(text)
+        return time.process_time() - start
+
+    cost(100)
+    assert cost(20_000) <= 40 * max(cost(2_000), 0.005)
+
+
+def test_entropy_is_shannons() -> None:
+    assert entropy(b"") == 0
+    assert entropy(b"aaaa") == 0
+    assert entropy(b"abcd") == 2
+
+
+def test_importing_the_scanner_does_not_load_re2() -> None:
+    code = "import sys, lamina.secrets; sys.exit('re2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
