@@ -5,27 +5,35 @@ official packages read their own environment variables.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
 
-from lamina.errors import ModelConfigError
+from lamina.errors import ModelConfigError, UsageError
 from lamina.ports import Model
 
 _PACKAGES = {"anthropic": "anthropic", "openai": "openai", "gguf": "xllamacpp"}
+_MODELS = {"anthropic": "AnthropicModel", "openai": "OpenAIModel", "gguf": "GgufModel"}
 _KINDS = "anthropic:NAME, openai:NAME, gguf:PATH-OR-NAME, scripted:FILE or none"
 
 
-def open_model(spec: str, *, options: Mapping[str, Any] | None = None) -> Model:
-    """The model that `spec` names. Nothing is sent yet; a wrong name shows at the first call.
+# What `options` may hold; each kind takes what it has a use for (docs/models.md).
+OPTIONS = frozenset(
+    {"api_key", "base_url", "headers", "betas", "timeout", "retries", "window", "max_output"}
+    | {"cache_ttl", "cache_edits", "cache_key", "diagnostics", "threads", "clock", "chance"}
+)
 
-    Options, all optional: `api_key`, `base_url`, `timeout` (seconds of silence), `retries`,
-    `headers`, `betas`, `window`, `max_output`, `cache_ttl` ("5m" or "1h"), `cache_edits`,
-    `diagnostics`, `clock`, `random`; docs/models.md says which provider takes which.
-    """
+
+def open_model(spec: str, *, options: Mapping[str, Any] | None = None) -> Model:
+    """The model that `spec` names. Nothing is sent yet; a wrong name shows at the first call."""
     kind, _, name = spec.strip().partition(":")
-    given = dict(options or {})
+    given = {key: value for key, value in (options or {}).items() if value is not None}
+    if unknown := sorted(set(given) - OPTIONS):
+        raise UsageError(
+            f"Models have no option {unknown[0]!r}; they have: {', '.join(sorted(OPTIONS))}."
+        )
     match kind:
         case "none" if not name:
             from lamina.models.none import NoModel
@@ -36,16 +44,18 @@ def open_model(spec: str, *, options: Mapping[str, Any] | None = None) -> Model:
 
             return ScriptedModel.from_file(name)
         case "anthropic" | "openai" | "gguf" if name:
-            _require(kind)
-            make = cast("Callable[..., Model]", import_module(f"lamina.models.{kind}").open_model)
-            return make(name, given)
+            return _provider(kind, name, given)
         case _:
             raise ModelConfigError(f"There is no model {spec!r}; write {_KINDS}.")
 
 
-def _require(kind: str) -> None:
+def _provider(kind: str, name: str, given: Mapping[str, Any]) -> Model:
     if find_spec(_PACKAGES[kind]) is None:
         raise ModelConfigError(
             f"Models of the kind {kind}: need the package {_PACKAGES[kind]}; "
             f"run: pip install 'lamina[{kind}]'"
         )
+    module = import_module(f"lamina.models.{kind}")
+    make = cast("Callable[..., Model]", getattr(module, _MODELS[kind]))
+    taken = inspect.signature(make).parameters
+    return make(name, **{key: value for key, value in given.items() if key in taken})

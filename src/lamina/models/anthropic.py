@@ -1,0 +1,307 @@
+"""Anthropic's models through the official package: cache breakpoints, context management, streaming,
+token counts. It talks to one host and touches nothing else; the package loads at the first call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+import warnings
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from lamina.errors import ModelConfigError, ModelError
+from lamina.events import Emit, Warned
+from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
+from lamina.messages import Json, Request, Response
+from lamina.models import faults
+from lamina.models.anthropic_stream import Assembly, Malformed
+from lamina.models.breakpoints import Ttl, with_breakpoints, without_breakpoints
+from lamina.models.retry import Policy, SystemClock, with_retries
+from lamina.ports import Capabilities, Clock
+
+if TYPE_CHECKING:
+    import anthropic
+
+# Without another wish an answer may be this long, or the model's own limit if that is less.
+DEFAULT_ANSWER = 32_000
+_CONNECT_SECONDS = 10.0
+
+# Which beta header a part of the request needs.
+_BETA_OF_EDIT = {"compact_20260112": "compact-2026-01-12"}
+_MANAGEMENT_BETA = "context-management-2025-06-27"
+_COMPACTION_BETA = "compact-2026-09-04"
+_DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
+
+
+class AnthropicModel:
+    """`anthropic:NAME`. All options have defaults; key and base URL may come from the package's
+    own environment variables.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        betas: Sequence[str] = (),
+        timeout: float = 300.0,
+        retries: int | None = None,
+        window: int | None = None,
+        max_output: int | None = None,
+        cache_ttl: Ttl = "5m",
+        cache_edits: bool = False,
+        diagnostics: bool = False,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        if cache_ttl not in ("5m", "1h"):
+            raise ModelConfigError(f"A cache lives for 5m or 1h, not {cache_ttl!r}; set cache_ttl.")
+        self._name = f"anthropic:{name}"
+        self._key, self._url, self._headers = api_key, base_url, dict(headers or {})
+        self._betas = [*betas, *([LONG_BETA] if needs_long_beta(self._name) else [])]
+        self._timeout = timeout
+        self._policy = Policy() if retries is None else Policy(retries=retries)
+        self._ttl: Ttl = cache_ttl
+        self._diagnostics = diagnostics
+        self._clock: Clock = clock or SystemClock()
+        self._chance = chance or random.Random()  # noqa: S311 - jitter, not a secret
+        known = capabilities(self._name, betas=self._betas, override=window)
+        self._capabilities = replace(
+            known,
+            max_output=max_output or known.max_output,
+            cache="anthropic",
+            cache_ttl=3600 if cache_ttl == "1h" else 300,
+            cache_edits=cache_edits,
+        )
+        self._last_ids: dict[str, str] = {}
+        self._warned: set[str] = set()
+        self._made: anthropic.AsyncAnthropic | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    async def complete(self, request: Request, emit: Emit) -> Response:
+        client = await self._client()
+        place = self._place(client, request)
+        call = self._body(client, request)
+        self._warn_of_end(place.model, emit)
+
+        async def attempt(listen: Emit) -> Response:
+            async with self._translated(place):
+                return await self._stream(client, call, listen)
+
+        response = await with_retries(
+            attempt, emit, policy=self._policy, clock=self._clock, chance=self._chance.random
+        )
+        self._last_ids[request.purpose] = response.id
+        return response
+
+    async def count_tokens(self, request: Request) -> int:
+        """How many tokens the provider counts for this request, without sending it to the model."""
+        client = await self._client()
+        place = self._place(client, request)
+        body = self._body(client, request)
+        allowed = inspect.signature(client.beta.messages.count_tokens).parameters
+        call = {name: value for name, value in body.items() if name in allowed}
+        tools, system, messages = without_breakpoints(request)
+        call.update(tools=tools, system=system, messages=messages)
+        call.pop("extra_body", None)
+
+        async def attempt(_: Emit) -> int:
+            async with self._translated(place):
+                return (await client.beta.messages.count_tokens(**call)).input_tokens
+
+        return await with_retries(
+            attempt,
+            lambda _: None,
+            policy=self._policy,
+            clock=self._clock,
+            chance=self._chance.random,
+        )
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+            self._made = None
+
+    def _warn_of_end(self, model: str, emit: Emit) -> None:
+        """The package knows when models end; the user is told once."""
+        from anthropic.resources.beta.messages import messages
+
+        ends = cast("Mapping[str, str]", getattr(messages, "DEPRECATED_MODELS", {}))
+        if model in ends and model not in self._warned:
+            self._warned.add(model)
+            emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
+
+    # ---- the request
+
+    def _body(self, client: anthropic.AsyncAnthropic, request: Request) -> Json:
+        tools, system, messages = with_breakpoints(request, self._ttl)
+        params = dict(request.params)
+        previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
+        limit = request.max_tokens or min(DEFAULT_ANSWER, self._capabilities.max_output)
+        betas = [*self._betas, *cast("Sequence[str]", params.pop("betas", None) or ())]
+        call: Json = {
+            "model": bare_name(request.model or self._name),
+            "max_tokens": limit,
+            "messages": messages,
+            "stream": True,
+        }
+        if system:
+            call["system"] = system
+        if tools:
+            call["tools"] = tools
+        if self._diagnostics:
+            call["diagnostics"] = {"previous_message_id": previous}
+            betas.append(_DIAGNOSTICS_BETA)
+        betas += _betas_of(params)
+        known = inspect.signature(client.beta.messages.create).parameters
+        extra: Json = {}
+        for name, value in params.items():
+            (call if name in known else extra)[name] = value
+        if request.cache_deletions and self._capabilities.cache_edits:
+            extra["cache_edits"] = [
+                {"type": "delete_tool_result", "tool_use_id": name}
+                for name in request.cache_deletions
+            ]
+        if betas:
+            call["betas"] = list(dict.fromkeys(betas))
+        if extra:
+            call["extra_body"] = extra
+        return call
+
+    # ---- the wire
+
+    async def _client(self) -> anthropic.AsyncAnthropic:
+        if self._made is None:
+            import anyio.to_thread
+
+            # Importing the package takes a second or more: the screen must not freeze meanwhile.
+            self._made = await anyio.to_thread.run_sync(self._connect)
+        return self._made
+
+    def _connect(self) -> anthropic.AsyncAnthropic:
+        import anthropic
+
+        # Said as an event instead (_warn_of_end).
+        warnings.filterwarnings("ignore", "The model '.*' is deprecated", DeprecationWarning)
+        try:
+            client = anthropic.AsyncAnthropic(
+                api_key=self._key,
+                base_url=self._url,
+                default_headers=self._headers,
+                max_retries=0,  # retries are ours: they are events, and their clock is passed in
+                timeout=anthropic.Timeout(self._timeout, connect=_CONNECT_SECONDS),
+            )
+        except (anthropic.AnthropicError, ValueError, TypeError) as error:
+            raise ModelConfigError(
+                f"The settings for Anthropic can't be used ({error}): check them."
+            ) from error
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise faults.missing_key(self._place(client, None))
+        return client
+
+    async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
+        import anthropic
+
+        assembly = Assembly(emit)
+        create = cast("Any", client.beta.messages.with_streaming_response.create)
+        async with create(**call) as reply:
+            async for event in anthropic.AsyncStream.raw_events(reply.http_response):
+                if event.event is None or not event.data:
+                    continue
+                try:
+                    data: Any = json.loads(event.data)
+                except ValueError as error:
+                    raise Malformed(f"a {event.event} event is not JSON") from error
+                if not isinstance(data, dict):
+                    raise Malformed(f"a {event.event} event is not an object")
+                if event.event == "error":
+                    raise _ErrorInStream(cast("Json", data), dict(reply.headers))
+                assembly.take(cast("Json", data))
+                if assembly.done:
+                    return assembly.response()
+        raise _BrokenOff
+
+    @asynccontextmanager
+    async def _translated(self, place: faults.Place) -> AsyncGenerator[None]:
+        """The package's exceptions become ours."""
+        import anthropic
+        import httpx2
+
+        now = self._clock.now()
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            headers = {name.lower(): value for name, value in error.response.headers.items()}
+            raise faults.refusal(place, error.status_code, error.body, headers, now) from error
+        except _ErrorInStream as error:
+            raise faults.refusal(place, 200, error.body, error.headers, now) from error
+        except (anthropic.APITimeoutError, httpx2.TimeoutException) as error:
+            if _while_connecting(error):
+                raise faults.unreached(place, "no answer") from error
+            raise faults.silent(place, self._timeout) from error
+        except anthropic.APIConnectionError as error:
+            fault = faults.unreached if _while_connecting(error) else faults.broken_off
+            raise fault(place, _cause_of(error)) from error
+        except (_BrokenOff, httpx2.TransportError) as error:
+            raise faults.broken_off(place) from error
+        except (Malformed, anthropic.APIResponseValidationError) as error:
+            raise faults.malformed(place, str(error)) from error
+        except anthropic.AnthropicError as error:
+            raise ModelError(f"Anthropic's package gave up ({error}).") from error
+
+    def _place(self, client: anthropic.AsyncAnthropic, request: Request | None) -> faults.Place:
+        asked = request.model if request and request.model else self._name
+        return faults.Place(
+            provider="Anthropic",
+            host=client.base_url.host,
+            model=bare_name(asked),
+            key_variable="ANTHROPIC_API_KEY",
+            url_variable="ANTHROPIC_BASE_URL",
+        )
+
+
+class _ErrorInStream(Exception):
+    def __init__(self, body: Json, headers: Mapping[str, str]) -> None:
+        super().__init__("an error event")
+        self.body = body
+        self.headers = headers
+
+
+class _BrokenOff(Exception):
+    """The stream ended before the message did."""
+
+
+def _betas_of(params: Mapping[str, Any]) -> list[str]:
+    betas: list[str] = []
+    if managed := params.get("context_management"):
+        betas.append(_MANAGEMENT_BETA)
+        edits = cast("Sequence[Mapping[str, Any]]", managed.get("edits") or ())
+        betas += [_BETA_OF_EDIT[e["type"]] for e in edits if e.get("type") in _BETA_OF_EDIT]
+    if params.get("compaction"):
+        betas.append(_COMPACTION_BETA)
+    return betas
+
+
+def _while_connecting(error: BaseException) -> bool:
+    import httpx2
+
+    reaching = httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout
+    return isinstance(error.__cause__ or error, reaching)
+
+
+def _cause_of(error: BaseException) -> str:
+    cause = str(error.__cause__ or "") or str(error)
+    return cause.rstrip(".") or "no connection"

@@ -1,0 +1,198 @@
+"""What a provider's refusal means: for good, for now, or a prompt that is too long. Pure: from a
+status, a body and headers to the error that is raised. Keys never appear in a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+from lamina.errors import ModelConfigError, ModelError, PromptTooLong
+from lamina.models.retry import Passing
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whom we talk to, for sentences."""
+
+    provider: str  # Anthropic, OpenAI
+    host: str
+    model: str
+    key_variable: str
+    url_variable: str
+
+
+_BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
+_BUSY_TYPES = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error"}
+_NO_MONEY = {"billing_error", "insufficient_quota", "enforced_spend_limit_reached"}
+
+_TOO_LONG = (
+    re.compile(
+        r"prompt is too long(?:: (?P<sent>\d+) tokens > (?P<limit>\d+) maximum)?", re.IGNORECASE
+    ),
+    re.compile(
+        r"exceed context limit: (?P<sent>\d+) \+ (?P<extra>\d+) > (?P<limit>\d+)", re.IGNORECASE
+    ),
+    re.compile(
+        r"maximum context length is (?P<limit>\d+) tokens.*?"
+        r"(?:resulted in|requested|you requested) (?P<sent>\d+) tokens",
+        re.IGNORECASE | re.DOTALL,
+    ),
+    re.compile(
+        r"request \((?P<sent>\d+) tokens\) exceeds the available context size \((?P<limit>\d+)",
+        re.IGNORECASE,
+    ),
+    re.compile(r"maximum context length|context[_ ](?:length|window)[_ ]exceeded", re.IGNORECASE),
+    re.compile(r"exceeds? the (?:model's |available )?(?:maximum )?context", re.IGNORECASE),
+    re.compile(r"input exceeds the context window|too many (?:input )?tokens", re.IGNORECASE),
+)
+
+
+def too_long(message: str) -> PromptTooLong | None:
+    """The error of a prompt that doesn't fit, with the gap where the message names it."""
+    for pattern in _TOO_LONG:
+        if match := pattern.search(message):
+            numbers = {name: int(value) for name, value in match.groupdict().items() if value}
+            gap = None
+            if "sent" in numbers and "limit" in numbers:
+                gap = numbers["sent"] + numbers.get("extra", 0) - numbers["limit"]
+            sizes = f" by {gap:,} tokens" if gap and gap > 0 else ""
+            return PromptTooLong(
+                f"The prompt is longer than the model's window{sizes}; compact the session.",
+                gap if gap and gap > 0 else None,
+            )
+    return None
+
+
+def refusal(
+    place: Place, status: int, body: object, headers: Mapping[str, str], now: float
+) -> Exception:
+    """The exception for an HTTP error or an error inside a stream (`status` 200)."""
+    kind, code, message = read_error(body)
+    if status in (400, 413, 422, 200) and (long := too_long(f"{message} {code}")):
+        return long
+    if status == 413 or kind == "request_too_large":
+        return PromptTooLong(f"{place.provider} says that the request is too large (413).")
+    if status == 402 or {kind, code} & _NO_MONEY:
+        return ModelConfigError(
+            f"{place.provider} refuses the call for want of credit: {_short(message)}"
+        )
+    if status in (401, 403) or kind in ("authentication_error", "permission_error"):
+        return _wrong_key(place, status)
+    if status == 404 or kind == "not_found_error" or code == "model_not_found":
+        return ModelConfigError(
+            f"{place.host} knows no model {place.model!r} (404): check the model's name"
+            f" and {place.url_variable}."
+        )
+    if (status in _BUSY or status >= 500 or kind in _BUSY_TYPES) and _may_retry(headers):
+        return _busy(place, status, kind, headers, now)
+    number = f" ({status})" if status != 200 else ""
+    return ModelError(f"{place.provider} rejected the request{number}: {_short(message)}")
+
+
+def unreached(place: Place, cause: str) -> Passing:
+    return Passing(
+        "unreached",
+        f"{place.host} can't be reached ({cause})",
+        f"{place.provider} can't be reached at {place.host} ({cause}): check the network"
+        f" and {place.url_variable}",
+    )
+
+
+def silent(place: Place, seconds: float) -> Passing:
+    return Passing(
+        "busy",
+        f"{place.host} sent nothing for {seconds:g} s",
+        f"{place.provider} at {place.host} sent nothing for {seconds:g} seconds: try again later",
+    )
+
+
+def broken_off(place: Place, cause: str = "the connection closed") -> Passing:
+    return Passing(
+        "busy",
+        f"the answer broke off ({cause})",
+        f"The answer of {place.provider} at {place.host} broke off ({cause}): try again later",
+    )
+
+
+def malformed(place: Place, cause: str) -> Passing:
+    return Passing(
+        "malformed",
+        f"the answer can't be read ({cause})",
+        f"{place.host} sent an answer that can't be read ({cause}): check that it speaks"
+        f" {place.provider}'s protocol",
+    )
+
+
+def missing_key(place: Place) -> ModelConfigError:
+    return ModelConfigError(
+        f"There is no key for {place.provider}: set {place.key_variable}, or choose another model"
+        " with --model."
+    )
+
+
+def read_error(body: object) -> tuple[str, str, str]:
+    """(type, code, message) of an error body in either provider's form."""
+    if not isinstance(body, Mapping):
+        return "", "", str(body or "")
+    outer = cast("Mapping[str, Any]", body)
+    inner: Any = outer.get("error", outer)
+    if not isinstance(inner, Mapping):
+        return "", "", str(inner)
+    error = cast("Mapping[str, Any]", inner)
+    details: Any = error.get("details")
+    code: Any = error.get("code")
+    if isinstance(details, Mapping):
+        code = cast("Mapping[str, Any]", details).get("error_code") or code
+    return str(error.get("type") or ""), str(code or ""), str(error.get("message") or "")
+
+
+def _wrong_key(place: Place, status: int) -> ModelConfigError:
+    if status == 403:
+        return ModelConfigError(
+            f"The key for {place.provider} may not use {place.model!r} at {place.host} (403):"
+            f" check {place.key_variable} and what it is allowed."
+        )
+    return ModelConfigError(
+        f"{place.provider} at {place.host} refused the key (401): check {place.key_variable}."
+    )
+
+
+def _busy(place: Place, status: int, kind: str, headers: Mapping[str, str], now: float) -> Passing:
+    what = {429: "too many requests", 529: "overloaded"}.get(status)
+    if what is None:
+        what = kind.removesuffix("_error").replace("_", " ") if kind else f"error {status}"
+    return Passing(
+        "busy",
+        f"{place.provider} answered: {what}",
+        f"{place.provider} at {place.host} can't serve the call now ({what}): try again later",
+        retry_after=retry_after(headers, now),
+    )
+
+
+def _may_retry(headers: Mapping[str, str]) -> bool:
+    return headers.get("x-should-retry", "").lower() != "false"
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that the server asks us to wait: `retry-after-ms`, seconds, or a date."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        value = headers.get("retry-after", "").strip()
+        if not value:
+            return None
+        if re.fullmatch(r"\d+(\.\d+)?", value):
+            return float(value)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except ValueError:
+        return None
+
+
+def _short(message: str) -> str:
+    line = " ".join(message.split()) or "no reason was given"
+    line = re.sub(r"\b(sk|key)-[\w*-]{6,}", "…", line)
+    return line if len(line) <= 300 else line[:297] + "…"

@@ -1,0 +1,1 @@
+"""A local server that speaks the providers' wire formats over real sockets."""
