@@ -41,6 +41,7 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 
 _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
+_HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 
 
@@ -97,15 +98,26 @@ def weakest_origin(proposal: Proposal, record: Record) -> str:
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
     """What the memory says, without template words, links to memories there are, and proven lines."""
-    name = re.sub(r"[_-]+", " ", proposal.name)
-    if proposal.type:
-        name = re.sub(rf"^{proposal.type}\b", "", name, flags=re.IGNORECASE)
-    text = f"{name}\n{proposal.description}\n{proposal.hook}\n{proposal.body}"
+    head = f"{_spelled(proposal.name, proposal.type)}\n{proposal.description}\n{proposal.hook}"
+    text = f"{head}\n{proposal.body}"
     targets = _link_targets(memories) if "[[" in text else set[str]()
+    proven: set[str] = set()
+    for line in _bare(vouched, targets).splitlines():
+        value = _HEAD_KEY.sub("", line)
+        proven.update(map(wording.fold, (line, value, _spelled(value, proposal.type))))
+    lines = _bare(text, targets).splitlines()
+    return "\n".join(line for line in lines if wording.fold(line) not in proven)
+
+
+def _spelled(name: str, kind: str | None) -> str:
+    """A name as words: `feedback_no_mocks` says "no mocks"."""
+    words = re.sub(r"[_-]+", " ", name)
+    return re.sub(rf"^{kind}\b", "", words, flags=re.IGNORECASE) if kind else words
+
+
+def _bare(text: str, targets: set[str]) -> str:
     text = _LINK.sub(lambda link: " " if _link_key(link[1]) in targets else link[0], text)
-    text = _TEMPLATE_WORDS.sub(" ", _LIST_NUMBER.sub("", text))
-    proven = {wording.fold(line) for line in vouched.splitlines()}
-    return "\n".join(line for line in text.splitlines() if wording.fold(line) not in proven)
+    return _TEMPLATE_WORDS.sub(" ", _LIST_NUMBER.sub("", text))
 
 
 def _link_targets(memories: Iterable[Memory]) -> set[str]:
