@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import MemoryStoreError
-from lamina.memory.topics import edit_topic, is_binary, new_topic, read_topic
+from lamina.memory.topics import edit_topic, is_binary, new_topic, read_header, read_topic
 
 pytestmark = pytest.mark.spec("M3")
 
@@ -174,6 +174,37 @@ def test_the_first_4_kb_give_the_same_header_as_the_whole_file(tail: bytes) -> N
     content = b"---\nname: n\ndescription: " + "ü".encode() * 1990 + tail + b"\n---\n" + tail
     whole, head = read_topic("a.md", content), read_topic("a.md", content[:4096])
     assert (whole.name, whole.description, whole.type) == (head.name, head.description, head.type)
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "---",
+            "\n",
+            "\n",
+            "\r\n",
+            "name",
+            "description",
+            "type",
+            ": ",
+            ":",
+            " ",
+            "\t",
+            "user",
+            "#",
+        ]
+        + [" # x", "'", '"', "|", ">", "- ", "ü", "\x1f", "\ufeff", "metadata:\n  type: user\n"]
+        + ["name: n\n", "type: feedback\n", "description: d # e\n", "\n---\n", "key: value\n"]
+    ),
+    max_size=40,
+)
+
+
+@given(PIECES)
+def test_the_quick_header_is_the_slow_one(pieces: list[str]) -> None:
+    content = ("---\n" + "".join(pieces)).encode()[:4096]
+    memory = read_topic("team/a.md", content)
+    assert read_header("team/a.md", content) == (memory.name, memory.description, memory.type)
 
 
 @pytest.mark.spec("M13")

@@ -65,6 +65,40 @@ def read_topic(path: str, content: bytes, *, mtime: float = 0.0, size: int = -1)
     )
 
 
+def read_header(path: str, head: bytes) -> tuple[str, str, MemoryType | None]:
+    """Name, description and type from a file's first 4 KB: what `read_topic` would say, sooner.
+
+    Plain frontmatter, which nearly every file has, is taken apart without regular expressions; a
+    scan of thousands of files spends its time here.
+    """
+    end = head.find(b"\n---\n", 3, HEAD_BYTES) if head.startswith(b"---\n") else -1
+    if end >= 0 and b"\r" not in head[:end]:
+        values = _plain_values(head[4:end].decode("utf-8", "replace")) if end > 3 else {}
+        if values is not None and (kind := values.get("type")) is not None:
+            name = values.get("name") or path.rsplit("/", 1)[-1].removesuffix(".md")
+            return name, values.get("description", ""), memory_type(kind)
+    memory = read_topic(path, head)
+    return memory.name, memory.description, memory.type
+
+
+def _plain_values(frontmatter: str) -> dict[str, str] | None:
+    """The three keys, or None where a line is anything but a plain `key: value`."""
+    lines = frontmatter.split("\n")
+    if len(lines) > HEAD_LINES - 2:
+        return None
+    values: dict[str, str] = {}
+    for line in lines:
+        key, colon, value = line.partition(": ")
+        if not colon or line[0] in " \t-#" or key[-1:] in " \t":
+            return None
+        if key in ("name", "description", "type"):
+            value = value.strip()
+            if not value or value[0] in "\"'|>" or " #" in value or "\t" in value or key in values:
+                return None
+            values[key] = value
+    return values
+
+
 def memory_type(word: str) -> MemoryType | None:
     """A type by its name; anything unknown is none."""
     word = word.strip().lower()

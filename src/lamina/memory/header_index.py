@@ -1,0 +1,176 @@
+"""The derived index of headers: a small SQLite database that may vanish or break at any moment.
+
+For each directory it keeps one stamp (names and keys of all files in one blob, compared in one
+step) and for each file its header. Whatever goes wrong with the database, the scan goes on without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from array import array
+from collections.abc import Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_SCHEMA = """
+create table folders (path blob primary key, keys blob, names blob);
+create table files (
+  folder blob, file blob, name text, description text, type text, skipped text,
+  primary key (folder, file)) without rowid;
+create index skipped_files on files (skipped) where skipped != '';
+"""
+_VERSION = 1
+
+
+class Row(NamedTuple):
+    """What the index knows of a file. `skipped` says why it holds no memory."""
+
+    folder: str
+    file: str
+    name: str
+    description: str
+    type: str
+    skipped: str
+
+
+class Stamp(NamedTuple):
+    """All files of a directory: mtime, size, inode of each, and the names joined by NUL."""
+
+    keys: bytes
+    names: str
+
+    def entries(self) -> dict[str, tuple[int, int, int]]:
+        numbers = iter(array("q", self.keys))
+        names = self.names.split("\x00") if self.names else []
+        return dict(zip(names, zip(numbers, numbers, numbers, strict=True), strict=True))
+
+
+class IndexBroken(Exception):
+    """The database failed and was put aside; what was asked of it must be asked again."""
+
+
+class HeaderIndex:
+    """Headers by directory and name; kept in memory alone where no database can be."""
+
+    def __init__(self, database: Path | None) -> None:
+        self._path = database
+        self._connection: sqlite3.Connection | None = None
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def rebuild(self) -> None:
+        """Throw everything away."""
+        with self._lock:
+            self.close()
+            for ending in ("", "-wal", "-shm"):
+                if self._path is not None:
+                    with contextlib.suppress(OSError):
+                        Path(f"{self._path}{ending}").unlink()
+
+    def stamp(self, folder: str) -> Stamp | None:
+        """What a directory held when it was last looked at, by anyone."""
+        found = self._ask("select keys, names from folders where path = ?", (os.fsencode(folder),))
+        if not found:
+            return None
+        stamp = Stamp(found[0][0], os.fsdecode(found[0][1]))
+        files = stamp.names.count("\x00") + 1 if stamp.names else 0
+        return stamp if len(stamp.keys) == 24 * files else None
+
+    def store(self, folder: str, stamp: Stamp, rows: Iterable[Row], gone: Iterable[str]) -> None:
+        """Remember what a directory holds now: stamp and headers in one transaction."""
+        where = os.fsencode(folder)
+        with self._change() as connection:
+            connection.executemany(
+                "insert or replace into files values (?,?,?,?,?,?)",
+                [(os.fsencode(row[0]), os.fsencode(row[1]), *row[2:]) for row in rows],
+            )
+            connection.executemany(
+                "delete from files where folder = ? and file = ?",
+                [(where, os.fsencode(name)) for name in gone],
+            )
+            connection.execute(
+                "insert or replace into folders values (?,?,?)",
+                (where, stamp.keys, os.fsencode(stamp.names)),
+            )
+
+    def keep_only(self, folders: Sequence[str]) -> None:
+        """Drop what is known of directories that are no more."""
+        known = {os.fsdecode(row[0]) for row in self._ask("select path from folders", ())}
+        for folder in known - set(folders):
+            with self._change() as connection:
+                where = (os.fsencode(folder),)
+                connection.execute("delete from files where folder = ?", where)
+                connection.execute("delete from folders where path = ?", where)
+
+    def rows(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+        """Headers of these files; all are fetched at once where many are wanted."""
+        by_folder: dict[str, list[bytes]] = {}
+        for folder, file in wanted:
+            by_folder.setdefault(folder, []).append(os.fsencode(file))
+        select = "select folder, file, name, description, type, skipped from files"
+        found: list[Any] = []
+        for folder, files in by_folder.items():
+            where = f"{select} where folder = ?"
+            some = len(files) <= 1000
+            if some:
+                where += f" and file in ({','.join('?' * len(files))})"
+            found += self._ask(where, (os.fsencode(folder), *(files if some else ())))
+        rows = [Row(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in found]
+        return {(row.folder, row.file): row for row in rows}
+
+    def skipped(self) -> list[str]:
+        found = self._ask("select folder, file from files where skipped != ''", ())
+        return [f"{os.fsdecode(folder)}/{os.fsdecode(file)}".lstrip("/") for folder, file in found]
+
+    # ---- the database
+
+    def _ask(self, query: str, values: tuple[bytes, ...]) -> list[Any]:
+        with self._lock:
+            try:
+                return self._open().execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise self._put_aside(error) from error
+
+    @contextlib.contextmanager
+    def _change(self) -> Generator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                with self._open() as connection:
+                    yield connection
+            except sqlite3.Error as error:
+                raise self._put_aside(error) from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            where: Path | str = self._path or ":memory:"
+            connection = sqlite3.connect(where, timeout=2.0, check_same_thread=False)
+            self._connection = connection
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = off")  # losing it costs one slower scan
+            connection.execute("pragma secure_delete = on")  # what is forgotten is not kept here
+            if connection.execute("pragma user_version").fetchone()[0] != _VERSION:
+                connection.executescript(
+                    f"drop table if exists folders; drop table if exists files; {_SCHEMA}"
+                    f"pragma user_version = {_VERSION}"
+                )
+        return self._connection
+
+    def _put_aside(self, error: sqlite3.Error) -> IndexBroken:
+        """A damaged database is deleted; one that can't be used at all is replaced by memory."""
+        damaged = not isinstance(error, sqlite3.OperationalError)
+        with contextlib.suppress(sqlite3.Error):
+            self.close()
+        self._connection = None
+        if damaged:
+            self.rebuild()
+        else:
+            self._path = None
+        return IndexBroken(str(error))

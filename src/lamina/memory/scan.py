@@ -1,0 +1,275 @@
+"""Which memories there are: one pass over the directory, with headers remembered in a derived index.
+
+The index (SQLite, keyed by path, mtime, size and inode) only saves reading files that have not
+changed; it can be deleted at any time, and without it everything works, slower. It reads the memory
+directory and writes nothing but its own database.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import stat
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lamina.errors import MemoryStoreError
+from lamina.memories import Memory
+from lamina.memory.beneath import Beneath
+from lamina.memory.header_index import HeaderIndex, IndexBroken, Row, Stamp
+from lamina.memory.index import INDEX
+from lamina.memory.topics import HEAD_BYTES, is_binary, memory_type, read_header, read_topic
+
+_LEFT_OUT = ("logs",)  # daily logs are dream's material, not memories
+_DEEPEST = 16
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_MARKDOWN = frozenset((".md", ".MD", ".Md", ".mD"))
+# A file changed this recently may change again within one tick of the file system's clock.
+_TICK_NS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One Markdown file as the directory shows it."""
+
+    path: str
+    mtime_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What one directory held: names, and mtime, size, inode of each, in the order listed."""
+
+    path: str
+    names: list[str] = field(default_factory=list[str])
+    keys: array[int] = field(default_factory=lambda: array("q"))
+    below: list[str] = field(default_factory=list[str])
+    unreadable: list[str] = field(default_factory=list[str])  # links, devices, closed directories
+
+    def path_of(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+class Scan:
+    """The memories at one moment, newest first. Headers are fetched when they are asked for."""
+
+    def __init__(
+        self, folders: list[_Folder], index: HeaderIndex, files: Beneath, unreadable: list[str]
+    ) -> None:
+        self._folders = folders
+        self._index = index
+        self._files = files
+        self._skipped = frozenset(index.skipped())
+        self.unreadable = sorted([*unreadable, *self._skipped])  # links, binary, no permission …
+
+    @property
+    def found(self) -> list[Found]:
+        """Every Markdown file, in no order, those that can't be read among them."""
+        return [
+            Found(folder.path_of(name), *folder.keys[3 * at : 3 * at + 3])
+            for folder in self._folders
+            for at, name in enumerate(folder.names)
+        ]
+
+    def __len__(self) -> int:
+        """How many memories could be read."""
+        return sum(len(folder.names) for folder in self._folders) - len(self._skipped)
+
+    def newest(self, count: int = 200) -> list[Memory]:
+        """The headers (no bodies) of the newest memories."""
+        return self._memories(count)
+
+    def all(self) -> list[Memory]:
+        return self._memories(None)
+
+    def _memories(self, count: int | None) -> list[Memory]:
+        wanted = None if count is None else count + len(self._skipped)
+        files = [
+            (mtime, folder.path, name, size)
+            for folder in self._folders
+            for mtime, size, name in _newest_of(folder, wanted)
+            if not self._skipped or folder.path_of(name) not in self._skipped
+        ]
+        files.sort(key=lambda file: (-file[0], file[1], file[2]))
+        files = files if count is None else files[:count]
+        try:
+            rows = self._index.rows((folder, name) for _, folder, name, _ in files)
+        except IndexBroken:
+            rows = {}
+        return [
+            self._memory(
+                f"{folder}/{name}" if folder else name, rows.get((folder, name)), mtime, size
+            )
+            for mtime, folder, name, size in files
+        ]
+
+    def _memory(self, path: str, row: Row | None, mtime: int, size: int) -> Memory:
+        if row is None:  # the index lost it meanwhile
+            head = self._files.read(path, HEAD_BYTES) or b""
+            return replace(read_topic(path, head), body="", mtime=mtime / 1e9, size=size)
+        return Memory(
+            path=path,
+            name=row.name,
+            description=row.description,
+            type=memory_type(row.type),
+            body="",
+            mtime=mtime / 1e9,
+            size=size,
+        )
+
+
+def _newest_of(folder: _Folder, count: int | None) -> Iterable[tuple[int, int, str]]:
+    everything = zip(folder.keys[0::3], folder.keys[1::3], folder.names, strict=True)
+    return everything if count is None else heapq.nlargest(count, everything)
+
+
+class Scanner:
+    """Looks at one memory directory again and again, remembering what did not change."""
+
+    def __init__(self, files: Beneath, database: Path | None = None) -> None:
+        self._files = files
+        self._index = HeaderIndex(database)
+
+    def close(self) -> None:
+        self._index.close()
+
+    def scan(self) -> Scan:
+        """Look at everything once. A broken index is put aside, and the look begins again."""
+        for _ in range(3):
+            try:
+                return self._scan()
+            except IndexBroken:
+                continue
+        raise MemoryStoreError(
+            f"The derived index of {self._files.root} breaks again and again. Check the disk."
+        )
+
+    def _scan(self) -> Scan:
+        folders: list[_Folder] = []
+        unreadable: list[str] = []
+        waiting = [""]
+        while waiting:
+            path = waiting.pop()
+            try:
+                descriptor = self._files.directory(path)
+            except MemoryStoreError:
+                if not path:
+                    raise
+                unreadable.append(path)
+                continue
+            if descriptor is None:
+                continue
+            try:
+                folder = _listed(path, descriptor)
+                self._refresh(folder, descriptor)
+            except PermissionError:
+                unreadable.append(path or ".")
+                continue
+            finally:
+                os.close(descriptor)
+            folders.append(folder)
+            unreadable += folder.unreadable
+            if path.count("/") < _DEEPEST:
+                waiting += folder.below
+        self._index.keep_only([folder.path for folder in folders])
+        return Scan(folders, self._index, self._files, unreadable)
+
+    def forget_index(self) -> None:
+        """Delete the derived index; the next scan builds it anew."""
+        self._index.rebuild()
+
+    def _refresh(self, folder: _Folder, descriptor: int) -> None:
+        stamp = Stamp(folder.keys.tobytes(), "\x00".join(folder.names))
+        old = self._index.stamp(folder.path)
+        if old == stamp:
+            return
+        known = old.entries() if old else {}
+        changed = [
+            name
+            for at, name in enumerate(folder.names)
+            if known.get(name) != tuple(folder.keys[3 * at : 3 * at + 3])
+        ]
+        rows = [_head(folder, name, descriptor) for name in changed]
+        gone = known.keys() - set(folder.names)
+        self._index.store(folder.path, _settled(folder), rows, gone)
+
+
+def _listed(path: str, descriptor: int) -> _Folder:
+    """One pass over a directory; the loop is bare because it runs for every file there is."""
+    folder = _Folder(path)
+    keys: list[int] = []
+    names = folder.names
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            name = entry.name
+            if name[-3:] in _MARKDOWN and name[0] != ".":
+                if name == INDEX:
+                    continue
+                try:
+                    known = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # removed since the listing
+                if stat.S_ISREG(known.st_mode):
+                    names.append(name)
+                    keys += (known.st_mtime_ns, known.st_size, known.st_ino)
+                    continue
+                folder.unreadable.append(folder.path_of(name))
+            elif name[0] != "." and entry.is_dir(follow_symlinks=False) and _wanted(path, name):
+                folder.below.append(folder.path_of(name))
+    # An inode may use all 64 bits; the index keeps them signed.
+    folder.keys = _signed(keys)
+    return folder
+
+
+def _signed(keys: list[int]) -> array[int]:
+    try:
+        return array("q", keys)
+    except OverflowError:
+        return array("q", [(key + 2**63) % 2**64 - 2**63 for key in keys])
+
+
+def _wanted(path: str, name: str) -> bool:
+    return bool(path) or name not in _LEFT_OUT
+
+
+def _settled(folder: _Folder) -> Stamp:
+    """The stamp to remember: a file changed within the last tick is left without its key."""
+    keys = folder.keys
+    limit = time.time_ns() - _TICK_NS
+    if any(mtime > limit for mtime in keys[0::3]):
+        keys = array("q", keys)
+        for at in range(0, len(keys), 3):
+            if keys[at] > limit:
+                keys[at] = 0
+    return Stamp(keys.tobytes(), "\x00".join(folder.names))
+
+
+def _head(folder: _Folder, name: str, descriptor: int) -> Row:
+    """The header of one file, read from its first 4 KB."""
+    try:
+        file = os.open(name, _OPEN, dir_fd=descriptor)
+        try:
+            content = os.read(file, HEAD_BYTES)
+        finally:
+            os.close(file)
+    except OSError as error:
+        return Row(folder.path, name, "", "", "", error.strerror or "unreadable")
+    if is_binary(content):
+        return Row(folder.path, name, "", "", "", "binary")
+    title, description, kind = read_header(name, content)
+    return Row(folder.path, name, title, description, kind or "", "")
+
+
+def manifest(memories: Sequence[Memory], limit: int = 200) -> str:
+    """`- [type] file.md (ISO time): description`, one line a memory, for prompts."""
+    lines: list[str] = []
+    for memory in memories[:limit]:
+        label = f"[{memory.type}] " if memory.type else ""
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(memory.mtime))
+        lines.append(f"- {label}{memory.path} ({when}): {memory.description}")
+    return "\n".join(lines)
