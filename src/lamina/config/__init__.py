@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lamina.config.layers import Layer, Source
-from lamina.config.load import MANAGED, Config, load, settings_files
+from lamina.config.load import MANAGED, Config, absolute, defaults, find_home, load, settings_files
 from lamina.config.setting import Setting
 from lamina.config.table import BY_NAME, KEYS, SETTINGS
 
@@ -16,6 +16,9 @@ __all__ = [
     "Layer",
     "Setting",
     "Source",
+    "absolute",
+    "defaults",
+    "find_home",
     "load",
     "settings_files",
 ]

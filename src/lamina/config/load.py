@@ -129,8 +129,8 @@ def load(
 ) -> Config:
     """Read every source of settings for a project. SettingsError says what can't be taken and where."""
     env = os.environ if env is None else env
-    project = _absolute(project)
-    home, claude = _home(home, env, claude=claude)
+    project = absolute(project)
+    home, claude = find_home(home, env, claude=claude)
     warnings: list[str] = []
     layers: list[Layer] = [toml_layer("managed", managed)] if managed else []
     if claude and managed == MANAGED:
@@ -152,6 +152,12 @@ def load(
         _disable=disable,
         _values=MappingProxyType(resolve(layers, secrets, disable)),
     )
+
+
+def defaults(project: str | Path, home: Path, *, claude: bool = False) -> Config:
+    """The table's own values, with nothing read: for a look at a machine whose settings are broken."""
+    values = MappingProxyType(resolve((), (), None))
+    return Config(home=home, project=absolute(project), claude=claude, _values=values)
 
 
 def settings_files(project: Path, own_home: Path) -> dict[SourceKind, Path]:
@@ -181,18 +187,22 @@ def _file_layers(project: Path, home: Path, warnings: list[str], *, claude: bool
     return layers
 
 
-def _home(given: str | Path | None, env: Mapping[str, str], *, claude: bool) -> tuple[Path, bool]:
+def find_home(
+    given: str | Path | None = None, env: Mapping[str, str] | None = None, *, claude: bool = False
+) -> tuple[Path, bool]:
     """The home directory, and whether it is in Claude mode."""
+    env = os.environ if env is None else env
     user_home = Path(env.get("HOME") or Path.home())
     if given is None and not env.get("LAMINA_HOME"):
         if claude:
-            return _absolute(claude_mode.config_directory(env, user_home)), True
+            return absolute(claude_mode.config_directory(env, user_home)), True
         return user_home / ".lamina", False
-    home = _absolute(given if given is not None else env["LAMINA_HOME"])
+    home = absolute(given if given is not None else env["LAMINA_HOME"])
     return home, claude or claude_mode.is_config_directory(home, env)
 
 
-def _absolute(path: str | Path) -> Path:
+def absolute(path: str | Path) -> Path:
+    """A path as settings take it: absolute, `~` expanded, links left alone."""
     text = os.fspath(path)
     if "\0" in text:
         raise SettingsError(f"{text!r} can't be a path: it holds a NUL.")

@@ -1,0 +1,67 @@
+"""What is left of an error that nobody foresaw: a file under the home with the traceback, and one
+sentence that names it. Writes that one file.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from lamina._version import __version__
+from lamina.errors import SettingsError
+
+# Options whose value may be the user's own words; a crash log is made to be passed on.
+_PRIVATE = frozenset({"-p", "--print"})
+
+
+def record(error: BaseException, words: Sequence[str]) -> str:
+    """Write the log; return the sentence for the user."""
+    name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    content = "\n".join(
+        [
+            f"lamina {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"command: {' '.join(_without_prompt(words))}",
+            "",
+            *traceback.format_exception(error),
+        ]
+    )
+    for folder in _folders(words):
+        path = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.write_text(content, "utf-8", "backslashreplace")
+            path.chmod(0o600)
+        except OSError:
+            continue
+        return (
+            f"Something went wrong that should not ({type(error).__name__}). "
+            f"Please report it with the file {path}."
+        )
+    return f"Something went wrong that should not: {type(error).__name__}: {error}."
+
+
+def _folders(words: Sequence[str]) -> list[Path]:
+    """The home's folder for such files, then the system's."""
+    from lamina.config import find_home
+
+    given = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--home"]
+    try:
+        home, claude = find_home(
+            given[-1] if given else None, os.environ, claude="--claude" in words
+        )
+    except SettingsError:
+        return [Path(tempfile.gettempdir())]
+    return [(home / "lamina" if claude else home) / "logs", Path(tempfile.gettempdir())]
+
+
+def _without_prompt(words: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    for word in words:
+        private = bool(shown) and shown[-1] in _PRIVATE
+        shown.append("…" if private else word)
+    return shown

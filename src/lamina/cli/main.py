@@ -1,0 +1,155 @@
+"""The `lamina` command: finds the named command, loads that module alone, runs it, and turns whatever
+goes wrong into one sentence on stderr and an exit code. Nothing heavy is imported here: the cold
+start of `lamina --version` is a promise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from lamina._version import __version__
+from lamina.errors import LaminaError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+DONE, FAILED, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class Command(NamedTuple):
+    module: str
+    help: str
+
+
+# A command's module has `EXAMPLES`, `add_arguments(parser)` and `run(args) -> int`.
+COMMANDS: dict[str, Command] = {
+    "sessions": Command("lamina.cli.sessions", "list, show and search recorded sessions"),
+    "settings": Command("lamina.cli.settings", "show, explain and change settings"),
+    "doctor": Command("lamina.cli.doctor", "check that everything that Lamina needs works here"),
+    "completion": Command("lamina.cli.completion", "print a completion script for your shell"),
+}
+
+
+class Module(Protocol):
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-V"]):
+        sys.stdout.write(f"lamina {__version__}\n")
+        return DONE
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except LaminaError as error:
+        return _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _complain("Interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:  # noqa: BLE001 - the edge of the program: nobody sees a traceback
+        from lamina.cli import crash
+
+        return _complain(crash.record(error, words), FAILED)
+    return code
+
+
+def _run(words: list[str]) -> int:
+    name = _command_name(words)
+    parser = build_parser(name)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as leaving:  # --help and --version have printed
+        return int(leaving.code or DONE)
+    _fill_in(args)
+    if name is None:
+        parser.print_help()
+        return DONE
+    return _module(name).run(args)
+
+
+def build_parser(name: str | None = None, *, everything: bool = False) -> argparse.ArgumentParser:
+    """The parser: whole for the named command (or for all), the others by name and help alone."""
+    from lamina.cli.options import Parser, add_common, examples
+
+    parser = Parser(
+        prog="lamina",
+        description="Seven-layer memory for LLM agents.",
+        epilog=examples("lamina COMMAND --help\nlamina doctor\nlamina settings --explain"),
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"lamina {__version__}")
+    add_common(parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for known, (_, help_line) in COMMANDS.items():
+        if everything or known == name:
+            module = _module(known)
+            child = commands.add_parser(
+                known,
+                help=help_line,
+                description=help_line[:1].upper() + help_line[1:] + ".",
+                epilog=examples(module.EXAMPLES),
+            )
+            add_common(child)
+            module.add_arguments(child)
+        else:
+            commands.add_parser(known, help=help_line, add_help=False)
+    return parser
+
+
+def _command_name(words: Sequence[str]) -> str | None:
+    """The first word that is no option or an option's value; refused if there is no such command."""
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in ("--home", "--project"):
+            skip = True
+        elif not word.startswith("-"):
+            if word in COMMANDS:
+                return word
+            raise UsageError(_unknown(word))
+    return None
+
+
+def _unknown(word: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    hint = f"Did you mean `lamina {near[0]}`?" if near else "`lamina --help` lists the commands."
+    return f"There is no command {word!r}. {hint}"
+
+
+def _module(name: str) -> Module:
+    return cast("Module", importlib.import_module(COMMANDS[name].module))
+
+
+def _fill_in(args: argparse.Namespace) -> None:
+    from lamina.cli.options import COMMON
+
+    for name, default in COMMON.items():
+        if not hasattr(args, name):
+            setattr(args, name, default)
+
+
+def _complain(sentence: str, code: int) -> int:
+    line = " ".join(sentence.split())
+    stream: Any = sys.stderr
+    encoding = stream.encoding or "utf-8"
+    stream.write(f"lamina: {line}\n".encode(encoding, "replace").decode(encoding))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""What all commands share in parsing: the common options, a parser whose complaints are one sentence,
+and the settings that the options lead to. Touches nothing until `config_of` is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lamina.errors import UsageError
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+
+# Also the defaults: parsers suppress their own, so that an option counts before and after a command.
+COMMON: Mapping[str, Any] = {
+    "home": None,
+    "project": ".",
+    "json": False,
+    "claude": False,
+    "quiet": False,
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError instead of printing its usage and leaving."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        sentence = message[:1].upper() + message[1:].rstrip(".")
+        raise UsageError(f"{sentence}. See `{self.prog} --help`.")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options that every command takes."""
+    group = parser.add_argument_group("common options")
+    off: Any = argparse.SUPPRESS
+    group.add_argument("--home", metavar="DIR", default=off, help="Lamina's home (~/.lamina)")
+    group.add_argument("--project", metavar="DIR", default=off, help="the project (here)")
+    group.add_argument("--json", action="store_true", default=off, help="print JSON")
+    group.add_argument(
+        "--claude", action="store_true", default=off, help="work in Claude Code's directory"
+    )
+    group.add_argument("--quiet", action="store_true", default=off, help="print results only")
+
+
+def add_verb(
+    verbs: argparse._SubParsersAction[Any],  # pyright: ignore[reportPrivateUsage] - it has no other name
+    name: str,
+    help: str,  # noqa: A002 - argparse's own name
+) -> argparse.ArgumentParser:
+    """A command's own sub-command, with the common options."""
+    parser = verbs.add_parser(name, help=help, description=_sentence(help))
+    add_common(parser)
+    return parser
+
+
+def examples(text: str) -> str:
+    """The end of a help page."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return "examples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
+    """The settings for a command's options. Imported here: `--version` needs none of it."""
+    from lamina.config import load
+
+    return load(args.project, home=args.home, claude=args.claude, overrides=overrides)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."

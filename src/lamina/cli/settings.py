@@ -1,0 +1,185 @@
+"""`lamina settings`: what is set, by whom, and changing it in a file. Reads all settings; writes the
+one file that `set` or `unset` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from lamina.cli import settings_file
+from lamina.cli.options import config_of
+from lamina.cli.terminal import note, out, out_json, style
+from lamina.config import BY_NAME, SETTINGS, Config, Setting, absolute, find_home, settings_files
+from lamina.config.layers import Source, SourceKind, accept, known, parsed
+from lamina.errors import SettingsError, UsageError
+
+EXAMPLES = """
+lamina settings                          every setting and its value
+lamina settings compact                  those of one group
+lamina settings model                    one value, for scripts
+lamina settings --explain                which file or variable set what
+lamina settings set model none           in your own file
+lamina settings set compact.auto false --local
+lamina settings unset model
+lamina settings path                     the files, strongest first
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="*",
+        metavar="KEY",
+        help="a setting or a group; or: set KEY VALUE, unset KEY, path",
+    )
+    parser.add_argument(
+        "--explain", action="store_true", help="say who set each value, and what that beat"
+    )
+    files = parser.add_mutually_exclusive_group()
+    for option, kind, words in (
+        ("--user", "user", "change your own file (the default)"),
+        ("--project-file", "project", "change the project's file, shared with others"),
+        ("--local", "local", "change the project's file that is yours alone"),
+    ):
+        files.add_argument(option, dest="file", action="store_const", const=kind, help=words)
+
+
+def run(args: argparse.Namespace) -> int:
+    match args.what:
+        case ["set", name, value]:
+            return _set(args, name, value)
+        case ["unset", name]:
+            return _unset(args, name)
+        case ["path"]:
+            return _paths(args)
+        case [] | [_]:
+            return _show(args, args.what[0] if args.what else "")
+        case _:
+            raise UsageError(
+                "That is no form of this command: give a KEY, or `set KEY VALUE`, `unset KEY`, `path`."
+            )
+
+
+# ---- showing
+
+
+def _show(args: argparse.Namespace, name: str) -> int:
+    rows = _named(name)
+    config = config_of(args)
+    for warning in () if args.quiet else config.warnings:
+        note(f"lamina: {warning}")
+    if args.json:
+        shown = [_as_json(config, row) for row in rows]
+        out_json(shown[0] if name in BY_NAME else shown)
+    elif args.explain:
+        for row in rows:
+            _explain(config, row)
+    elif name in BY_NAME:
+        value = config.value(name)
+        out(value if isinstance(value, str) else as_text(value))
+    else:
+        for row in rows:
+            changed = config.source(row.name).kind != "default"
+            text = f"{row.name} = {as_text(config.value(row.name))}"
+            out(f"{style(text, 'bold')}  ({config.source(row.name)})" if changed else text)
+    return 0
+
+
+def _named(name: str) -> list[Setting]:
+    """The setting of that name, a whole group, or all."""
+    if name in BY_NAME:
+        return [BY_NAME[name]]
+    group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
+    return group or [known(name, "the command")]
+
+
+def _as_json(config: Config, row: Setting) -> dict[str, Any]:
+    source = config.source(row.name)
+    return {
+        "name": row.name,
+        "value": config.value(row.name),
+        "default": row.default,
+        "type": row.kind,
+        "source": {"kind": source.kind, "where": source.where},
+        "variable": row.environment,
+        "from_project": row.from_project,
+        "help": row.help,
+    }
+
+
+def _explain(config: Config, row: Setting) -> None:
+    out(f"{style(row.name, 'bold')} = {as_text(config.value(row.name))}")
+    out(f"    {row.help}")
+    out(f"    set by {config.source(row.name)}")
+    for layer in config.layers:
+        if row.name in layer.values and layer.source_of(row.name) != config.source(row.name):
+            word = "together with" if row.adds_up else "stronger than"
+            value = as_text(layer.values[row.name])
+            out(style(f"    {word} {value} of {layer.source_of(row.name)}", "dim"))
+
+
+def as_text(value: Any) -> str:
+    """A value as the files and the command line spell it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ---- changing
+
+
+def _set(args: argparse.Namespace, name: str, text: str) -> int:
+    setting = known(name, "the command")
+    kind: SourceKind = args.file or "user"
+    path = _files(args)[kind]
+    value = parsed(setting, text, "the command")
+    accept(setting, value, Source(kind, str(path)), str(path))
+    settings_file.change(path, name, value)
+    if not args.quiet:
+        out(f"{name} = {as_text(value)} in {path}")
+    _check_effect(args, name, kind)
+    return 0
+
+
+def _unset(args: argparse.Namespace, name: str) -> int:
+    kind: SourceKind = args.file or "user"
+    path = _files(args)[kind]
+    if not settings_file.remove(path, name):
+        raise UsageError(f"{name} is not set in {path}. `lamina settings --explain` says where.")
+    if not args.quiet:
+        out(f"{name} is no longer set in {path}")
+    _check_effect(args, name, kind)
+    return 0
+
+
+def _check_effect(args: argparse.Namespace, name: str, kind: SourceKind) -> None:
+    """Say so when the change has no effect, or when settings can't be read even now."""
+    try:
+        config = config_of(args)
+    except SettingsError as error:
+        note(f"lamina: The change is made, but: {error}")
+        return
+    if name not in BY_NAME or args.quiet:
+        return
+    stronger: list[SourceKind] = ["managed", "flag", "environment", "local", "project", "user"]
+    source = config.source(name)
+    if source.kind in stronger[: stronger.index(kind)]:
+        note(f"lamina: It has no effect now, because {source} is stronger.")
+
+
+def _files(args: argparse.Namespace) -> dict[SourceKind, Any]:
+    """The files that can be changed; found without reading them, so that a broken one can be mended."""
+    home, claude = find_home(args.home, claude=args.claude)
+    return settings_files(absolute(args.project), home / "lamina" if claude else home)
+
+
+def _paths(args: argparse.Namespace) -> int:
+    from lamina.config import MANAGED
+
+    files = {"managed": MANAGED, **_files(args)}
+    if args.json:
+        out_json({kind: str(path) for kind, path in files.items()})
+        return 0
+    for kind, path in files.items():
+        out(f"{kind:8} {path}" + ("" if path.exists() else style("  (not there)", "dim")))
+    return 0

@@ -1,0 +1,173 @@
+"""A recorded session as people read it: who said what, which tools ran, what layers took out of the
+view. Reads one ledger and the tool results that were moved beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from lamina.errors import UsageError
+from lamina.ledger import log
+from lamina.messages import Json, text_of
+
+LONGEST_RESULT = 2_000  # characters of a tool result that a conversation shows
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    file: Path
+    entries: list[Json]
+    problems: list[log.Problem]
+
+    @property
+    def results(self) -> Path:
+        """Where layer 1 moved large results."""
+        return self.file.with_suffix("") / "tool-results"
+
+
+def read(file: Path) -> Session:
+    reading = log.read(file)
+    return Session(file, reading.entries, reading.problems)
+
+
+def summary(file: Path) -> dict[str, Any]:
+    """One row of the list."""
+    entries = read(file).entries
+    messages = [entry for entry in entries if entry["kind"] == "message"]
+    title = ""
+    for entry in messages:
+        if entry.get("role") == "user" and (title := _typed(entry)):
+            break
+    changed = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
+    return {
+        "id": file.stem,
+        "file": str(file),
+        "changed": changed.strftime("%Y-%m-%d %H:%M"),
+        "messages": len(messages),
+        "bytes": file.stat().st_size,
+        "title": title,
+    }
+
+
+def lines(session: Session) -> Iterator[tuple[str, str]]:
+    """(mark, text) a line: the mark says who speaks; text without one is continued."""
+    for entry in session.entries:
+        kind = entry["kind"]
+        if kind == "message":
+            yield from _message(session, entry)
+        elif kind == "edit":
+            yield "edit: ", _edit(entry)
+
+
+def texts(session: Session) -> Iterator[tuple[str, str]]:
+    """(who, text) of everything said and every tool result, moved ones whole."""
+    for entry in session.entries:
+        if entry["kind"] != "message":
+            continue
+        for block in _blocks(entry):
+            match block.get("type"):
+                case "text":
+                    yield str(entry.get("role")), str(block.get("text", ""))
+                case "tool_use":
+                    yield "call", json.dumps(block.get("input"), ensure_ascii=False)
+                case "tool_result":
+                    yield "result", _moved(session, block) or _content(block)
+                case _:
+                    pass
+
+
+def whole_result(session: Session, tool_use_id: str) -> bytes:
+    """A tool result's bytes: from the file that it was moved to, or from the record."""
+    for entry in session.entries:
+        for block in _blocks(entry) if entry["kind"] == "message" else ():
+            if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
+                moved = _moved_file(session, tool_use_id)
+                return moved.read_bytes() if moved else _content(block).encode("utf-8", "replace")
+    raise UsageError(f"The session {session.file.stem} has no tool result {tool_use_id}.")
+
+
+def _message(session: Session, entry: Json) -> Iterator[tuple[str, str]]:
+    who = "you: " if entry.get("role") == "user" else "agent: "
+    origins: list[Any] = entry.get("origins") or []
+    for number, block in enumerate(_blocks(entry)):
+        origin = str(origins[number]) if number < len(origins) else ""
+        match block.get("type"):
+            case "text":
+                mark = who if origin in ("", "typed", "assistant") else f"{origin}: "
+                yield mark, str(block.get("text", ""))
+            case "tool_use":
+                given = json.dumps(block.get("input"), ensure_ascii=False)
+                yield "call: ", f"{block.get('name')} {given}  [{block.get('id')}]"
+            case "tool_result":
+                yield "result: ", _shortened(_moved(session, block) or _content(block), block)
+            case "thinking" | "redacted_thinking":
+                pass  # not said to anybody
+            case other:
+                yield who, f"[{other}]"
+
+
+def _shortened(text: str, block: Json) -> str:
+    text = ("failed: " if block.get("is_error") else "") + text
+    if len(text) <= LONGEST_RESULT:
+        return text
+    rest = len(text) - LONGEST_RESULT
+    return (
+        text[:LONGEST_RESULT]
+        + f"\n[{rest} more characters: --result {block.get('tool_use_id')} prints them]"
+    )
+
+
+def _edit(entry: Json) -> str:
+    layer, done = entry.get("layer"), entry.get("op")
+    match done:
+        case "replace":
+            return f"{layer} replaced {len(entry.get('items') or ())} blocks in the view"
+        case "fold":
+            return f"{layer} folded a span of the view"
+        case "revoke":
+            return f"{layer} took back an edit"
+        case _:
+            return f"{layer}: {done}"
+
+
+def _moved(session: Session, block: Json) -> str:
+    file = _moved_file(session, str(block.get("tool_use_id")))
+    return file.read_bytes().decode("utf-8", "replace") if file else ""
+
+
+def _moved_file(session: Session, tool_use_id: str) -> Path | None:
+    if "/" in tool_use_id or tool_use_id in ("", ".", ".."):
+        return None
+    file = session.results / f"{tool_use_id}.txt"
+    return file if file.is_file() and not file.is_symlink() else None
+
+
+def _content(block: Json) -> str:
+    content: Any = block.get("content")
+    if isinstance(content, str):
+        return content
+    return text_of(_dicts(content))
+
+
+def _typed(entry: Json) -> str:
+    origins: list[Any] = entry.get("origins") or []
+    for number, block in enumerate(_blocks(entry)):
+        if block.get("type") == "text" and origins[number : number + 1] in ([], ["typed"]):
+            return str(block.get("text", ""))
+    return ""
+
+
+def _blocks(entry: Json) -> list[Json]:
+    content: Any = entry.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else _dicts(content)
+
+
+def _dicts(value: Any) -> list[Json]:
+    if not isinstance(value, list):
+        return []
+    return [cast("Json", item) for item in cast("list[Any]", value) if isinstance(item, dict)]

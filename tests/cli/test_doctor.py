@@ -1,0 +1,124 @@
+"""`lamina doctor`: it finds what is broken, and says so in its exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.cli import doctor_checks
+
+Run = Callable[..., Any]
+
+
+def states(ran: Any) -> dict[str, str]:
+    return {check["name"]: check["state"] for check in ran.json["checks"]}
+
+
+@pytest.mark.spec("I6")
+def test_a_healthy_machine_passes_and_nothing_is_left_behind(lamina: Run, world: Path) -> None:
+    (world / "home").mkdir()
+    ran = lamina("doctor", "--json")
+    assert ran.code == 0, ran.out
+    assert ran.json["ok"] is True
+    found = states(ran)
+    for name in ("settings", "python", "home", "fsync", "locks", "memory", "git", "ripgrep"):
+        assert found[name] == "ok", ran.out
+    assert list((world / "home").iterdir()) == []
+
+
+def test_before_there_is_a_home_its_place_is_tried_and_no_home_is_made(
+    lamina: Run, world: Path
+) -> None:
+    ran = lamina("doctor")
+    assert ran.code == 0
+    assert f"tried in {world}" in ran.out
+    assert not (world / "home").exists()
+
+
+@pytest.mark.spec("I6")
+def test_broken_settings_fail_the_check_and_the_rest_is_still_checked(
+    lamina: Run, world: Path
+) -> None:
+    (world / "home").mkdir()
+    (world / "home" / "settings.toml").write_text("compact.atuo = 1")
+    ran = lamina("doctor", "--json")
+    assert ran.code == 1
+    assert states(ran)["settings"] == "fail"
+    assert states(ran)["locks"] == "ok"
+    quiet = lamina("doctor", "--quiet")
+    assert "compact.auto" in quiet.out
+    assert "locks" not in quiet.out
+
+
+@pytest.mark.spec("I6")
+def test_a_home_that_can_not_be_written_fails(lamina: Run) -> None:
+    ran = lamina("doctor", "--json", "--home", "/proc/lamina")
+    assert ran.code == 1
+    assert states(ran)["home"] == "fail"
+
+
+@pytest.mark.spec("I6")
+def test_a_model_without_its_key_fails_and_no_key_is_ever_shown(
+    lamina: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMINA_MODEL", "openai:x")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-sesame")
+    ran = lamina("doctor", "--json")
+    assert ran.code == 1
+    found = states(ran)
+    assert (found["model"], found["ANTHROPIC_API_KEY"], found["OPENAI_API_KEY"]) == (
+        "fail",
+        "ok",
+        "warn",
+    )
+    assert "sesame" not in ran.out
+
+
+@pytest.mark.spec("I6")
+def test_memory_switched_off_or_misplaced_is_named(
+    lamina: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMINA_DISABLE_MEMORY", "1")
+    assert "switched off by environment: LAMINA_DISABLE_MEMORY" in lamina("doctor").out
+    monkeypatch.setenv("LAMINA_DISABLE_MEMORY", "0")
+    monkeypatch.setenv("LAMINA_MEMORY_DIR", "relative")
+    ran = lamina("doctor", "--json")
+    assert (ran.code, states(ran)["memory"]) == (1, "fail")
+
+
+@pytest.mark.spec("I6")
+def test_locks_that_two_processes_can_hold_are_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A second process that does not see the first one's lock, as on a broken network file system.
+    monkeypatch.setattr(doctor_checks, "_TRY_LOCK", "import sys; sys.exit(0)")
+    checks = {check.name: check for check in doctor_checks.check_home(tmp_path)}
+    assert checks["locks"].state == "fail"
+    assert "Put the home on a local disk" in checks["locks"].detail
+
+
+def test_programs_and_packages_that_are_missing_are_warnings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor_checks, "PACKAGES", {"no-such-package-anywhere": "nothing"})
+    assert [check.state for check in doctor_checks.check_packages()] == ["warn"]
+    missing = doctor_checks.check_program("x", ["no-such-program-anywhere"], "never mind")
+    assert (missing.state, missing.detail) == ("warn", "not found; never mind")
+
+
+def test_a_terminal_that_is_not_utf_8_is_a_warning(world: Path) -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina.cli.main", "doctor"],
+        env=env,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert b"warn  terminal" in done.stdout

@@ -1,0 +1,221 @@
+"""The command itself: names, common options, exit codes, errors in one sentence, cold start."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lamina.cli import main as main_module
+from lamina.cli.main import COMMANDS, build_parser
+from lamina.errors import GateRefused, LedgerError, SettingsError
+
+Run = Callable[..., SimpleNamespace]
+
+
+def command(name: str, run: Callable[[argparse.Namespace], int]) -> SimpleNamespace:
+    return SimpleNamespace(EXAMPLES=f"lamina {name}", add_arguments=lambda parser: None, run=run)
+
+
+@pytest.fixture
+def install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Callable[[argparse.Namespace], int]], None]:
+    """A command `probe` that does what the test says."""
+
+    def add(run: Callable[[argparse.Namespace], int]) -> None:
+        monkeypatch.setitem(COMMANDS, "probe", main_module.Command("probe_module", "try it"))
+        monkeypatch.setitem(sys.modules, "probe_module", command("probe", run))  # type: ignore[arg-type]
+
+    return add
+
+
+@pytest.mark.spec("I2")
+def test_the_version_is_printed_without_loading_anything_else() -> None:
+    code = (
+        "import sys; from lamina.cli.main import main; code = main(['--version']);"
+        "heavy = {'argparse', 'json', 'tomllib', 'asyncio', 'anyio', 'msgspec', 'rich', 'numpy',"
+        "'prompt_toolkit', 'anthropic', 'openai', 'lamina.config'} & set(sys.modules);"
+        "print(sorted(heavy)); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    version, heavy = done.stdout.splitlines()
+    assert version.startswith("lamina 0.")
+    assert heavy == "[]"
+
+
+def test_importing_the_library_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, lamina;"
+        "sys.exit(bool({'numpy', 'anthropic', 'openai', 'rich', 'prompt_toolkit', 'mcp', 'dulwich',"
+        "'tomlkit'} & set(sys.modules)))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-I", "-c", code], timeout=60, check=False).returncode == 0
+    )
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples_and_the_common_options(
+    lamina: Run, name: str
+) -> None:
+    ran = lamina(name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"lamina {name}" in ran.out.split("examples:")[1]
+    for option in ("--home", "--project", "--json", "--claude", "--quiet"):
+        assert option in ran.out
+
+
+@pytest.mark.spec("I2")
+def test_every_sub_command_takes_the_common_options_too() -> None:
+    def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+        children = [
+            child
+            for action in parser._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for child in action.choices.values()
+        ]
+        return [parser, *(deeper for child in children for deeper in parsers(child))]
+
+    for parser in parsers(build_parser(everything=True)):
+        assert "--quiet" in parser.format_help()
+
+
+def test_only_commands_that_exist_are_listed(lamina: Run) -> None:
+    help_page = lamina().out
+    assert help_page == lamina("--help").out
+    for name, (module, _) in COMMANDS.items():
+        assert f"    {name} " in help_page
+        assert (
+            Path(sys.modules[main_module.__name__].__file__ or "")
+            .parent.joinpath(module.rpartition(".")[2] + ".py")
+            .is_file()
+        )
+
+
+def test_common_options_count_before_and_after_the_command(lamina: Run, world: Path) -> None:
+    for words in (("--home", "h", "settings", "path"), ("settings", "path", "--home", "h")):
+        ran = lamina(*words, "--json")
+        assert ran.json["user"] == str(world / "project" / "h" / "settings.toml")
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["setings"], "lamina: There is no command 'setings'. Did you mean `lamina settings`?\n"),
+        (["zzz"], "lamina: There is no command 'zzz'. `lamina --help` lists the commands.\n"),
+        (
+            ["settings", "--bogus"],
+            "lamina: Unrecognized arguments: --bogus. See `lamina --help`.\n",
+        ),
+        (["--home"], "lamina: Argument --home: expected one argument. See `lamina --help`.\n"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_code_2(
+    lamina: Run, words: list[str], sentence: str
+) -> None:
+    ran = lamina(*words)
+    assert (ran.code, ran.out, ran.err) == (2, "", sentence)
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LedgerError("The disk is\nfull."), 1),
+        (SettingsError("The disk is full."), 2),
+        (GateRefused("The disk is full."), 3),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_an_error_becomes_its_sentence_and_its_exit_code(
+    lamina: Run,
+    install: Callable[[Callable[[argparse.Namespace], int]], None],
+    error: BaseException,
+    code: int,
+) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise error
+
+    install(fail)
+    ran = lamina("probe")
+    assert ran.code == code
+    assert ran.err in ("lamina: The disk is full.\n", "lamina: Interrupted.\n")
+
+
+@pytest.mark.spec("I2")
+def test_what_nobody_foresaw_is_a_sentence_and_a_log_never_a_traceback(
+    lamina: Run, install: Callable[[Callable[[argparse.Namespace], int]], None], world: Path
+) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise ZeroDivisionError("by nobody")
+
+    install(fail)
+    ran = lamina("probe")
+    assert ran.code == 1
+    assert "Traceback" not in ran.err
+    assert ran.err.count("\n") == 1
+    (log,) = (world / "home" / "logs").iterdir()
+    assert str(log) in ran.err
+    assert "ZeroDivisionError: by nobody" in log.read_text()
+    assert log.stat().st_mode & 0o077 == 0
+    elsewhere = lamina("probe", "--home", "/proc/nowhere")
+    assert elsewhere.code == 1
+    assert "Please report it" in elsewhere.err
+    Path(elsewhere.err.rsplit(" ", 1)[1].strip().rstrip(".")).unlink()
+
+
+def test_a_crash_log_does_not_repeat_what_the_user_asked(
+    lamina: Run, install: Callable[[Callable[[argparse.Namespace], int]], None], world: Path
+) -> None:
+    from lamina.cli import crash
+
+    crash.record(ValueError("x"), ["chat", "-p", "my secret plan", "--quiet"])
+    (log,) = (world / "home" / "logs").iterdir()
+    assert "my secret plan" not in log.read_text()
+    assert "chat -p … --quiet" in log.read_text()
+
+
+@pytest.mark.spec("I2")
+def test_a_reader_that_leaves_early_is_no_error(world: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lamina.cli.main", "settings", "--explain"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 0
+
+
+@pytest.mark.spec("I2")
+def test_an_interrupt_ends_a_command_with_130(world: Path) -> None:
+    code = (
+        "import sys, types, os, signal; from lamina.cli import main as m;"
+        "wait = lambda args: (print('ready', flush=True), signal.pause())[1];"
+        "sys.modules['w'] = types.SimpleNamespace(EXAMPLES='w', add_arguments=lambda p: None, run=wait);"
+        "m.COMMANDS['w'] = m.Command('w', 'waits'); sys.exit(m.main(['w']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stderr.read() == b"lamina: Interrupted.\n"
+        assert process.wait(60) == 130
