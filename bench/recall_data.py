@@ -1,0 +1,197 @@
+"""Reads the data that the recall benchmark measures on: LoCoMo's conversations, LongMemEval's
+evidence turns, real memory directories with our own questions. Only reads; nothing is copied."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
+
+
+@dataclass(frozen=True)
+class Question:
+    text: str
+    expected: frozenset[str]  # ids of the turns or files that answer it
+    kind: str = ""
+    asked: float = 0.0  # when, as a timestamp; 0 where the data has no time
+
+
+@dataclass(frozen=True)
+class Item:
+    """A dialogue turn."""
+
+    id: str
+    text: str
+    speaker: str = ""
+    session: str = ""
+    said: float = 0.0
+    date: str = ""
+
+    @property
+    def whole(self) -> str:
+        """What a plain search engine is given: date, speaker, words."""
+        return f"{self.date} {self.speaker}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    name: str
+    items: tuple[Item, ...]
+    questions: tuple[Question, ...]
+    people: frozenset[str] = frozenset()
+
+
+def _timestamp(text: str, form: str) -> float:
+    return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+
+
+def _turns(conversation: dict[str, Any], name: str) -> list[Item]:
+    turns: list[Item] = []
+    number = 1
+    said_in: list[dict[str, Any]]
+    while f"session_{number}_date_time" in conversation:
+        date = conversation[f"session_{number}_date_time"]
+        said = _timestamp(date, "%I:%M %p on %d %B, %Y")
+        said_in = conversation.get(f"session_{number}") or []
+        for turn in said_in:
+            caption = turn.get("blip_caption")
+            text = turn["text"] + (f" [picture: {caption}]" if caption else "")
+            turns.append(
+                Item(
+                    f"{name}/{turn['dia_id']}",
+                    text,
+                    turn["speaker"],
+                    f"{name}/{number}",
+                    said,
+                    date,
+                )
+            )
+        number += 1
+    return turns
+
+
+@cache
+def locomo() -> list[Corpus]:
+    """Ten conversations; questions of all kinds but the adversarial ones, with evidence."""
+    corpora: list[Corpus] = []
+    for conversation in json.loads((DATA / "locomo" / "locomo10.json").read_text()):
+        name = conversation["sample_id"]
+        turns = _turns(conversation["conversation"], name)
+        known = {turn.id for turn in turns}
+        questions: list[Question] = []
+        for entry in conversation["qa"]:
+            named = {
+                f"{name}/{found}"
+                for evidence in entry.get("evidence", [])
+                for found in re.findall(r"D\d+:\d+", evidence)
+            }
+            if entry["category"] != 5 and named & known:
+                questions.append(
+                    Question(entry["question"], frozenset(named & known), str(entry["category"]))
+                )
+        people = frozenset(turn.speaker for turn in turns)
+        corpora.append(Corpus(name, tuple(turns), tuple(questions), people))
+    return corpora
+
+
+@cache
+def longmemeval() -> Corpus:
+    """Evidence turns of all questions in one pool. Turns stand alone: what surrounded them is not
+    in the data, and the fact that two are evidence of one question must not help."""
+    turns: dict[str, Item] = {}
+    questions: list[Question] = []
+    path = DATA / "longmemeval" / "longmemeval_evidence500.json"
+    for entry in json.loads(path.read_text()):
+        found: set[str] = set()
+        for session in entry["evidence_sessions"]:
+            date = re.sub(r"\s*\(\w+\)", "", session["date"])
+            for turn in session["turns"]:
+                id_ = f"t{len(turns)}"
+                item = Item(
+                    id_,
+                    turn["content"],
+                    turn["role"],
+                    id_,
+                    _timestamp(date, "%Y/%m/%d %H:%M"),
+                    date,
+                )
+                found.add(turns.setdefault(turn["content"], item).id)
+        if found:
+            asked = re.sub(r"\s*\(\w+\)", "", entry["question_date"])
+            questions.append(
+                Question(
+                    entry["question"],
+                    frozenset(found),
+                    entry["question_type"],
+                    _timestamp(asked, "%Y/%m/%d %H:%M"),
+                )
+            )
+    return Corpus("longmemeval", tuple(turns.values()), tuple(questions))
+
+
+@dataclass(frozen=True)
+class MemoryFile:
+    directory: str
+    path: str
+    name: str
+    description: str
+    type: str
+    body: str
+    mtime: float = 0.0
+
+    @property
+    def whole(self) -> str:
+        return f"{self.path} {self.name} {self.description} {self.body}"
+
+
+def _memory_file(directory: str, path: Path) -> MemoryFile:
+    text = path.read_text()
+    head: dict[str, str] = {}
+    if text.startswith("---\n"):
+        front, _, text = text[4:].partition("\n---\n")
+        for line in front.splitlines():
+            key, _, value = line.strip().partition(":")
+            head[key] = value.strip().strip('"')
+    return MemoryFile(
+        directory,
+        path.name,
+        head.get("name", ""),
+        head.get("description", ""),
+        head.get("type", ""),
+        text,
+    )
+
+
+@cache
+def memory_directories() -> dict[str, list[MemoryFile]]:
+    """Topic files of each real directory; the index file is not a memory."""
+    found: dict[str, list[MemoryFile]] = {}
+    for path in sorted((DATA / "memory-dirs").glob("*/.claude/memory/*.md")):
+        if path.name != "MEMORY.md":
+            directory = path.parts[-4]
+            found.setdefault(directory, []).append(_memory_file(directory, path))
+    return found
+
+
+@cache
+def memory_questions() -> list[tuple[str, Question]]:
+    """(directory, question) for each of our own questions; ids are `directory/file`."""
+    listed = json.loads((ROOT / "bench" / "data" / "memory_questions.json").read_text())
+    return [
+        (
+            entry["dir"],
+            Question(
+                entry["question"],
+                frozenset(f"{entry['dir']}/{name}" for name in entry["files"]),
+            ),
+        )
+        for entry in listed["questions"]
+    ]

@@ -1,0 +1,69 @@
+"""Gives words a place in a space where related words are near: a table of vectors that the package
+carries, no model and no network. Reads its one data file when first asked; without numpy or the
+file there are simply no vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float32]
+
+DIMENSIONS = 64
+_TABLE = "word_vectors.npz"
+_STEPS = 4_000.0  # a direction's length in whole steps; its square is below 2**24
+
+
+class WordVectors:
+    """Vectors of stemmed words. Common words are short vectors, so that they hardly pull."""
+
+    def __init__(self, terms: list[str], vectors: Floats) -> None:
+        self._rows = {term: row for row, term in enumerate(terms)}
+        self._vectors = vectors
+
+    def __contains__(self, term: str) -> bool:
+        return term in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def embed(self, weights: Mapping[str, float]) -> Floats | None:
+        """The direction of a text, given its terms and how much each counts; None if all are
+        unknown. `likeness` compares two."""
+        import numpy as np
+
+        known = [
+            (row, w) for term, w in weights.items() if (row := self._rows.get(term)) is not None
+        ]
+        if not known:
+            return None
+        rows, counts = zip(*sorted(known), strict=True)
+        vector = np.asarray(counts, dtype=np.float32) @ self._vectors[list(rows)]
+        length = float(np.sqrt(vector @ vector))
+        return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
+
+
+def likeness(rows: Floats, vector: Floats) -> Floats:
+    """The cosine of each row to the vector, the same to the last bit wherever a row stands: the
+    entries are whole numbers whose sums stay exact."""
+    import numpy as np
+
+    return (rows @ vector) * np.float32(1 / _STEPS**2)
+
+
+@cache
+def word_vectors() -> WordVectors:
+    """The table that came with the package, read once."""
+    import numpy as np
+
+    source = files("lamina.local").joinpath(_TABLE)
+    with source.open("rb") as file, np.load(file, allow_pickle=False) as table:
+        terms = bytes(table["terms"]).decode().split("\n")
+        vectors = table["vectors"].astype(np.float32) * table["scales"].astype(np.float32)[:, None]
+    return WordVectors(terms, vectors)

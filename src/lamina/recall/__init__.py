@@ -1,0 +1,1 @@
+"""Finds the few memories that matter for a question, and says why."""

@@ -1,0 +1,89 @@
+"""Scores documents by the words that they share with a question: BM25 over weighted fields, rare
+words counting more. Reads the postings; keeps nothing of its own but what it can compute again."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lamina.recall.postings import Postings
+from lamina.recall.words import LONGEST_QUERY, frame_terms, terms
+
+if TYPE_CHECKING:
+    from lamina.recall.postings import Floats
+
+_MOST_TERMS = 64  # of a question; a pasted document is asked for by its first and rarest words
+_FRAME_WEIGHT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How one field counts: its weight, how fast repeats stop counting, how length is punished."""
+
+    weight: float
+    saturation: float = 0.9
+    length: float = 0.5
+
+
+def question_terms(query: str) -> dict[str, float]:
+    """A question's terms with their weights; words that only shape a question weigh less."""
+    counts = Counter(terms(query, LONGEST_QUERY))
+    frame = frame_terms()
+    return {
+        term: math.sqrt(min(count, 2)) * (_FRAME_WEIGHT if term in frame else 1.0)
+        for term, count in list(counts.items())[:_MOST_TERMS]
+    }
+
+
+def rarity(holders: int, documents: int) -> float:
+    """What a term tells: nothing when all hold it, most when none does."""
+    return math.log(1 + (documents - holders + 0.5) / (holders + 0.5))
+
+
+class Lexical:
+    """BM25 over the fields of one set of postings."""
+
+    def __init__(self, postings: Postings, fields: Sequence[Field]) -> None:
+        self._postings = postings
+        self._fields = tuple(fields)
+        self._norms: list[Floats] = []
+
+    def changed(self) -> None:
+        """The postings changed: lengths are computed anew at the next search."""
+        self._norms = []
+
+    def _length_norms(self) -> list[Floats]:
+        if not self._norms:
+            for number, field in enumerate(self._fields):
+                lengths, mean = self._postings.lengths(number)
+                relative = lengths / max(mean, 1e-9)
+                self._norms.append(field.saturation * (1 - field.length + field.length * relative))
+        return self._norms
+
+    def weigh(self, question: Mapping[str, float]) -> dict[str, float]:
+        """Each term's weight times its rarity here; a term that nobody holds is the rarest."""
+        documents = max(len(self._postings), 1)
+        return {
+            term: weight * rarity(self._postings.holders(term), documents)
+            for term, weight in question.items()
+        }
+
+    def score(self, weighed: Mapping[str, float]) -> list[Floats]:
+        """One array of scores for each field, by place; dead places hold rubbish."""
+        import numpy as np
+
+        norms = self._length_norms()
+        scores: list[Floats] = []
+        for number, field in enumerate(self._fields):
+            total = np.zeros(self._postings.slots, dtype=np.float32)
+            for term, weight in weighed.items():
+                found = self._postings.find(term, number)
+                if found is not None:
+                    slots, counts = found
+                    gain = np.float32(weight * field.weight * (field.saturation + 1))
+                    total[slots] += gain * counts / (counts + norms[number][slots])
+            scores.append(total)
+        return scores

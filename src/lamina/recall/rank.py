@@ -1,0 +1,275 @@
+"""Ranks memories against a question with no model and no network, and says why.
+
+Words come first (BM25 over name, description and body), related words second (vectors that the
+package carries), then small shares for what is fresh, used, and of the fitting type. Lives in
+memory; `recall/saved.py` keeps it on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lamina.recall.confidence import Evidence, confidence
+from lamina.recall.lexical import Field, Lexical, question_terms
+from lamina.recall.manuals import is_manual, tool_terms
+from lamina.recall.order import best_first
+from lamina.recall.postings import Postings
+from lamina.recall.vectors import Vectors
+from lamina.recall.words import proper_names, terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lamina.memories import Memory
+    from lamina.recall.postings import Floats
+
+FIELDS = ("name", "description", "body")
+_FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
+_HEADING_IN_VECTOR = 3.0  # a word of name or description pulls as much as three of the body
+_EMBEDDING = 0.35  # share of the question's whole weight that a perfect likeness is worth
+_LIKENESS_FROM = 0.2  # a likeness below this is chance
+_RECENCY = 0.06  # what a memory of today gets on top of its relevance …
+_HALF_LIFE = 30 * 86_400.0  # … and half of it after this many seconds
+_USE = 0.02  # what each doubling of uses adds …
+_USE_MOST = 0.1  # … up to this
+_OWN = 0.15  # what a memory of type `user` gets when the question says "my"
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|me|my|mine|je|moi|mon|ma|mes|ich|mein\w*|mich|mir|yo|mi|mis)\b|[我俺私僕]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What the ranker is told of one memory. Any text may be empty."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+    body: str = ""
+    type: str | None = None
+    mtime: float = 0.0
+    uses: int = 0
+
+    @classmethod
+    def of(cls, memory: Memory, uses: int = 0) -> Document:
+        return cls(
+            id=memory.path,
+            name=memory.name,
+            description=memory.description,
+            body=memory.body,
+            type=memory.type,
+            mtime=memory.mtime,
+            uses=uses,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One memory that answers the question, with what speaks for it."""
+
+    id: str
+    score: float  # the sum of the parts
+    parts: Mapping[str, float]  # name, description, body, embedding, recency, use, type
+    confidence: float  # 0 to 1: how likely it belongs to the question at all
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question worked out against the whole index: arrays by place."""
+
+    weighed: Mapping[str, float]
+    names: Sequence[str]
+    fields: Sequence[Floats]
+    embedding: Floats
+    likeness: Floats
+    recency: Floats
+    use: Floats
+    type: Floats
+    total: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """By place: 1 where a document is, what its uses and type add, and when it was written."""
+
+    alive: Floats
+    use: Floats
+    own: Floats
+    mtime: NDArray[np.float64]
+
+
+class Ranker:
+    """An index of memories, changed one by one, searched as a whole."""
+
+    def __init__(self) -> None:
+        self._postings = Postings(len(FIELDS))
+        self._lexical = Lexical(self._postings, _FIELD_WEIGHTS)
+        self._vectors = Vectors()
+        self._documents: list[Document | None] = []  # by place, without their bodies
+        self._slots: dict[str, int] = {}
+        self._shares: _Shares | None = None
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._slots
+
+    @property
+    def ids(self) -> Collection[str]:
+        return self._slots.keys()
+
+    def add(self, document: Document) -> None:
+        """Takes a document; one with the same id is replaced."""
+        self.remove(document.id)
+        name = terms(document.id.rsplit("/", 1)[-1].removesuffix(".md")) + terms(document.name)
+        texts = (name, terms(document.description), terms(document.body))
+        self._slots[document.id] = self._postings.add(texts)
+        self._vectors.append(_pull(texts))
+        self._documents.append(replace(document, body=""))
+        self._changed()
+
+    update = add
+
+    def remove(self, id_: str) -> bool:
+        """Forgets a document; says whether there was one."""
+        slot = self._slots.pop(id_, None)
+        if slot is None:
+            return False
+        self._postings.remove(slot)
+        self._documents[slot] = None
+        if self._postings.wants_sweep:
+            stay = self._postings.sweep()
+            self._vectors.keep(stay)
+            self._documents = [self._documents[place] for place in stay]
+            self._slots = {doc.id: place for place, doc in enumerate(self._documents) if doc}
+        self._changed()
+        return True
+
+    def used(self, id_: str, uses: int) -> None:
+        """A document's new count of uses, without reading the document again."""
+        slot = self._slots.get(id_)
+        if slot is not None and (document := self._documents[slot]):
+            self._documents[slot] = replace(document, uses=uses)
+            self._shares = None
+
+    def _changed(self) -> None:
+        self._lexical.changed()
+        self._shares = None
+
+    def search(
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        now: float,
+        tools_in_use: Collection[str] = (),
+        exclude: Collection[str] = (),
+        at_least: float = 0.0,
+    ) -> list[Hit]:
+        """The best `k` memories, best first, none that shares nothing with the question.
+
+        `at_least` cuts by confidence (`CONFIDENT` is the fitted line). Manuals of `tools_in_use`
+        and what is in `exclude` are left out. Equal scores are ordered by id.
+        """
+        question = question_terms(query)
+        if not question or k < 1 or not self._slots:
+            return []
+        asked = self._ask(query, question, now)
+        tools = tool_terms(tools_in_use)
+        left_out = frozenset(exclude)
+        hits: list[Hit] = []
+        for slot in best_first(asked.total, self._id):
+            document = self._documents[slot]
+            if document is None or document.id in left_out:
+                continue
+            if tools and is_manual(document.name, document.description, document.type, tools):
+                continue
+            hit = self._hit(document.id, slot, asked)
+            if hit.confidence >= at_least:
+                hits.append(hit)
+            if len(hits) == k:
+                break
+        return hits
+
+    def _id(self, slot: int) -> str:
+        document = self._documents[slot]
+        return document.id if document else ""
+
+    def _ask(self, query: str, question: Mapping[str, float], now: float) -> _Asked:
+        import numpy as np
+
+        weighed = self._lexical.weigh(question)
+        fields = self._lexical.score(weighed)
+        likeness = self._vectors.near(weighed)
+        if likeness is None:
+            likeness = np.zeros(self._postings.slots, dtype=np.float32)
+        above = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
+        embedding = above * np.float32(_EMBEDDING * sum(weighed.values()))
+        relevance = fields[0] + fields[1] + fields[2] + embedding
+        shares = self._shares_by_place()
+        relevance *= shares.alive
+        age = np.maximum(now - shares.mtime, 0.0)
+        recency = relevance * (_RECENCY * np.exp2(-age / _HALF_LIFE)).astype(np.float32)
+        use = relevance * shares.use
+        own = relevance * shares.own if _FIRST_PERSON.search(query) else np.zeros_like(relevance)
+        total = (relevance + recency + use + own).astype(np.float32, copy=False)
+        return _Asked(
+            weighed, proper_names(query), fields, embedding, likeness, recency, use, own, total
+        )
+
+    def _shares_by_place(self) -> _Shares:
+        import numpy as np
+
+        if self._shares is None:
+            documents = self._documents
+            uses = np.array([doc.uses if doc else 0 for doc in documents], dtype=np.float32)
+            use = np.minimum(_USE * np.log2(1 + np.maximum(uses, 0)), _USE_MOST)
+            self._shares = _Shares(
+                np.array([doc is not None for doc in documents], dtype=np.float32),
+                use.astype(np.float32),
+                np.array([_own(doc) for doc in documents], dtype=np.float32),
+                np.array([doc.mtime if doc else 0.0 for doc in documents], dtype=np.float64),
+            )
+        return self._shares
+
+    def _hit(self, id_: str, slot: int, asked: _Asked) -> Hit:
+        parts = {
+            name: float(scores[slot]) for name, scores in zip(FIELDS, asked.fields, strict=True)
+        }
+        parts["embedding"] = float(asked.embedding[slot])
+        parts["recency"] = float(asked.recency[slot])
+        parts["use"] = float(asked.use[slot])
+        parts["type"] = float(asked.type[slot])
+        return Hit(id_, sum(parts.values()), parts, confidence(self._evidence(slot, asked)))
+
+    def _evidence(self, slot: int, asked: _Asked) -> Evidence:
+        whole = sum(asked.weighed.values())
+        held = self._postings.holds(slot, asked.weighed)
+        coverage = sum(asked.weighed[term] for term in held)
+        known = sum(w for term, w in asked.weighed.items() if self._postings.holders(term))
+        strange = [name for name in asked.names if not self._postings.holders(name)]
+        return Evidence(
+            coverage=coverage / whole,
+            known=known / whole,
+            strange_names=len(strange) / max(len(asked.names), 1),
+            likeness=float(asked.likeness[slot]),
+        )
+
+
+def _own(document: Document | None) -> float:
+    return _OWN if document is not None and document.type == "user" else 0.0
+
+
+def _pull(texts: Sequence[Sequence[str]]) -> dict[str, float]:
+    """How much each word of a document pulls its vector: headings more, repeats less and less."""
+    pull = {term: count**0.5 for term, count in Counter(texts[2]).items()}
+    for term in (*texts[0], *texts[1]):
+        pull[term] = pull.get(term, 0.0) + _HEADING_IN_VECTOR
+    return pull

@@ -1,0 +1,164 @@
+"""Turns text into the terms that the ranker indexes and asks for: words split, folded and stemmed,
+irregular forms mapped to their stem, scripts without spaces cut into pairs of characters. Pure text
+in, terms out; touches no files, clocks or network."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# One document never costs more than this to index, whatever somebody put into a file.
+LONGEST_TEXT = 200_000
+LONGEST_QUERY = 4_000
+LONGEST_WORD = 64
+
+_RUN = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\WA-Za-z\d_]+")
+# Han, kana, Hangul, Thai, Lao, Khmer, Burmese: written without spaces, or glued together.
+_SPACELESS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002ffff]+"
+)
+_ACCENT = re.compile("[\u0300-\u036f]")
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff]")
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+STOP_WORDS = _listed(
+    """a about also am an and any are as at be been being but by can could did do does doing done
+    for from had has have having he her hers him his how i if in into is it its itself just may me
+    might mine more most must my no nor not of off on only or our ours own s same shall she should
+    so some such t than that the their theirs them then there these they this those to too us very
+    was we were what when where which who whom whose why will with would you your yours d ll m o re
+    ve y aren couldn didn doesn don hadn hasn haven isn shouldn wasn weren won wouldn didnt dont
+    im ive cant"""
+)
+
+# Words that shape a question more than they say what it is about: they count, but less.
+FRAME_WORDS = _listed(
+    """many much total number kind type name ago day week month year before after first last past
+    between pass since mention happen current recent order early late again suggest recommend tip
+    remind tell think know get go make take use time new one two three other another different
+    still ever long often old like want need thing something anything way during while because
+    upcoming previous conversation talk discuss say idea help give advice should explain write show
+    please find add let look come put try work become keep"""
+)
+
+_IRREGULAR = """be: been was were; become: became; begin: began begun; bend: bent; bite: bit bitten;
+blow: blew blown; break: broke broken; bring: brought; build: built; buy: bought; catch: caught;
+choose: chose chosen; come: came; deal: dealt; dig: dug; draw: drew drawn; drink: drank drunk;
+drive: drove driven; eat: ate eaten; fall: fell fallen; feed: fed; feel: felt; fight: fought;
+find: found; fly: flew flown; forget: forgot forgotten; forgive: forgave forgiven;
+freeze: froze frozen; get: got gotten; give: gave given; go: went gone; grow: grew grown;
+hang: hung; hear: heard; hide: hid hidden; hold: held; keep: kept; know: knew known; lay: laid;
+lead: led; learn: learnt; leave: left; lend: lent; light: lit; lose: lost; make: made;
+mean: meant; meet: met; pay: paid; ride: rode ridden; ring: rang rung; rise: rose risen;
+run: ran; say: said; see: saw seen; sell: sold; send: sent; shake: shook shaken; shoot: shot;
+show: shown; sing: sang sung; sink: sank sunk; sit: sat; sleep: slept; speak: spoke spoken;
+spend: spent; stand: stood; steal: stole stolen; stick: stuck; strike: struck; swear: sworn;
+sweep: swept; swim: swam swum; swing: swung; take: took taken; teach: taught; tear: tore torn;
+tell: told; think: thought; throw: threw thrown; understand: understood; wake: woke woken;
+wear: wore worn; win: won; wind: wound; withdraw: withdrew withdrawn; write: wrote written;
+child: children kids kid; man: men; woman: women; person: people; foot: feet; tooth: teeth;
+mouse: mice; life: lives; wife: wives; knife: knives; shelf: shelves; leaf: leaves; half: halves;
+criterion: criteria; datum: data; photo: photograph photographs photography picture pictures;
+mother: mom mum moms; father: dad dads; grandmother: grandma; grandfather: grandpa;
+bike: bicycle bicycles; phone: telephone; tv: television; fridge: refrigerator;
+repository: repo repos; directory: dir dirs; configuration: config configs; database: db;
+documentation: docs doc; environment: env; authentication: auth; application: app apps;
+kubernetes: k8s; javascript: js; typescript: ts; colour: color; favourite: favorite"""
+
+
+@cache
+def _irregular() -> Mapping[str, str]:
+    forms: dict[str, str] = {}
+    for entry in _IRREGULAR.split(";"):
+        root, _, others = entry.partition(":")
+        forms.update(dict.fromkeys(others.split(), root.strip()))
+    return forms
+
+
+@cache
+def _stemmer() -> Callable[[str], str]:
+    import Stemmer
+
+    return Stemmer.Stemmer("english").stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """The term for one lower-case word: its irregular form undone, then the suffixes cut."""
+    return _stemmer()(_irregular().get(word, word))
+
+
+@lru_cache(maxsize=1)
+def frame_terms() -> frozenset[str]:
+    return frozenset(stem(word) for word in FRAME_WORDS)
+
+
+def fold(text: str) -> str:
+    """One form for full-width, composed and accented spellings of the same letters."""
+    if text.isascii():
+        return text
+    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFC", bare)
+
+
+def _pairs(run: str) -> list[str]:
+    """Characters in pairs; a Han character also counts alone, for a word may be one character."""
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    return pairs + (_HAN.findall(run) if pairs else [run])
+
+
+@lru_cache(maxsize=200_000)
+def _terms_of_run(run: str) -> tuple[str, ...]:
+    if not run.isascii() and (spaceless := _SPACELESS.findall(run)):
+        rest = _RUN.findall(_SPACELESS.sub(" ", run))
+        return tuple(
+            [term for part in spaceless for term in _pairs(part)]
+            + [term for part in rest for term in _terms_of_run(part)]
+        )
+    lower = run.lower()
+    if lower in STOP_WORDS or len(lower) > LONGEST_WORD:
+        return ()
+    if run == lower or len(run) < 4 or run[1:] == lower[1:] or run.isupper():
+        return (stem(lower),)
+    parts = [part.lower() for part in _HUMP.findall(run)]
+    if len(parts) < 2:
+        return (stem(lower),)
+    return (stem(lower), *(stem(part) for part in parts if part not in STOP_WORDS))
+
+
+def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
+    """All terms of a text in order, repeats included, stop words left out.
+
+    `resetKeyCache` gives the whole and its parts, `a_b` its parts, `記憶` its pairs.
+    """
+    found: list[str] = []
+    for run in _RUN.findall(fold(text[:limit])):
+        found.extend(_terms_of_run(run))
+    return found
+
+
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”'‘(\n])\s*$")
+
+
+def proper_names(query: str) -> list[str]:
+    """Terms of capitalised words that don't open a sentence: most likely names."""
+    text = fold(query[:LONGEST_QUERY])
+    names: list[str] = []
+    for match in _RUN.finditer(text):
+        word = match.group()
+        opens = _SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()])
+        if word[0].isupper() and word[1:].islower() and not (opens and match.start() < 1):
+            names.extend(term for term in _terms_of_run(word) if not opens)
+    return names
