@@ -1,0 +1,1 @@
+"""What works with no model: pure functions that find, word and tidy memories."""

@@ -1,0 +1,70 @@
+"""What a cue is, and the cues that need no language: systems, addresses, secrets, mockery.
+
+Only patterns; nothing here touches anything.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Pattern: TypeAlias = re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cues:
+    """How one language says things. All patterns are searched in a sentence with quotations blanked."""
+
+    remember: Pattern  # group "what": the content to keep
+    remember_task: Pattern  # "remember to …": a chore unless it is lasting
+    lasting: Pattern  # holds beyond the task at hand
+    order: Pattern  # a rule addressed to the agent, lasting by its own words
+    forbids: Pattern  # "don't …": lasting only when general
+    prefers: Pattern  # what the user likes, said as such
+    this_time: Pattern  # one-off: this file, here, yet, now
+    general: Pattern  # plurals, "without asking": makes a bare "don't" a rule
+    about_code: Pattern  # describes how code behaves
+    praise: Pattern  # opens a confirmation
+    go_on: Pattern  # asks for more of the same
+    role: Pattern
+    event: Pattern  # what a date can be the date of
+    not_event: Pattern  # past, features and chores with a date in them
+    placed: Pattern  # "is kept in", "steht unter"
+    first_person: Pattern
+    question: Pattern
+    imagined: Pattern  # suppose, act as, as a customer I want
+    because: Pattern  # group "why"
+    scope: Pattern  # group "scope": when or where a rule holds
+
+
+def verbose(pattern: str) -> Pattern:
+    return re.compile(pattern, re.IGNORECASE | re.VERBOSE)
+
+
+# Systems outside the repository in which people keep things.
+SYSTEMS = verbose(
+    r"""\b(?:linear|jira|confluence|notion|slack|figma|trello|asana|miro|redmine|bugzilla|zendesk|airtable
+    |google\s(?:sheets?|docs?|drive)|sharepoint|dropbox|onedrive|nextcloud|owncloud|grafana|datadog|sentry
+    |kibana|splunk|pagerduty|github\sissues|gitlab\sissues|github\sprojects?|youtrack|basecamp|monday\.com
+    |1password|bitwarden|lastpass|shared\sdrive|intranet|wiki|google\ssheet|ms\steams|teams\schannel|discord
+    |netzlaufwerk|handbook|sheet|spreadsheet)\b|\#[a-z][\w-]{2,}
+    |飞书|钉钉|语雀|石墨|禅道|腾讯文档|企业微信|共享盘|网盘"""
+)
+URL = re.compile(r"\bhttps?://[^\s<>\"'`，。；、）)\]]+")
+EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+PATH = re.compile(r"(?<![\w/:.])(?:~|\.{1,2})?/?[\w.-]+/[\w./-]+|\b[\w-]+\.(?:py|js|ts|tsx|jsx|go|rs|java|c|h|cpp|rb|sh|json|ya?ml|toml|md|sql|css|html|txt|cfg|ini)\b")  # fmt: skip
+IDENTIFIER = re.compile(r"\b(?:[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+|[a-z]+_[a-z_0-9]+|\w+\(\))")
+SECRET = verbose(
+    r"""\b(?:password|passwd|passphrase|passwort|kennwort|token|api[\s_-]?key|secret)\b.{0,40}?
+    (?:\bis\b|\bist\b|:|=).{0,4}(?=\S*\d)\S{6,}|密码.{0,6}[是:：=]\s*\S+|\b(?:sk|pk|gh[a-z]|xox[a-z]|AKIA)[-_]?[A-Za-z0-9_-]{12,}"""
+)
+# A word of praise beside a complaint, or a set phrase: not meant as said.
+SARCASM = verbose(
+    r"""\b(?:yeah,?\sright|who\sneeds|what\scould\s(?:possibly\s)?go\swrong|spare\stime|as\sif\b|thanks\sa\slot
+    |thanks\sfor\snothing|just\swhat\si\sneeded|all\snight|my\sfavou?rite\shobby|nothing\sbetter\sto\sdo
+    |sonst\snichts\szu\stun|großes\skino|na\s(?:toll|super|klasse|prima)|vielen\sdank\sauch|oh\s(?:great|joy))\b
+    |\b(?:brilliant|lovely|great|wow|fantastic|wonderful|amazing|nice\sone|genius|toll|klasse|super|prima|bravo)\b
+     [^\n]{0,80}\b(?:again|nonsense|deleted|broke|broken|ruined|lost|destroyed|garbage|wieder|kaputt|gelöscht|zerschossen|unsinn)\b
+    |真行|真棒啊|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么"""
+)

@@ -1,0 +1,130 @@
+"""How English says what is worth keeping. Only patterns; nothing here touches anything."""
+
+from __future__ import annotations
+
+from lamina.local.cues.common import Cues, verbose
+
+# What an agent is told to do or not to do. A closed list keeps "never give up" and "always fun" out.
+_WORK = """use run write ask check add make create keep put include commit push test format name show
+    explain give answer reply respond start end avoid follow update delete remove touch change
+    edit modify merge deploy install import call log document review verify validate build wrap
+    split sort group quote cite confirm tell let do work send print open close read save store
+    mock stub skip disable enable assume guess invent rename refactor rewrite reformat squash
+    rebase force-push sign tag bump pin upgrade downgrade translate summarise summarize mention
+    repeat apologise apologize present propose suggest restart stop kill wait talk speak prefix
+    indent comment lint type cache copy paste duplicate hardcode hard-code rely ignore suppress
+    swallow catch throw raise expose publish release ship share upload download fetch generate
+    regenerate overwrite revert amend stage leave set pass define declare inline extract abstract
+    nest concatenate escape sanitise sanitize render style prefer stick go link list number order
+    report introduce bring bypass limit round convert output display sound treat stay exceed omit
+    drop fix mix place move return""".split()  # noqa: SIM905 - a word list
+_VERB = r"(?:" + "|".join(sorted(_WORK, key=len, reverse=True)) + r")\b(?!\s(?:up|in\sto)\b)"
+_ING = r"(?:" + "|".join(sorted({form for verb in _WORK if verb not in {"go", "move", "push", "stay"} for form in (verb + "ing", verb[:-1] + "ing", verb + verb[-1] + "ing")}, key=len, reverse=True)) + r")\b"  # fmt: skip
+# Where an English order can begin.
+_CLAUSE = r"(?:^|[,;:.!–—-]\s|\b(?:and|so|but|please|pls|just|then|also|no|ok|okay|kindly)\s,?\s?)"
+_FROM_NOW = r"(?:from\snow\son|from\shere\son|from\stoday\son|(?<!keep\s)(?:going|moving)\sforward|in\s(?:the\s)?future(?!\s[a-z]+s?\b(?<!please)(?<!kindly)(?<!always)(?<!never)(?<!use)(?<!ask))|next\stime(?!\s(?:it|we|i|the|they)\b)|as\sa\srule|in\sgeneral)"
+ENGLISH = Cues(
+    remember=verbose(
+        r"""(?:^|[.!,;:]\s|^(?:(?:please|pls|kindly|also|and|oh|so|ok|btw|but)\b,?\s)+|\b(?:can|could|would)\syou\s(?:please\s)?|\bplease\s|\bpls\s)
+        (?:(?:please|pls|kindly|also)\s)?
+        (?:(?:always\s)?(?:remember|rember|remeber|memori[sz]e)
+            (?!\s(?:when|how|what|which|where|why|who|me\b|to\b|the\s(?:time|day)|if|whether))
+          |(?:do\snot|don'?t|never)\sforget(?!\s(?:to|the|about)\b)
+          |(?:keep|bear|have)\s(?:it\s|this\s)?in\smind(?!\sto\b)
+          |(?:save|store|put|add|commit|write|note)\s(?:this\s|that\s|it\s)?(?:down\s)?(?:in|to|into)\s(?:your\s|the\s|my\s|long-term\s)?(?:memory|memories)
+          |(?:save|note|keep)\s(?:this|that)\s(?:down\s)?for\s(?:later|next\stime|the\sfuture|future\s\w+)
+          |(?:make|take)\sa\s(?:mental\s)?note|note\sto\s(?:memory|self|yourself)|for\s(?:future\sreference|the\srecord)
+          |(?:please\s)?note(?=\s?:|\sthat\b(?=.*\b(?:future|always|never)\b)))
+        (?:\s(?:this|that|it)\b(?!'))?(?:\s(?:for\s(?:the\sfuture|later|next\stime|good)|please))?
+        \s?(?:[:,–—-]|\bthat\b|\bof\sthe\sfact\sthat\b)?\s*(?P<what>\S.*)"""
+    ),
+    remember_task=verbose(
+        r"\b(?:remember|rember|don'?t\sforget|do\snot\sforget|keep\sin\smind|make\ssure)\s(?:to\s|never\s|always\s|not\s)(?P<what>.+)"
+    ),
+    lasting=verbose(
+        r"""\b(?:always|never|ever|every\stime|each\stime|whenever|from\snow\son|from\shere\son|from\stoday\son|going\sforward|moving\sforward
+        |in\s(?:the\s)?future|next\stime|in\sgeneral|generally|as\sa\srule|by\sdefault|for\sgood|anymore
+        |again\sand\sagain|before\s(?:you|every|each|any)\b|in\s(?:this|our|the)\s(?:repo|repository|project|codebase|code\sbase|team|company))\b"""
+    ),
+    order=verbose(
+        rf"""(?:{_CLAUSE}|\b(?:you\s(?:should|must|need\sto|have\sto)|(?:want|like|need|expect|ask|tell|told)\syou\sto|(?:prefer|rather)\s(?:that\s)?you)\s)
+             (?:always|never(?:\sever)?|don'?t\sever|do\snot\sever)\s{_VERB}
+        |{_CLAUSE}{_FROM_NOW},?\s(?:on,?\s)?(?:i(?:'d|\swould)?\s(?:like|prefer|want|rather)|we\s|you\s|please|pls|kindly|only|always|never|don'?t|do\snot|no\s|all\s|every\s|{_VERB})
+        |(?:{_CLAUSE}|\byou\s(?:should|must|can|need\sto)\s)(?:(?:only|always|never|don'?t|do\snot)\s)?{_VERB}.*\b{_FROM_NOW}
+        |{_CLAUSE}stop\s(?:\w+ly\s)?{_ING}
+        |^(?:please\s|and\s|so\s)?(?:whenever|every\stime|each\stime)\syou\b.*[,]
+        |\bwhen(?:ever)?\syou\s\w+.*\b(?:always|never)\b
+        |^(?:please\s)?(?:{_VERB}|no\s).*,\s(?:always|ever|every\stime|each\stime|every\ssingle\stime)\s?[.!,]?(?:\s(?:please|because|since|as)\b.*)?$
+        |\b(?:do|keep)\s(?:it|that|this)\s(?:like\sthat\s)?(?:every\stime|each\stime|always)\b
+        |^no\s(?!(?:idea|problem|need|worries|one|way|longer|more\squestions|rush|clue|matter)\b)[a-z]+s(?:\s\w+)?\sin\s[a-z\s]+(?:please|ever|!|$|[,.])"""
+    ),
+    forbids=verbose(
+        rf"""{_CLAUSE}(?:do\snot|don'?t|avoid|never)\s(?P<what>{_VERB}.+|(?<=avoid\s).+)|\bwe\s(?:don'?t|never)\s(?:do|use|write|want|allow|accept)\s\w+s\b"""
+    ),
+    prefers=verbose(
+        r"\bi\s(?:much\s|strongly\s|really\s)?prefer\s.+\s(?:over|instead\sof|rather\sthan)\s|\bi(?:'d|\swould)?\s(?:much\s|strongly\s|really\s)?(?:prefer|rather)\s(?:that\s|if\s)?you\b|\b(?:in\sgeneral|generally|always|usually),?\si(?:'d|\swould)?\s(?:much\s)?(?:prefer|rather)\b|\bi\s(?:generally|always|usually)\sprefer\b|\bi\s(?:hate|can'?t\sstand)\s"
+    ),
+    this_time=verbose(
+        r"""\b(?:don'?t|not|never|stop|avoid|and|to)\s\w+\s(?:it|them|that|this)\b|\b(?:here|yet|right\snow|for\snow|now|today|tonight|this\stime|for\sthe\smoment|until\si|instead\sof\sthat|the\sother\s(?:one|two)
+        |(?:this|that|these|those)\s(?!repo|repository|project|codebase|code\sbase|way|style|format|team|is\b|was\b|i\b|you\b|just\b|only\b|simply\b|repeats?\b|are\b)\w+
+        |it\s(?:yet|again|now)|\b(?:first|second|third|last)\s(?:one|argument|parameter|option|line|step)|line\s\d+|step\s\d+|them\b)"""
+    ),
+    general=verbose(
+        r"""\bwithout\b|\bjust\sto\b|\bunless\b|\bthat\si\sdid(?:n't|\snot)\b|\bcode\sthat\b|\beverything\b|\bevery\b|\bany\b
+        |\b(?!this\b|does\b|always\b|was\b|has\b|is\b|its\b|us\b|yes\b|as\b|thus\b|less\b|unless\b|class\b|pass\b|process\b|access\b|address\b|css\b|js\b|https?\b|tests\spass)[a-z-]{3,}(?<![su])s\b"""
+    ),
+    about_code=verbose(
+        r"""\b(?:always|never)\s\w+(?<!s)s\b|\bmake\ssure\s(?:the|that|it|this)\b|\bthe\s(?:function|method|class|endpoint|job|test|button|field|page|user|script|server|component|module|query|model|label|header|column|app)\s(?:should|must|always|never|is|has|returns|will)\b
+        |\b(?:should|must)\s(?:say|return|show|display|appear|render|throw|raise|accept)\b"""
+    ),
+    praise=verbose(
+        r"""^(?:(?:ok|okay|ah|oh|wow|hm+|great|cool)[,.!]?\s)?(?:yes|yep|yeah|yup|perfect|exactly|excellent|great|love|loved|nice|awesome|right|correct|good|well\sdone|brilliant
+        |that(?:'s|\sis|\swas)\s(?:exactly|perfect|great|right|the\sright|how|what)|that\s\w+\sworks|this\sis\s(?:exactly|perfect|great|how)|i\s(?:really\s)?(?:like|love))\b"""
+    ),
+    go_on=verbose(
+        rf"""(?:{_CLAUSE})keep\s(?:{_ING}|that\sup|this\sup)|\bplease\s(?:keep|continue)\b|(?:{_CLAUSE})keep\s[\w\s-]{{1,40}}\slike\s(?:this|that)\b|(?:{_CLAUSE})continue\s(?:to\s{_VERB}|{_ING}|with\sthis|like)
+        |\bdo\s(?:it|that|the\ssame|this|so)\b.{{0,40}}\b(?:every\stime|always|from\snow|in\s(?:the\s)?future|going\sforward|for\sall)|\b(?:was|is)\s(?:absolutely\s)?the\sright\s(?:call|choice|approach)\b
+        |\bexactly\s(?:how|the\sway)\si\s(?:like|want|prefer)|\bworks\s(?:very\s|really\s)?well\sfor\sme\b|(?:{_CLAUSE}){_FROM_NOW},?\s(?:always\s|please\s|only\s)?{_VERB}|{_CLAUSE}(?:always|only)\s{_VERB}
+        |{_CLAUSE}{_VERB}.*\b{_FROM_NOW}"""
+    ),
+    role=verbose(
+        r"""\b(?:i'?m|i\sam)\s(?:also\s|actually\s|just\s|only\s|still\s|currently\s|basically\s)?(?:a|an|the|one\sof\sthe|your)\s
+            (?!bit\b|little\b|lot\b|tad\b|fan\b|huge\sfan|big\sfan|only\b|one\b|first\b|last\b)(?:[\w/+#.-]+\s){0,4}?
+            (?:[\w-]*(?:engineer|developer|programmer|scientist|designer|manager|analyst|researcher|teacher|lecturer|professor|student|consultant|architect|admin(?:istrator)?|translator|maintainer|tester|freelancer|contractor|journalist|accountant|physicist|chemist|biologist|mathematician|linguist|economist|statistician|psychologist|librarian|owner|founder|director|technician|electrician|photographer|musician|novelist|hobbyist)
+            |dev|devs|sysadmin|lead|head|cto|ceo|cfo|vp|pm|sre|dba|ml\sengineer|intern|apprentice|trainee|junior|senior|novice|beginner|newbie|expert|nurse|doctor|physician|surgeon|lawyer|writer|editor|author|trainer|artist|farmer|pilot|postdoc|undergrad|grad|hacker|coder)\b
+        |\bi\s(?:work|worked)\s(?:as|in|at|for|with)\s(?!it\b|this\b|that\b|the\s(?:file|bug|branch|function)\b)\w+|\bi\s(?:lead|manage|run|head|own|maintain|teach|study|studied)\s(?!it\b|this\b|that\b|the\s(?:test|command|script|code|server|app|program|build)|tests|out\b|into\b|npm|make|python|pytest|\x01)(?:a|an|the|our|my|high|\w+ics|\w+y\b|\w+ing\b)
+        |\bi(?:'ve|\shave)\s(?:been\s(?:a|an|the|writing|coding|programming|doing|using|working|developing)\b(?!\s(?:on\s)?(?:it|this|that)\b).{1,60}\b(?:years?|months?|decades?|long)\b|(?:a|an)\s(?:\w+\s)?(?:degree|phd|background|masters?)\b|never\s(?:used|written|touched|worked\swith)\b|\w+\syears\sof\b)
+        |\bmy\s(?:job|role|profession|background|field|title|position)\s(?:is|as)\b|\bby\s(?:training|profession|trade)\b|\bmy\sfirst\stime\s(?:touching|using|writing|working|with)\b
+        |\bi'?m\s(?:(?:completely|totally|quite|pretty|fairly|very|rather)\s)?new\sto\s\w+|\bi(?:'?m|\sam)\s(?:colou?r\s?-?blind|dyslexic|blind|deaf|left-handed|a\snon-native)|\bi\sam\snot\sa\s(?:programmer|developer|coder)
+        |^(?:[\w/+#-]+\s){0,3}(?:dev|developer|engineer|admin|designer|scientist|analyst|student|guy|girl)(?:\shere\b|,\s\d+\s?(?:yrs?|years?)\b)"""
+    ),
+    event=verbose(
+        r"""\b(?:deadline|due|release[sd]?|launch(?:es|ed)?|ships?|shipping|freez(?:e|es|ing)|frozen|demo|presentation|present|talk|audit|expires?|expiring|ends?|ending|closes?|begins?|starts?
+        |switch(?:ed|ing)?\s(?:it\s|them\s)?off|shut(?:s|ting)?\sdown|turn(?:ed|ing)?\soff|go(?:es|ing)?\s(?:live|out)|cut(?:ting|s|over)?|migrat(?:e|ed|ion)|holiday|vacation|leave|away|out\sof\soffice|visit(?:s|ing)?|exam|submi(?:t|tted|ssion)
+        |hand\sin|handed\sin|deliver(?:y|ed)?|moved\sto|postponed|rescheduled|meeting\swith|review\swith|(?:must|has\sto|have\sto|needs?\sto|should)\sbe\s(?:\w+\s)?(?:done|finished|ready|live|off|out|merged|submitted|delivered)
+        |(?:needs?|wants?|expects?)\s(?:the|that|this|our|it)\b|(?:finished|ready|done|live)\sby|until|contract|conference|trade\sshow|sunset|deprecated|end\sof\slife)\b"""
+    ),
+    not_event=verbose(
+        r"""\b(?:i|we|he|she|they|you)\s(?:\w+ly\s|just\s|also\s)?(?!need|moved|postponed|rescheduled|decided|agreed|scheduled|planned)(?:\w{2,}ed|took|had|did|went|got|saw|fell|spent|bought|made|came|met)\b|\blooking\sto\b
+        |\b(?:yesterday|last\s(?:week|month|year|monday|tuesday|wednesday|thursday|friday|saturday|sunday|night)|ago|was|were|released|rolled\sback|merged|tagged|reverted|broke
+        |field|model|function|calculation|button|default|reminder|column|label|endpoint|timestamp|parser|timezone|bug|the\suser|users\sget|cron|\x01|i'm\sgoing\sto|i\swill|i'll|let'?s|we\scontinue|step\s\d)\b
+        |^(?:please\s)?(?:fix|add|implement|write|create|make|change|update|remove|delete|refactor|use|run|show|check|set|move|rename|generate|test|build|explain|find|look|schedule)\b"""
+    ),
+    placed=verbose(
+        r"""\b(?:(?:are|is|get|gets|be|been)\s(?:all\s|always\s|usually\s|also\s)?(?:kept|tracked|stored|found|documented|filed|collected|managed|recorded|reported|answered|listed|posted|written\s(?:down|up))|lives?|sits?|goes?\s(?:in|into|to)|go\sin(?:to)?|you(?:'ll|\scan|\swill)?\sfind|we\s(?:keep|track|store|collect|file|document|put)|(?:is|are|it's)\s(?:all\s)?(?:in|on|at|under)\b)"""
+    ),
+    first_person=verbose(r"\b(?:i|i'm|i'd|i've|im|my|me|mine)\b"),
+    question=verbose(
+        r"""\?[\s)"'\x01]*$|^(?:and\s|but\s|so\s|ok,?\s)?(?:what|why|how|where|when(?=\s(?:is|are|do|does|did|will|was))|who|which|whose|is\s(?:it|there|that|this)|are\s(?:there|we|you)|do\syou|does|did|should\s(?:i|we)|can\s(?:i|we|you\s(?:explain|tell|check|look))|could\s(?:i|we)|shall|would\sit|may\si)\b"""
+    ),
+    imagined=verbose(
+        r"""^(?:(?:so|ok|now|please)\s,?)?(?:imagine|suppose|assume|assuming|pretend|let'?s\s(?:say|assume|pretend)|say\si|what\sif|if\si\b|if\swe\swere|act\sas|you\sare\s(?:a|an|the|now)\b|you're\s(?:a|an)\b|play\sthe\srole)
+        |\bif\si\s(?:were|was|am)\b|\bas\s(?:a|an|the)\s[\w\s-]{1,30},?\s(?:i|we)\s(?:want|need|can|should|would|could|must|am\sable|expect)\b"""
+    ),
+    because=verbose(
+        r"\b(?:because|since\s(?=we|i|it|the|our|they|you)|so\sthat|in\sorder\sto|otherwise)\s(?P<why>.{6,})|[,;]\s(?P<why2>(?:we\s(?:got|had|were)|it's\sabout|the\s\w+\s(?:is|are)\sfor|nobody|they)\s.{4,})"
+    ),
+    scope=verbose(
+        r"\b(?P<scope>(?:in|for|when|whenever|before|unless|without)\s(?!that\b|it\b|all\s\w+\sbefore)(?:you\s|the\s|this\s|our\s|all\s|every\s|each\s|any\s|public\s|shared\s)?[\w-]+(?:\s[\w-]+){0,4}(?<!\sthat)(?<!\sit)(?<!\sthis))\s?[.!,]?$"
+    ),
+)

@@ -1,0 +1,86 @@
+"""How German says what is worth keeping. Only patterns; nothing here touches anything."""
+
+from __future__ import annotations
+
+import re
+
+from lamina.local.cues.common import Cues, verbose
+
+_GERMAN_IMPERATIVE = (
+    r"(?:nutze?|verwende|benutze?|schreibe?|mache?|halte?|frage?|antworte|nimm|gib|teste|prüfe?|committe|formatiere?|erkläre?|zeige?"
+    r"|achte|vermeide?|lösche?|füge?|führe?|lasse?|rufe?|starte?|setze?|benenne?|kommentiere?|dokumentiere?|pushe?|merge?|installiere?|arbeite|bleibe?|fasse?|sprich|rede|denke?|liefere?|stelle?|packe?|lege?|hole?|sage?|duze?|nenne?|kürze?|sei)"
+)
+
+GERMAN = Cues(
+    remember=verbose(
+        r"""(?:^|[.!,;:]\s|\b(?:bitte|und|ach|also|auch|kannst\sdu)\s,?\s?)(?:(?:bitte|dir|auch|mal)\s)?
+        (?:merken(?:\ssie\ssich)?|merke?(?:\s(?:dir|dirs|euch|sich))?(?!\w)|präge?\sdir\sein|notiere?(?:\sdir)?|speichere?(?:\sdir)?|behalte?(?:\s(?:im\skopf|in\serinnerung|im\sgedächtnis))
+          |vergiss(?:\sbitte)?\snicht(?!,?\s(?:den|die|das|in|zu|an|hier)\b)|denk(?:e)?(?:\s(?:bitte|in\szukunft|künftig|immer))*\sdaran(?=,?\sdass)|für\sdie\szukunft(?=:)|zur\serinnerung)
+        (?:\s(?:bitte|mal|auch|noch|das|folgendes|für\s(?:später|die\szukunft|nächstes\smal)))*\s?(?:[:,–—-]\s?)?(?:dass\s)?(?P<what>\S.*)"""
+    ),
+    remember_task=verbose(
+        r"\b(?:denk(?:e)?\s(?:bitte\s)?(?:immer\s)?daran|vergiss\s(?:bitte\s)?nicht|merk\sdir),?\s(?P<what>.+)"
+    ),
+    lasting=verbose(
+        r"\b(?:immer|nie|niemals|nie\swieder|stets|jedes\smal|ab\sjetzt|ab\ssofort|ab\sheute|von\snun\san|künftig|zukünftig|in\szukunft|in\szukünftig\w+|nächstes\smal|grundsätzlich|generell|weiterhin|nicht\smehr|jede[mrsn]?|in\sdiesem\s(?:projekt|repo)|im\sprojekt)\b"
+    ),
+    order=verbose(
+        rf"""^(?!ich\b|es\b|das\swird|vielleicht|ob\b)(?:.*\s)?(?:ab\sjetzt|ab\ssofort|von\snun\san|künftig|zukünftig|in\szukunft|nächstes\smal|grundsätzlich|generell|weiterhin)\b(?!\s(?:werde|wird)\b)
+        |^(?:(?:bitte|nein|und|also|ach)[,\s]+)*(?:niemals|nie\swieder|nie|immer|stets)\s.*\w+(?:en|ern|eln)\b
+        |(?:^|[.,!:]\s|\bund\s|\bbitte\s)(?:{_GERMAN_IMPERATIVE})\s(?:[\w-]+\s){{0,5}}(?:niemals|nie\swieder|nie|immer|stets|jedes\smal)\b
+        |\bbitte\s(?:[\w-]+\s){{0,4}}(?:immer|nie|niemals|stets|jedes\smal)\b|\bsondern\simmer\b|^{_GERMAN_IMPERATIVE}\b.*,\simmer\s?[.!]?$
+        |(?:^|[,.!]\s)(?:bitte\s)?hör(?:e|en\ssie)?\s(?:bitte\s)?(?:auf|damit)\b|(?:^|[,.!]\s)lass\s(?:das|die|den)\b.*\b(?:mit|sein|weg)\b
+        |\bkeine?n?\s[\w\s-]{{2,40}}\smehr\b|\bmir\sist\s(?:es\s)?lieber\b|\bich\s(?:möchte|will|hätte\sgern),?\sdass\s(?:du|sie)\b"""
+    ),
+    forbids=verbose(
+        r"""(?:^|[,;.!:]\s|\bund\s)(?:bitte\s)?keine?n?\s(?!ahnung|problem|sorge|zeit|frage)(?P<what>[a-zäöüß]+e[nsmr]?\s[A-ZÄÖÜ].+|[A-ZÄÖÜ]\w+.*)"""
+    ),
+    prefers=verbose(
+        r"\bich\s(?:bevorzuge|mag\s(?:lieber|keine)|hasse|finde\s\w+\sbesser)|\bmir\sist\s(?:es\s)?lieber\b"
+    ),
+    this_time=verbose(
+        r"\b(?:hier|jetzt\s(?:mal|erst|noch)|gerade|noch\snicht|erstmal|erst\smal|heute|diesmal|vorerst|(?:diese|jene)[mnrs]?\s(?!projekt|repo|team|firma|art|weise|stil|format)\w+|die\sandere|der\sandere|rückgängig|zeile\s\d+)\b"
+    ),
+    general=verbose(
+        r"\bohne\b|\bin\sdiesem\s(?:projekt|repo)\b|\bin\sunsere[mrn]\b|\bbei\suns\b|\bin\sden\b|\bwenn\b"
+    ),
+    about_code=verbose(
+        r"^(?:der|die|das|diese[rs]?|unser\w*|jede[rs]?|[A-Z]\w+[A-Z]\w*)\s[\w-]+\s(?!bitte|künftig|ab\b|immer\s(?:als|auf|mit|in)\b)(?:\w+t|ist|sind|wird|liegt|ruft|gibt|hat)\b"
+    ),
+    praise=verbose(
+        r"^(?:(?:ok|ah|oh|so)[,.!]?\s)?(?:ja|jawohl|genau|super|perfekt|passt|sehr\sgut|gut|prima|toll|klasse|richtig|stimmt|top|spitze|wunderbar|gefällt\smir|das\s(?:ist|war)\s(?:genau\s)?(?:richtig|gut|super|perfekt))\b"
+    ),
+    go_on=verbose(
+        r"\bweiter\sso\b|\bweiterhin\b|\bkünftig\b|\bin\szukunft\b|\bab\sjetzt\b|\bab\ssofort\b|\bgenau\srichtig\b|\bmach\sdas\s(?:bitte\s)?so\sweiter|\bauch\s(?:künftig|weiterhin)\b|\bbehalte?\sdas\sbei\b|\bjedes\smal\b"
+    ),
+    role=re.compile(
+        r"\b[Ii]ch bin (?:(?:auch|eigentlich|selbst|nur|noch|gelernter?|freier?|angehender?) )*(?:(?:ein|eine|der|die) )?(?!Fan|Kunde|Kundin|Nutzer|Benutzer|Besucher|Sicher|Immer)"
+        r"[A-ZÄÖÜ][\w-]*(?:entwickler|administrator|ingenieur|student|leiter|er|ist|ent|ant|eur|or|oge|ologe|ärzt|arzt|wirt|mann|frau|chef|amte|kraft|PM|CTO|CEO|DBA|SRE)(?:in|innen|s)?\b"
+        r"|\b[Ii]ch arbeite (?:als|bei|in|im|für)\b (?!de[mnr] (?:Datei|Branch|Funktion))|\b[Ii]ch (?:leite|studiere|unterrichte|betreue|verantworte|lehre) (?!das hier|dich)\w+"
+        r"|\b[Vv]on Beruf\b|\bberuflich\b|\b[Mm]ein (?:Beruf|Job|Fachgebiet)\b|\b[Mm]eine (?:Rolle|Aufgabe|Stelle) ist\b"
+        r"|(?:^|\b[Ii]ch )(?:bin )?(?:[\w+#/-]+[ -])?(?:[Ee]ntwickler|[Ii]ngenieur|[Aa]dmin|[Dd]esigner|[Ss]tudent)(?:in)?, |\b(?:ist|sind) (?:ganz |noch )?neu für mich\b|\b[Ii]ch (?:kenne mich|habe (?:noch )?nie mit)\b.*\b(?:kaum|nicht|wenig|gearbeitet)\b"
+    ),
+    event=verbose(
+        r"""\b(?:frist|abgabe|abgabetermin|deadline|termin|fällig|release|launch|freeze|code-freeze|messe|demo|präsentation|vortrag|prüfung|audit|läuft\s(?:\w+\s){0,3}aus|ausläuft|endet|beginnt|startet|abgeschaltet|abschaltung|umgestellt|umstellung|umzug|urlaub|online|live|veröffentlich\w+|ausgeliefert|auslieferung|konferenz|vertrag
+        |muss|müssen|braucht|brauchen|will\s(?:das|den|die)|abgeben|einreichen|fertig|stehen|besuch|kommt\sder\skunde|wartungsvertrag|angebot)\b"""
+    ),
+    not_event=verbose(
+        r"\b(?:gestern|letzte[nrs]?|vorige[nrs]?|war|waren|wurde|hat|haben|hatte|feld|spalte|funktion|methode|klasse|knopf|standardwert|berechnung|erinnerung|cronjob|datumsformat|\x01)\b|^(?:bitte\s)?(?:füge?|baue?|schreib|änder|lösch|mach|prüf|teste|zeig|erstell|implementier|korrigier)\w*\b"
+    ),
+    placed=verbose(
+        r"\b(?:liegt|liegen|steht|stehen|findest\sdu|finden\ssie|findet\sman|finden\ssich|sind\s(?:bei\suns\s)?(?:in|im|unter)|ist\s(?:bei\suns\s)?(?:in|im|unter)|erfasst|erfassen|gesammelt|sammelt|sammeln|abgelegt|gespeichert|verwaltet|dokumentiert|gepflegt|pflegen|ablegen|legen\swir)\b"
+    ),
+    first_person=verbose(r"\b(?:ich|mein|meine[mnrs]?|mir|mich)\b"),
+    question=verbose(
+        r"\?[\s)\"'\x01]*$|^(?:und\s|aber\s)?(?:was|warum|wieso|weshalb|wie|wo|wann|wer|welche[rsnm]?|soll\sich|sollen\swir|muss\s(?:ich|man)|kann\s(?:ich|man)|darf|weißt\sdu|ist\s(?:das|es)|gibt\ses)\b"
+    ),
+    imagined=verbose(
+        r"^(?:stell\sdir|angenommen|nehmen\swir\san|wenn\sich|falls\sich|tu\sso|du\sbist\s(?:ein|eine|jetzt|nun)|spiel\w*\b)|\bwenn\sich\s\w+\swäre\b|\bals\s\w+\s(?:möchte|will|kann|soll|brauche|muss)\sich\b"
+    ),
+    because=verbose(
+        r"\b(?:weil|da\s(?=wir|ich|es|der|die|das|sonst)|damit|denn|sonst)\s(?P<why>.{6,})|(?P<why2>(?!))"
+    ),
+    scope=verbose(
+        r"\b(?P<scope>(?:in|im|bei|für|vor|nach|bevor|wenn|beim|ohne)\s[\w-]+(?:\s[\w-]+){0,4})\s?[.!]?$"
+    ),
+)

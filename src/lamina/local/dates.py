@@ -1,0 +1,254 @@
+"""Turns "tomorrow", "bis Freitag" or "下周三" into calendar dates, counted from the day on which it was said.
+
+English, German and Chinese. What can mean two days is left alone: a wrong date is worse than none.
+Pure functions of their arguments; nothing here asks the clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class SaidDate:
+    """A date expression in a text, where it stands, and the day that it means."""
+
+    start: int
+    end: int
+    day: date
+
+
+_Resolve = Callable[[re.Match[str], date], "date | None"]
+_SMALL_NUMBERS = {
+    **dict.fromkeys(("a", "an", "one", "einem", "einer", "ein", "eine", "一"), 1),
+    **dict.fromkeys(("two", "zwei", "两", "二", "a couple of"), 2),
+    **dict.fromkeys(("three", "drei", "三"), 3),
+    **dict.fromkeys(("four", "vier", "四"), 4),
+    **dict.fromkeys(("five", "fünf", "五"), 5),
+    **dict.fromkeys(("six", "sechs", "六"), 6),
+    **dict.fromkeys(("seven", "sieben", "七"), 7),
+    **dict.fromkeys(("eight", "acht", "八"), 8),
+    **dict.fromkeys(("nine", "neun", "九"), 9),
+    **dict.fromkeys(("ten", "zehn", "十"), 10),
+}
+_MONTHS = {
+    **{name: number for number, name in enumerate(("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"), 1)},
+    **{name: number for number, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)},
+    **{name: number for number, name in enumerate(("januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"), 1)},
+    "sept": 9,
+}  # fmt: skip
+_WEEKDAYS = {
+    **{name: number for number, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))},
+    **{name: number for number, name in enumerate(("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag"))},
+    **{name: number for number, name in enumerate("一二三四五六日")},
+    "sonnabend": 5, "天": 6,
+}  # fmt: skip
+_NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_SMALL_NUMBERS, key=len, reverse=True)) + ")"
+_MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b"
+_EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
+_DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
+_ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
+_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one))"
+_YEAR = r"(?:,?\s(?P<year>20\d\d)\b)?"
+
+
+def _calendar(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _nearest(month: int, day: int, said: date) -> date | None:
+    """The day without a year that lies closest: at most three months back, else ahead."""
+    for year in (said.year - 1, said.year, said.year + 1):
+        found = _calendar(year, month, day)
+        if found and -90 <= (found - said).days <= 275:
+            return found
+    return None
+
+
+def _named(match: re.Match[str], said: date) -> date | None:
+    month = _MONTHS[match["month"].lower().rstrip(".")]
+    if match["year"]:
+        return _calendar(int(match["year"]), month, int(match["day"]))
+    return _nearest(month, int(match["day"]), said)
+
+
+def _numeric(match: re.Match[str], said: date) -> date | None:
+    month, day = int(match["m"]), int(match["day"])
+    year = match.groupdict().get("year")
+    return _calendar(int(year), month, day) if year else _nearest(month, day, said)
+
+
+def _day_of_month(match: re.Match[str], said: date) -> date | None:
+    day = int(match["day"])
+    ahead = _calendar(said.year, said.month, day)
+    if ahead and ahead >= said:
+        return ahead
+    following = _add_months(said.replace(day=1), 1)
+    return _calendar(following.year, following.month, day)
+
+
+def _add_months(day: date, months: int) -> date:
+    years, month = divmod(day.month - 1 + months, 12)
+    for last in (day.day, 30, 29, 28):
+        found = _calendar(min(day.year + years, 9999), month + 1, min(day.day, last))
+        if found:
+            return found
+    return day
+
+
+def _month_end(months: int) -> _Resolve:
+    return lambda _, said: _add_months(said.replace(day=1), months + 1) - timedelta(days=1)
+
+
+def _year_end(_: re.Match[str], said: date) -> date:
+    return date(said.year, 12, 31)
+
+
+def _week_end(_: re.Match[str], said: date) -> date | None:
+    """Friday; at the weekend itself nobody knows which one is meant."""
+    return said + timedelta(days=4 - said.weekday()) if said.weekday() <= 4 else None
+
+
+def _weekday_in(weeks: int) -> _Resolve:
+    def resolve(match: re.Match[str], said: date) -> date:
+        monday = said - timedelta(days=said.weekday()) + timedelta(weeks=weeks)
+        return monday + timedelta(days=_WEEKDAYS[match["weekday"].lower()])
+
+    return resolve
+
+
+def _coming_weekday(match: re.Match[str], said: date) -> date | None:
+    """The next such day; on that very day it could mean today or in a week, so neither."""
+    ahead = (_WEEKDAYS[match["weekday"].lower()] - said.weekday()) % 7
+    return said + timedelta(days=ahead) if ahead else None
+
+
+def _unambiguous_next(match: re.Match[str], said: date) -> date | None:
+    """German "nächsten Freitag" is clear only once this week's one is over."""
+    if _WEEKDAYS[match["weekday"].lower()] > said.weekday():
+        return None
+    return _weekday_in(1)(match, said)
+
+
+def _last_weekday(match: re.Match[str], said: date) -> date | None:
+    back = (said.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7
+    return said - timedelta(days=back or 7)
+
+
+def _days(offset: int) -> _Resolve:
+    return lambda _, said: said + timedelta(days=offset)
+
+
+def _count(match: re.Match[str]) -> int:
+    text = match["n"].lower()
+    return int(text) if text.isdigit() else _SMALL_NUMBERS[text]
+
+
+def _later(match: re.Match[str], said: date) -> date | None:
+    unit = match["unit"].lower()
+    if unit[0] in "dt天日":
+        return said + timedelta(days=_count(match))
+    if unit[0] in "w周" or unit.endswith("星期"):
+        return said + timedelta(weeks=_count(match))
+    return _add_months(said, _count(match)) if _count(match) <= 60 else None
+
+
+def _day_of_next_month(match: re.Match[str], said: date) -> date | None:
+    following = _add_months(said.replace(day=1), 1)
+    return _calendar(following.year, following.month, int(match["day"]))
+
+
+# First match at a place wins, so the longer forms stand first.
+_RULES: tuple[tuple[str, _Resolve], ...] = (
+    (r"\b(?P<year>20\d\d)-(?P<m>\d\d)-(?P<day>\d\d)(?!\d)", _numeric),
+    (r"(?P<year>20\d\d)年(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]", _numeric),
+    (r"(?<![\d.])(?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?P<year>20\d\d)(?!\d)", _numeric),
+    (r"(?<![\d月年])(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]", _numeric),
+    (r"\b(?:am|zum|bis|ab) (?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?!\d)", _numeric),
+    (r"\b" + _MONTH + r"\s(?:the\s)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\b(?![:.%]\d)" + _YEAR, _named),
+    (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s)?" + _MONTH + _YEAR, _named),
+    (r"\bend of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底", _month_end(1)),
+    (r"\bend of (?:the|this) month\b|\bmonth end\b|\bende (?:des|dieses) monats\b", _month_end(0)),
+    (r"\bmonatsende\b|(?:这个|本|这)?月底", _month_end(0)),
+    (r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底", _year_end),
+    (r"\bend of (?:the|this) week\b|\bende (?:der|dieser) woche\b", _week_end),
+    (
+        r"\b(?:by|until|on|before|after|from) the (?P<day>\d{1,2})(?:st|nd|rd|th)\b" + _NO_RANK,
+        _day_of_month,
+    ),
+    (r"下个?月(?P<day>\d{1,2})[日号]", _day_of_next_month),
+    (r"大后天", _days(3)),
+    (r"\bday after tomorrow\b|\bübermorgen\b|后天", _days(2)),
+    (r"\bday before yesterday\b|\bvorgestern\b|前天", _days(-2)),
+    (
+        r"\btomorrow\b|(?<!guten )(?<!heute )(?<!jeden )(?<!am )(?<!der )\bmorgen\b|明天|明晚|明早",
+        _days(1),
+    ),
+    (r"\byesterday\b|\bgestern\b|昨天|昨晚", _days(-1)),
+    (r"\btoday\b|\btonight\b|\bheute\b|今天|今晚", _days(0)),
+    (r"\bnext week (?:on )?" + _EN_DAY, _weekday_in(1)),
+    (r"\bnächste woche (?:am )?" + _DE_DAY, _weekday_in(1)),
+    (_EN_DAY + r" next week\b", _weekday_in(1)),
+    (_DE_DAY + r" nächster woche\b", _weekday_in(1)),
+    (r"\bnext " + _EN_DAY, _weekday_in(1)),
+    (r"\blast " + _EN_DAY, _last_weekday),
+    (r"\bletzten " + _DE_DAY, _last_weekday),
+    (r"\bnächste[nrs]? " + _DE_DAY, _unambiguous_next),
+    (
+        r"(?<!every )(?<!each )(?<!next )(?<!last )(?<! a )\b" + _EN_DAY + r"(?! (?:after|in a)\b)",
+        _coming_weekday,
+    ),
+    (r"(?<!jeden )(?<!jedem )(?<!einem )(?<!nächsten )(?<!letzten )\b" + _DE_DAY, _coming_weekday),
+    (r"下下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(2)),
+    (r"下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(1)),
+    (r"上个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(-1)),
+    (r"(?:本|这个?)(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(0)),
+    (r"(?<![每个逢两下上])(?:周|星期|礼拜)" + _ZH_DAY, _coming_weekday),
+    (
+        r"\bin " + _NUMBER + r" (?P<unit>days?|weeks?|months?|tagen?|wochen?|monaten?)\b(?!')",
+        _later,
+    ),
+    (r"\b" + _NUMBER + r" (?P<unit>days?|weeks?|months?) from (?:now|today)\b", _later),
+    (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
+_ANNOTATED = re.compile(r"\s?[(（]\d{4}-\d\d-\d\d[)）]")
+
+
+def find_dates(text: str, said: date) -> list[SaidDate]:
+    """All date expressions of a text that mean one day, in order, none overlapping."""
+    found: list[SaidDate] = []
+    for hit in _hits(text, said):
+        if all(hit.end <= other.start or hit.start >= other.end for other in found):
+            found.append(hit)
+    return sorted(found, key=lambda hit: hit.start)
+
+
+def _hits(text: str, said: date) -> Iterator[SaidDate]:
+    for pattern, resolve in _COMPILED:
+        for match in pattern.finditer(text):
+            try:
+                day = resolve(match, said)
+            except (OverflowError, ValueError):  # the calendar ends in the year 9999
+                continue
+            if day is not None:
+                yield SaidDate(match.start(), match.end(), day)
+
+
+def with_absolute_dates(text: str, said: date) -> str:
+    """The text with `(YYYY-MM-DD)` behind each date expression that lacks it; doing it twice changes nothing."""
+    parts: list[str] = []
+    done = 0
+    for hit in find_dates(text, said):
+        iso = text[hit.start : hit.end] == hit.day.isoformat()
+        if iso or _ANNOTATED.match(text, hit.end):
+            continue
+        parts += [text[done : hit.end], f" ({hit.day.isoformat()})"]
+        done = hit.end
+    return "".join((*parts, text[done:]))

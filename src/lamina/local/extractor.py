@@ -1,0 +1,136 @@
+"""Finds what is worth keeping in what the user typed, with no model: the plain cases, and only those.
+
+Asked to remember, corrections, confirmations, roles, dates that matter, places outside the
+repository. It proposes; the gate decides. The same messages always give the same proposals. Pure:
+no files, no clock, no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from itertools import groupby
+from typing import Any
+
+from lamina.local import phrasing
+from lamina.local.cues import LANGUAGES
+from lamina.local.cues.common import SARCASM, SECRET, Cues
+from lamina.local.dates import find_dates, with_absolute_dates
+from lamina.local.facts import date_that_matters, place_of_things, role
+from lamina.local.finding import Find
+from lamina.local.own_words import Sentence, typed_sentences, untyped_text
+from lamina.local.rules import confirmation as confirmed
+from lamina.local.rules import rule
+from lamina.local.wishes import wish
+from lamina.memories import Evidence, Proposal
+
+
+def extract(
+    messages: Sequence[Mapping[str, Any]], *, now: datetime, session: str = ""
+) -> list[Proposal]:
+    """Memories that the user's typed words plainly ask for, oldest first.
+
+    A message is `{role, content, origin, time?, uuid?}`; content is a string or blocks, and a block
+    may carry its own `origin`. Only `typed` text is read. Dates count from the message's `time`,
+    else from `now`.
+    """
+    proposals: dict[str, Proposal] = {}
+    foreign = untyped_text(messages)
+    sentences = typed_sentences(messages, now)
+    for _, group in groupby(sentences, key=lambda sentence: sentence.message):
+        for find in _finds_in(list(group), foreign):
+            proposal = _proposal(find, session)
+            known = proposals.get(proposal.path)
+            if known is not None and known.body != proposal.body:
+                proposal = _under_free_name(proposal, proposals)
+            proposals.setdefault(proposal.path, proposal)
+    return list(proposals.values())
+
+
+def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
+    """What one typed message holds."""
+    whole = " ".join(sentence.plain for sentence in message)
+    if SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
+        return
+    confirmation = confirmed(message, foreign)
+    if confirmation:
+        yield confirmation
+    for place, sentence in enumerate(message):
+        if sentence.material or (confirmation and sentence in confirmation.because):
+            continue
+        if SECRET.search(sentence.text):
+            continue
+        find = _first_find(message, place)
+        if find:
+            yield find
+
+
+def _first_find(message: list[Sentence], place: int) -> Find | None:
+    sentence, rules = message[place], LANGUAGES[message[place].lang]
+    wished = wish(message, place, rules)
+    if wished or sentence.document or rules.question.search(sentence.plain):
+        return wished
+    return (
+        place_of_things(sentence, rules)
+        or date_that_matters(sentence, rules)
+        or rule(message, place, rules)
+        or role(sentence, rules)
+    )
+
+
+def _imagined(sentence: Sentence) -> bool:
+    return bool(LANGUAGES[sentence.lang].imagined.search(sentence.plain))
+
+
+def _proposal(find: Find, session: str) -> Proposal:
+    first = find.because[0]
+    rules = LANGUAGES[first.lang]
+    text = " ".join(find.text.split())
+    said = first.said.date()
+    body, extra = _body(find, text, rules), {"said": said.isoformat()}
+    if find.type == "project" and (due := _due(text, said)):
+        extra["due"] = due
+    subject = find.assistant or text
+    return Proposal(
+        path=phrasing.file_name(find.type, phrasing.title(subject, rules)),
+        name=phrasing.title(subject, rules),
+        description=phrasing.shortened(subject, 150),
+        type=find.type,
+        body=body,
+        writer="extraction",
+        evidence=tuple(Evidence(s.text, session, s.entry) for s in find.because),
+        session=session,
+        reason=find.reason,
+        extra=extra,
+    )
+
+
+def _body(find: Find, text: str, rules: Cues) -> str:
+    if find.type in {"user", "reference"}:
+        return phrasing.sentence_case(text) + "\n"
+    said = find.because[0].said.date()
+    if find.type == "project":
+        text = with_absolute_dates(text, said)
+    if find.assistant:
+        return phrasing.rule_body(find.assistant, "", text)
+    if find.type == "project" and (due := _due(text, said)):
+        return phrasing.rule_body(text, find.why, f"holds until {due}")
+    scope = phrasing.scope_of(text, rules)
+    return phrasing.rule_body(text, find.why, scope or phrasing.title(text, rules))
+
+
+def _due(text: str, said: date) -> str:
+    """The last day that a statement speaks of, if it lies ahead."""
+    ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said]
+    return max(ahead).isoformat() if ahead else ""
+
+
+def _under_free_name(proposal: Proposal, taken: Mapping[str, Proposal]) -> Proposal:
+    """Two memories with the same title: the later one gets a number."""
+    stem = proposal.path.removesuffix(".md")
+    for number in range(2, 1000):
+        path = f"{stem}-{number}.md"
+        if path not in taken or taken[path].body == proposal.body:
+            return replace(proposal, path=path)
+    return proposal

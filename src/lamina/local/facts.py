@@ -1,0 +1,80 @@
+"""Finds plain facts: who the user is, what is due when, where things are kept. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from lamina.local import phrasing
+from lamina.local.cues.common import IDENTIFIER, PATH, SYSTEMS, URL, Cues
+from lamina.local.dates import find_dates
+from lamina.local.finding import Find
+from lamina.local.own_words import Sentence
+
+
+def role(sentence: Sentence, rules: Cues) -> Find | None:
+    """Who the user is and what they know."""
+    if not rules.role.search(sentence.plain) or _AT_WORK.search(sentence.plain):
+        return None
+    return Find(
+        "user", phrasing.without_opener(sentence.text), (sentence,), "the user said who they are"
+    )
+
+
+_AT_WORK = re.compile(
+    r"(?i)\b(?:right now|at the moment|gerade|momentan|line \d+|error|exception)\b|正在|报错"
+)
+
+
+def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
+    """Something that happens on a day ahead, outside the code."""
+    plain = sentence.plain
+    if not rules.event.search(plain) or rules.not_event.search(plain):
+        return None
+    if PATH.search(plain) or IDENTIFIER.search(plain):
+        return None
+    today = sentence.said.date()
+    if not any(hit.day >= today for hit in find_dates(sentence.text, today)):
+        return None
+    text = phrasing.without_opener(sentence.text)
+    return Find(
+        "project", text, (sentence,), "the user named a date", phrasing.reason_in(text, rules)
+    )
+
+
+def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:
+    """Where something is kept, outside the repository."""
+    text, plain = sentence.text, sentence.plain
+    system, url = SYSTEMS.search(plain), URL.search(text)
+    if not (system or url) or _CHORE_START.match(plain):
+        return None
+    labelled = _LABELLED_URL.match(text)
+    if url and _ONE_ITEM.search(url[0]) and not labelled:
+        return None
+    if not labelled and not rules.placed.search(plain):
+        return None
+    if url and not labelled and not _LASTING_THING.search(plain):
+        return None
+    if not url and (_SOURCE_FILE.search(plain) or _PAST.search(plain)):
+        return None
+    return Find(
+        "reference", phrasing.without_opener(text), (sentence,), "the user said where it is kept"
+    )
+
+
+_LASTING_THING = re.compile(
+    r"(?i)\b(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|trackers?|specs?|guides?|handbooks?|contract|designs?|"
+    r"monitoring|manual|guidelines?|playbooks?|confluence|notion|\w*dokumentation|\w*handbuch|\w*anleitung|tickets?|api)\b|文档|监控|面板|看板|手册|规范|设计稿|需求"
+)
+_LABELLED_URL = re.compile(
+    r"(?i)^(?:[-*] )?(?:[\w/-]+ ){0,3}(?:[\w-]*(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|tracker|guide|handbook|monitoring|playbook|dokumentation|handbuch)|[^\s:：]{0,6}(?:文档|面板|看板|监控|手册))\s?[:：=]\s?https?://\S+$"
+)
+_ONE_ITEM = re.compile(
+    r"(?i)/(?:issues?|pull|pulls|commit|merge_requests|browse|questions|actions/runs)/[\w-]*\d"
+)
+_CHORE_START = re.compile(
+    r"(?i)^(?:please |now |then |can you |could you |bitte )?(?:fetch|open|read|look at|check|see|visit|download|clone|go to|use|fix|implement|add|create|write|update|build|make|test|lies|öffne|prüfe|lade|schau|erstelle?|schreib\w*)\b|^(?:请|帮我)?(?:打开|看一?下|读|下载|实现|写|添加)"
+)
+_SOURCE_FILE = re.compile(
+    r"\b[\w-]+\.[a-z]{1,4}\b(?<!\.com)(?<!\.net)(?<!\.org)|\b(?:src|lib|app|tests?)/|\(\)"
+)
+_PAST = re.compile(r"(?i)\b(?:yesterday|last week|was|were|gestern|letzte woche)\b|昨天|上周")

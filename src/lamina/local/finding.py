@@ -1,0 +1,27 @@
+"""A memory in the making: what the finders hand to the extractor. Nothing here touches anything."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lamina.local.own_words import Sentence
+from lamina.memories import MemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A memory in the making: what to keep, of which type, and the sentences that it rests on."""
+
+    type: MemoryType
+    text: str
+    because: tuple[Sentence, ...]
+    reason: str  # why it was proposed, for the log
+    why: str = ""
+    assistant: str = ""  # the assistant's own words that the user confirmed
+
+
+def content_words(text: str) -> list[str]:
+    """Words long enough to carry meaning; two Chinese characters count as one."""
+    words = re.findall(r"[^\W_]{3,}", text)
+    return [*words, *re.findall(r"[\u3400-\u9fff]{2}", text)]

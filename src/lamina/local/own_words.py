@@ -1,0 +1,252 @@
+"""Finds the sentences that the user typed in their own words, and leaves out all that only passed through their hands.
+
+Fences, quoted lines, wrapped text, material after "translate:" and pasted documents are not the
+user's word, nor is anything of another origin than `typed`. Each sentence is an exact substring of
+its message. Pure functions; nothing here touches files, clocks or the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from lamina.memory.origins import split
+
+_LONGEST_MESSAGE = 20_000  # characters looked at; nobody types more in one go
+_LONGEST_SENTENCE = 600
+_DOCUMENT = 2_500  # a message above this is a document: only an explicit wish in it counts
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence in the user's own words, with what the rules need to know of its surroundings."""
+
+    text: str  # exactly as typed
+    plain: str  # same length, with what stands in quotation marks or backticks blanked out
+    lang: str  # "en" | "de" | "zh"
+    said: datetime
+    entry: str  # id of the ledger entry, "" where the caller gave none
+    message: int  # which typed message, so that rules can look at neighbours
+    answers: str  # the assistant's text right before that message
+    material: bool  # handed over to be worked on ("translate: …"), so not meant
+    document: bool  # part of a long or structured text that was probably pasted
+
+
+def typed_sentences(messages: Sequence[Mapping[str, Any]], now: datetime) -> list[Sentence]:
+    """All sentences typed by the user, in order. A message without an origin is not trusted."""
+    found: list[Sentence] = []
+    said_before = ""
+    for number, message in enumerate(messages):
+        if message.get("role") == "assistant":
+            said_before = "\n".join(_texts(message, "assistant")) or said_before
+            continue
+        texts = _texts(message, "typed")
+        for text in texts:
+            found += _sentences(text[:_LONGEST_MESSAGE], message, number, said_before, now)
+        if texts:
+            said_before = ""
+    return found
+
+
+def untyped_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Everything that came from tools, files, hooks or others: what must not speak through the assistant."""
+    kept: list[str] = []
+    for message in messages:
+        for block in _blocks(message):
+            origin = _origin(message, block)
+            if origin not in {"typed", "assistant"}:
+                kept.append(_any_text(block))
+            elif origin == "typed":
+                text = str(block.get("text", ""))
+                kept += [span.text for span in split(text) if span.origin == "pasted"]
+    return "\n".join(kept)
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        return []
+    return [block for block in cast("list[Any]", content) if isinstance(block, Mapping)]
+
+
+def _origin(message: Mapping[str, Any], block: Mapping[str, Any]) -> str:
+    if block.get("type") != "text":
+        return "assistant" if block.get("type") in {"tool_use", "thinking"} else "tool"
+    origin = block.get("origin", message.get("origin"))
+    if message.get("role") == "assistant":
+        return "assistant"
+    return origin if isinstance(origin, str) else "unknown"
+
+
+def _any_text(block: Mapping[str, Any]) -> str:
+    if isinstance(block.get("text"), str):
+        return str(block["text"])
+    content = block.get("content")
+    if isinstance(content, str):
+        return content
+    return "\n".join(_any_text(part) for part in _blocks({"content": content}))
+
+
+def _texts(message: Mapping[str, Any], origin: str) -> list[str]:
+    return [
+        str(block["text"])
+        for block in _blocks(message)
+        if _origin(message, block) == origin and isinstance(block.get("text"), str)
+    ]
+
+
+# --- what inside a typed message is not the user's word ---
+
+_WRAPPER = re.compile(r"^[ \t]*<(?:system-|command-|local-|bash-|ide_|user-|task-|persisted-)[\w-]*>", re.MULTILINE)  # fmt: skip
+_INLINE_TAG = re.compile(r"<([a-zA-Z][\w-]{0,40})(?:\s[^<>\n]{0,200})?>[^<\n]{0,2000}</\1>")
+_INDENTED = re.compile(r"^(?: {4,}|\t)[^\n]*$", re.MULTILINE)
+# A line of a log, a diff, a stack trace, a shell prompt or code.
+_MACHINE_LINE = re.compile(
+    r"^[ \t]*(?:[$#%❯»] ?\S|[+-]{3} \S|@@|diff --git|at [\w.$<>]+\(|File \"|Traceback"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:|\[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG)\b|[\w.-]+@[\w.-]+[:~]"
+    r"|(?:import|from|def|class|return|const|let|var|function|public|private|if|for|while) [^\n]*[;:{(=]$"
+    r"|[^\n]*[;{}]$|[│⎿⏺●└├╭╰])[^\n]*$",
+    re.MULTILINE,
+)
+_QUOTES = re.compile(
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
+    r"|(?<![\w])'[^'\n]{2,}?(?:'\w[^'\n]*?)*'(?!\w)|(?<!\w)‘[^’\n]*’(?!\w)"
+)
+_MATERIAL = re.compile(
+    r"\b(?:translate|rephrase|reword|rewrite|proofread|paraphrase|summari[sz]e|classify|grammar|spell|"
+    r"sa(?:ys?|id|ying)|wr(?:ote|ites?|itten)|reads?|asked|quote|implement|create|generate|build|"
+    r"draft|blog|essay|story|ticket|prompt|example|label|text|mail|e-?mail|letter|comment|error|output|log|"
+    r"übersetz\w*|formulier\w*|schreib\w*|sagte?|meinte?|steht|lautet|korrigier\w*|fasse?|beispiel|fehler\w*)\b"
+    r"|翻译|改写|润色|总结一下|写着|说|写道|写一|例如|报错|日志",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"^#{1,6} \S|^\*\*[^*\n]+\*\*:?$", re.MULTILINE)
+_BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)]) ", re.MULTILINE)
+# Lines as programs print them; two of these and the message is somebody's output, not speech.
+_OUTPUT_LINE = re.compile(
+    r"^[ \t]*(?:={3,}|-{3,}|\"[\w-]+\": |[\w .-]{1,30}: (?:fatal|error|warning)|(?:fatal|error|warning|remote|hint|Author|Date"
+    r"|commit|create mode|High|Medium|Low)\b[: ]\S*|Operation \w+ by|\S+:\d+:\d+:|\* branch|Press |Running \[|M +\S+/|\?\? \S)"
+    r"|\b[0-9a-f]{40}\b|exit (?:code|status) \d",
+    re.MULTILINE | re.IGNORECASE,
+)
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffd\ud800-\udfff"
+    r"\U000e0000-\U000e007f]"
+)
+
+
+def _own(text: str) -> str:
+    """Same length, with NUL where it is not the user's word."""
+    marked = "".join(
+        span.text.replace("\x00", "\ufffd") if span.origin == "typed" else _blanked(span.text)
+        for span in split(text)
+    )
+    wrapped = _WRAPPER.search(marked)
+    if wrapped:  # a program's own wrapping that never closes: nothing after it can be trusted
+        marked = marked[: wrapped.start()] + _blanked(marked[wrapped.start() :])
+    for pattern in (_INLINE_TAG, _INDENTED, _MACHINE_LINE):
+        marked = pattern.sub(lambda match: _blanked(match[0]), marked)
+    return marked
+
+
+def _blanked(text: str) -> str:
+    return re.sub(r"[^\n]", "\x00", text)
+
+
+def _is_document(text: str, own: str) -> bool:
+    return (
+        len(own) > _DOCUMENT
+        or bool(_HEADING.search(text))
+        or sum(1 for _ in _BULLET.finditer(own)) > 5
+        or sum(1 for _ in _OUTPUT_LINE.finditer(text)) > 1
+    )
+
+
+_END = re.compile(r"[。！？；]+[”」』]?|[.!?;…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
+_NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|approx|no|z\. ?B|d\. ?h|u\. ?a|bzw|ca|Nr|Dr|Mr|Ms|St)\.|(?<![\d.])\d{1,2}\.)$", re.IGNORECASE)  # fmt: skip
+
+
+def _spans(own: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for match in _END.finditer(own):
+        ordinal = match[0] == "." and _NO_END.search(
+            own, max(start, match.start() - 6), match.end()
+        )
+        if ordinal and re.match(r"\s[^\W\d]", own[match.end() : match.end() + 2]):
+            continue
+        yield start, match.end()
+        start = match.end()
+    yield start, len(own)
+
+
+def _sentences(
+    text: str, message: Mapping[str, Any], number: int, answers: str, now: datetime
+) -> Iterator[Sentence]:
+    own = _own(text)
+    document = _is_document(text, own)
+    entry = message.get("uuid") or message.get("id") or ""
+    said = _time(message.get("time") or message.get("timestamp"), now)
+    material_until = ""  # "" none · "paragraph" to the next blank line · "all" to the end
+    for start, end in _spans(own):
+        raw = text[start:end]
+        if material_until == "paragraph" and re.search(
+            r"\n\s*\n", text[max(0, start - 2) : start + 1]
+        ):
+            material_until = ""
+        sentence = raw.strip()
+        if "\x00" in own[start:end].strip("\x00\n ") or not sentence or _HIDDEN.search(sentence):
+            continue
+        if own[start:end].strip("\x00\n ") == "" or len(sentence) > _LONGEST_SENTENCE:
+            continue
+        plain = _QUOTES.sub(lambda match: "\x01" * len(match[0]), sentence)
+        head, colon, tail = _colon(plain)
+        handed_over = bool(colon and _MATERIAL.search(head))
+        yield Sentence(
+            sentence, plain, _language(sentence), said, str(entry), number, answers,
+            bool(material_until) or handed_over, document,
+        )  # fmt: skip
+        if handed_over and not material_until:
+            material_until = "paragraph" if tail.strip("\x01 .。") else "all"
+
+
+def _colon(plain: str) -> tuple[str, str, str]:
+    match = re.search(r":(?=\s|$|\x01)|：", plain)
+    return (plain[: match.start()], ":", plain[match.end() :]) if match else (plain, "", "")
+
+
+def _time(value: object, now: datetime) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            return now
+    return now
+
+
+_GERMAN = frozenset(
+    """ich bin du wir ihr sie der die das den dem ein eine einen nicht und oder bitte immer nie
+    niemals ab jetzt für mit auf ist sind wird werden muss mir mich dir dich dass wenn weil
+    auch noch nur künftig kein keine bei uns unser unsere im am zum zur von vom merk merke
+    merken ja genau nein super passt morgen bis hör lass mach nutze verwende mehr antworten
+    übermorgen denk""".split()  # noqa: SIM905 - a word list
+)
+_ENGLISH = frozenset(
+    """i i'm im am you we the a an not and or please always never from now on for with is are
+    will be must me my that this if because also only no our in at to of it remember don't
+    dont by have has use""".split()  # noqa: SIM905 - a word list
+)
+
+
+def _language(text: str) -> str:
+    if re.search(r"[\u3400-\u9fff]", text):
+        return "zh"
+    words = re.findall(r"[^\W\d_]+(?:'[a-z]+)?", text.lower())
+    german = sum(word in _GERMAN for word in words) + 2 * bool(re.search("[äöüß]", text.lower()))
+    return "de" if german > sum(word in _ENGLISH for word in words) else "en"

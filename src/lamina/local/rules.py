@@ -1,0 +1,146 @@
+"""Finds how the user wants work to be done: corrections, preferences, and confirmations. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from lamina.local import phrasing
+from lamina.local.cues import LANGUAGES
+from lamina.local.cues.common import IDENTIFIER, PATH, Cues
+from lamina.local.finding import Find, content_words
+from lamina.local.own_words import Sentence
+from lamina.memory.evidence import is_plain_confirmation
+
+_LONGEST_QUOTE_OF_ASSISTANT = 300
+
+
+def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
+    """A lasting rule for the agent's work; what holds for this task alone is none."""
+    sentence = message[place]
+    plain = sentence.plain
+    ordered = rules.order.search(plain)
+    chore = rules.this_time.search(_without_reason(plain, rules))
+    if rules.about_code.search(plain) or (rules.remember_task.search(plain) and not ordered):
+        return None
+    if ordered or rules.prefers.search(plain):
+        if chore and not _outlives_the_task(plain, rules):
+            return None
+    elif not rules.forbids.search(plain) or chore or not _is_general(sentence, rules):
+        return None
+    if _first_person_habit(plain, rules):
+        return None
+    text = phrasing.without_opener(sentence.text)
+    if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
+        return None
+    because, why = [sentence], phrasing.reason_in(text, rules)
+    if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
+        because.append(message[place + 1])
+        why = message[place + 1].text.strip(" .!。")
+    return Find("feedback", text, tuple(because), "the user said how to work", why)
+
+
+def _without_reason(plain: str, rules: Cues) -> str:
+    """The rule itself: what follows "because" or starts a second statement says nothing of its reach."""
+    because = rules.because.search(plain)
+    end = because.start() if because and because.start() > 8 else len(plain)
+    return _SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
+
+
+_SECOND_STATEMENT = re.compile(
+    r"(?i)[,;]\s(?=(?:the|it|they|nobody|we|that|this|der|die|das|es|wir)\s)|，(?=我|它|这样)"
+)
+
+
+def _outlives_the_task(plain: str, rules: Cues) -> bool:
+    """ "From now on" beats "here"; "always" alone does not."""
+    return bool(rules.lasting.search(plain) and _STRONG.search(plain))
+
+
+_STRONG = re.compile(
+    r"(?i)\b(?:from now on|going forward|in (?:the )?future|every time|stop \w+ing|i(?:'d| would)? prefer|never|ab jetzt|ab sofort|künftig|in zukunft|grundsätzlich|hör\w* auf)\b|以后|从现在|从今|一律|我们这个仓库"
+)
+
+
+def _is_general(sentence: Sentence, rules: Cues) -> bool:
+    """A bare "don't" is a rule only if it speaks of a kind of thing, not of one thing."""
+    if PATH.search(sentence.plain) or IDENTIFIER.search(sentence.plain):
+        return False
+    return bool(rules.general.search(sentence.plain))
+
+
+def _first_person_habit(plain: str, rules: Cues) -> bool:
+    """ "I always work at night" tells of the user, not of the agent's work."""
+    subject = rules.first_person.match(plain)
+    return bool(subject) and not (rules.prefers.search(plain) or _WANTS.search(plain))
+
+
+_WANTS = re.compile(
+    r"(?i)\b(?:i(?:'d| would)? (?:like|want|need|expect|prefer|rather|ask|told)|i don'?t (?:want|need|like)|ich (?:möchte|will|hätte)|mir ist)\b|我(?:要|希望|想要|说过|需要)"
+)
+
+
+def _gives_reason(sentence: Sentence) -> bool:
+    return bool(_REASON_START.match(sentence.text)) and not sentence.material
+
+
+_REASON_START = re.compile(
+    r"(?i)(?:because|we (?:got|had|were|lost)|last (?:time|year|month|week)|otherwise|it (?:breaks|broke|confuses|costs)|they|nobody|weil|sonst|beim letzten mal|letztes (?:mal|jahr)|wir hatten)\b|因为|上次|上个月|否则|不然"
+)
+
+
+def confirmation(message: list[Sentence], foreign: str) -> Find | None:
+    """Praise for what the assistant did, and the wish to go on like that."""
+    first = message[0]
+    rules = LANGUAGES[first.lang]
+    if (
+        not first.answers
+        or first.document
+        or first.material
+        or not rules.praise.search(first.plain)
+    ):
+        return None
+    if rules.question.search(first.plain):
+        return None
+    wishes = [
+        s
+        for s in message[:3]
+        if LANGUAGES[s.lang].go_on.search(s.plain)
+        and not LANGUAGES[s.lang].question.search(s.plain)
+    ]
+    if not wishes:
+        return None
+    because = tuple(s for s in message[:3] if s is first or s in wishes)
+    own = " ".join(s.text for s in because)
+    telling = [w for w in content_words(_CONFIRMING.sub(" ", own)) if w.lower() not in _EMPTY]
+    if len(telling) >= (2 if first.lang == "zh" else 1):
+        return Find("feedback", own, because, "the user confirmed how it was done")
+    said = _own_statement(first.answers, foreign)
+    if not said or not is_plain_confirmation([s.text for s in message]):
+        return None  # the gate lends the assistant's words to a plain yes only
+    return Find("feedback", own, because, "the user confirmed how it was done", assistant=said)
+
+
+_CONFIRMING = re.compile(
+    r"(?i)\b(?:yes|yep|yeah|perfect|exactly|great|love|nice|good|right|call|choice|keep|doing|like|that|this|way|please|from now|always|future|continue|every time|thanks|it|the|was|here|what|how|wanted|want|up|so|for me|works|very|well|genau|super|passt|perfekt|sehr|gut|ja|bitte|weiter|weiterhin|immer|künftig|zukunft|mach|das|auch|richtig|ist|es)\b|很好|对|没错|以后|都|也|这样|就|继续|保持|请|做|是|的"
+)
+_EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905 - a word list
+
+
+def _own_statement(answer: str, foreign: str) -> str:
+    """The assistant's first sentence about what it did, unless it repeats what tools or files said."""
+    for line in answer.splitlines():
+        first = re.split(r"(?<=[.!。！])\s|(?<=[。！])", line.strip(), maxsplit=1)[0]
+        if 15 <= len(first) <= _LONGEST_QUOTE_OF_ASSISTANT and not _repeats(first, foreign):
+            return first
+    return ""
+
+
+def _repeats(text: str, foreign: str) -> bool:
+    """Five words in a row (eight Chinese characters) of untyped text would let a file speak."""
+    words = re.findall(r"\w+", text.lower())
+    hay = " ".join(re.findall(r"\w+", foreign.lower()))
+    runs = (" ".join(words[i : i + 5]) for i in range(max(1, len(words) - 4)))
+    if hay and any(f" {run} " in f" {hay} " for run in runs):
+        return True
+    squeezed = re.sub(r"\s", "", foreign)
+    return any(run in squeezed for run in re.findall(r"(?=([\u3400-\u9fff]{8}))", text))

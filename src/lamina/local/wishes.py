@@ -1,0 +1,78 @@
+"""Finds what the user asked to have remembered, and of which type it is. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from lamina.local import phrasing
+from lamina.local.cues import LANGUAGES
+from lamina.local.cues.common import EMAIL, SYSTEMS, URL, Cues
+from lamina.local.dates import find_dates
+from lamina.local.finding import Find
+from lamina.local.own_words import Sentence
+from lamina.memories import MemoryType
+
+
+def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
+    """ "Remember that …", in any of its forms; a chore of this task is none."""
+    sentence = message[place]
+    asked = rules.remember.search(sentence.plain)
+    if not asked or (sentence.document and 0 < place < len(message) - 1):
+        return None  # amid a document it is the document that speaks
+    what = sentence.text[asked.start("what") :].strip(" .!。！?？:：,，")
+    because = (sentence,)
+    if len(what) < 3:  # "Remember that." speaks of its neighbour
+        neighbour = place + 1 if sentence.text.rstrip().endswith((":", "：")) else place - 1
+        if not 0 <= neighbour < len(message):
+            return None
+        told = message[neighbour]
+        if told.material or LANGUAGES[told.lang].question.search(told.plain):
+            return None
+        because = (told, sentence)
+        what = told.text.strip()
+    elif rules.question.search(sentence.plain) and not _POLITE.match(sentence.plain):
+        return None
+    if "\x01" in asked["what"] and not asked["what"].strip("\x01 .!。"):
+        return None  # nothing but a quotation
+    if _ADDRESSED.search(what) and rules.this_time.search(asked["what"]):
+        return None  # a chore of this task
+    if _PEP_TALK.match(what):
+        return None
+    kind = _kind_of(what, sentence, rules)
+    return Find(
+        kind, what, because, "the user asked to remember it", phrasing.reason_in(what, rules)
+    )
+
+
+_POLITE = re.compile(r"(?i)(?:can|could|would|will|kannst|könntest|请|帮我|能)")
+_PEP_TALK = re.compile(
+    r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|you (?:got|can|are)|any(?:thing|one)) "
+)
+
+
+def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType:
+    """Which of the four types a statement is that the user asked to keep."""
+    if URL.search(text) or EMAIL.search(text) or _CONTACT.search(text):
+        return "reference"
+    if SYSTEMS.search(text) and rules.placed.search(text):
+        return "reference"
+    if any(hit.day >= sentence.said.date() for hit in find_dates(text, sentence.said.date())):
+        return "project"
+    if _ADDRESSED.search(text):
+        return "feedback"
+    if rules.prefers.search(text) or rules.first_person.match(text.lstrip()):
+        return "user"
+    if _OURS.search(text):
+        return "project"
+    return "user" if rules.first_person.search(text) else "project"
+
+
+_CONTACT = re.compile(
+    r"(?i)\b(?:contact|belongs to|point of contact|ansprechpartner\w*|zuständig ist|gehört)\b|负责人是|联系人|找.{1,8}要"
+)
+_OURS = re.compile(r"(?i)\b(?:we|our|us|wir|unser\w*|uns)\b|我们|咱们")
+_ADDRESSED = re.compile(
+    r"(?i)^(?:to )?(?:always|never|don'?t|do not|avoid|use|run|ask|keep|write|answer|put|prefer|stop|make|check|no )\b"
+    r"|\byou (?:should|must|need|have to)\b|^(?:immer|nie|niemals|keine?|bitte)\b|\b(?:immer|nie|niemals)\b.*\w+en$"
+    r"|^(?:不要|别|一定要|必须|永远|始终|每次)|(?:之前|时候?)?(?:一定要|必须|务必)"
+)

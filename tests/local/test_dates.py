@@ -1,0 +1,65 @@
+"""Relative dates in three languages, counted from the day on which they were said."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.local.dates import find_dates, with_absolute_dates
+
+WEDNESDAY = date(2026, 3, 4)
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("tomorrow", "2026-03-05"), ("the day after tomorrow", "2026-03-06"), ("by Friday", "2026-03-06"),
+        ("next Tuesday", "2026-03-10"), ("Monday next week", "2026-03-09"), ("in 3 weeks", "2026-03-25"),
+        ("in two months", "2026-05-04"), ("on March 20", "2026-03-20"), ("2 April 2027", "2027-04-02"),
+        ("by the 31st", "2026-03-31"), ("by the 2nd", "2026-04-02"), ("end of next month", "2026-04-30"),
+        ("end of the year", "2026-12-31"), ("last Friday", "2026-02-27"), ("yesterday", "2026-03-03"),
+        ("morgen", "2026-03-05"), ("übermorgen", "2026-03-06"), ("am 15. April", "2026-04-15"),
+        ("bis 30.6.", "2026-06-30"), ("am 30.06.2026", "2026-06-30"), ("in drei Wochen", "2026-03-25"),
+        ("nächste Woche Mittwoch", "2026-03-11"), ("Ende des Monats", "2026-03-31"),
+        ("明天", "2026-03-05"), ("后天", "2026-03-06"), ("大后天", "2026-03-07"), ("周五之前", "2026-03-06"),
+        ("下周三", "2026-03-11"), ("3月20日", "2026-03-20"), ("下个月10号", "2026-04-10"),
+        ("两周后", "2026-03-18"), ("月底", "2026-03-31"), ("2026年5月1日", "2026-05-01"),
+    ],
+)  # fmt: skip
+def test_it_knows_the_day_that_is_meant(text: str, day: str) -> None:
+    assert [hit.day.isoformat() for hit in find_dates(text, WEDNESDAY)] == [day]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["on Fridays", "every Friday", "freitags", "jeden Montag", "每周五", "Wednesday", "guten Morgen",
+     "nächsten Freitag", "February 31", "version 3.4.5", "port 8080", "我们周四不发布", "in October"],
+)  # fmt: skip
+def test_what_recurs_or_can_mean_two_days_is_left_alone(text: str) -> None:
+    assert find_dates(text, WEDNESDAY) == []
+
+
+def test_a_day_at_the_turn_of_the_year_lies_ahead() -> None:
+    assert find_dates("15 January", date(2026, 12, 28))[0].day == date(2027, 1, 15)
+
+
+def test_a_month_has_no_31st_everywhere() -> None:
+    assert find_dates("in one month", date(2026, 1, 31))[0].day == date(2026, 2, 28)
+
+
+PIECES = ["tomorrow", "Friday", "20", "March", "in", "3", "weeks", "下周三", "月底", "morgen", "am", "15.", "April", "(2026-01-01)", "x,"]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PIECES)).map(" ".join), st.dates())
+def test_making_dates_absolute_twice_changes_nothing_and_loses_no_word(
+    text: str, said: date
+) -> None:
+    once = with_absolute_dates(text, said)
+    assert with_absolute_dates(once, said) == once
+    remaining = iter(once)
+    assert all(char in remaining for char in text)
