@@ -95,6 +95,12 @@ async def test_two_tools_can_not_share_a_name(bench: Bench) -> None:
 
 async def test_specs_say_what_the_layers_need_to_know() -> None:
     specs = {spec.name: spec for spec in Toolbox(builtin_tools()).specs()}
-    assert (specs["Read"].threshold, specs["Bash"].threshold) == (0, 30_000)
-    assert all(specs[name].clearable for name in ("Read", "Write", "Edit", "Bash"))
-    assert [spec.name for spec in specs.values() if spec.read_only] == ["Read"]
+    thresholds = {name: spec.threshold for name, spec in specs.items()}
+    assert thresholds == {
+        "Read": 0,
+        "Bash": 30_000,
+        "Grep": 20_000,
+        **dict.fromkeys(("Write", "Edit", "Glob")),
+    }
+    assert all(specs[name].clearable for name in ("Read", "Write", "Edit", "Bash", "Grep", "Glob"))
+    assert [spec.name for spec in specs.values() if spec.read_only] == ["Read", "Grep", "Glob"]

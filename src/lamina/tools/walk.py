@@ -1,0 +1,145 @@
+"""The files below a directory that belong to a project: what `.gitignore` and its kin leave out is
+left out, and so is what version control keeps for itself.
+
+Reads directories and ignore files only. Links are never followed, so a walk always ends.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lamina.tools.globs import matches
+
+VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
+IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")  # a later one is stronger
+LARGEST_IGNORE_FILE = 1 << 20
+
+
+class OutOfTime(Exception):
+    """The walk took longer than its caller can wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One line of an ignore file."""
+
+    pattern: str
+    include: bool  # began with `!`
+    directories: bool  # ended with `/`
+    anchored: bool  # has a `/` elsewhere: counts from the file's own directory
+
+    def decides(self, below: str, name: str, is_directory: bool) -> bool:
+        if self.directories and not is_directory:
+            return False
+        return matches(self.pattern, below if self.anchored else name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The ignore files of one directory, and those of the directories above it."""
+
+    directory: str
+    rules: tuple[_Rule, ...]
+    above: _Rules | None
+
+    def leaves_out(self, path: str, name: str, is_directory: bool) -> bool:
+        level: _Rules | None = self
+        while level is not None:
+            below = path[len(level.directory.rstrip("/")) + 1 :]
+            for rule in reversed(level.rules):
+                if rule.decides(below, name, is_directory):
+                    return not rule.include
+            level = level.above
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How to go through a directory.
+
+    `ignored` shows what ignore files leave out, too. `glob` is a line as in an ignore file that is
+    stronger than all of them: only what it names is shown, or with `!` all but that.
+    """
+
+    root: Path
+    ignored: bool = False
+    deadline: float = math.inf
+    glob: str = ""
+
+    def files(self) -> Iterator[os.DirEntry[str]]:
+        """The regular files, sorted by path. Raises OutOfTime."""
+        above: _Rules | None = None
+        if not self.ignored:
+            for parent in reversed(self.root.parents):
+                above = _rules_of(str(parent), above)
+        yield from self._below(str(self.root), above, _parse(self.glob, braces=True))
+
+    def _below(
+        self, directory: str, above: _Rules | None, glob: _Rule | None
+    ) -> Iterator[os.DirEntry[str]]:
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
+        try:
+            with os.scandir(directory) as scan:
+                entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
+        except OSError:
+            return  # vanished or not ours to list
+        rules = above if self.ignored else _rules_of(directory, above)
+        for entry in entries:
+            if entry.is_symlink() or entry.name in VERSION_CONTROL:
+                continue
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if not self._shown(entry, is_directory, rules, glob):
+                continue
+            if is_directory:
+                yield from self._below(entry.path, rules, glob)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry
+
+    def _shown(
+        self, entry: os.DirEntry[str], is_directory: bool, rules: _Rules | None, glob: _Rule | None
+    ) -> bool:
+        if glob is not None:
+            below = entry.path[len(str(self.root).rstrip("/")) + 1 :]
+            if glob.decides(below, entry.name, is_directory):
+                return not glob.include
+            if not glob.include and not is_directory:
+                return False
+        return rules is None or not rules.leaves_out(entry.path, entry.name, is_directory)
+
+
+def _rules_of(directory: str, above: _Rules | None) -> _Rules | None:
+    rules: list[_Rule] = []
+    for name in IGNORE_FILES:
+        try:
+            with open(os.path.join(directory, name), "rb") as file:
+                text = file.read(LARGEST_IGNORE_FILE).decode("utf-8", "replace")
+        except OSError:
+            continue
+        rules += [rule for line in text.split("\n") if (rule := _parse(line)) is not None]
+    return _Rules(directory, tuple(rules), above) if rules else above
+
+
+def _parse(line: str, *, braces: bool = False) -> _Rule | None:
+    line = line.removesuffix("\r")
+    if not line.endswith("\\ "):
+        line = line.rstrip(" ")
+    if not line or line.startswith("#"):
+        return None
+    include = line.startswith("!")
+    pattern = line[1:] if include else line
+    directories = pattern.endswith("/")
+    pattern = pattern.rstrip("/")
+    anchored = "/" in pattern
+    pattern = pattern.removeprefix("/").replace("\\#", "#").replace("\\!", "!").replace("\\ ", " ")
+    if not pattern:
+        return None
+    # `name/**` means what is inside of the directory, never the directory itself.
+    pattern = pattern + "/*" if pattern.endswith("/**") else pattern
+    pattern = pattern if braces else pattern.replace("{", "[{]")
+    return _Rule(pattern, include, directories, anchored)
