@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -16,8 +16,10 @@ from lamina.config import BY_NAME, KEYS, SETTINGS, Config, load, settings_files
 from lamina.config.layers import Layer, Source, SourceKind
 from lamina.config.resolve import resolve
 from lamina.config.setting import BadValue
+from lamina.config.shapes import HOOKS
 from lamina.config.table import MODELS_BY_KEY
 from lamina.errors import SettingsError
+from lamina.ports import HookName
 
 
 class Place:
@@ -239,6 +241,10 @@ def test_structured_settings_that_are_right_arrive_whole(place: Place) -> None:
     assert config.table("hooks")["PreToolUse"][0]["command"] == ["check", "--fast"]
     assert set(config.table("mcp.servers")) == {"files", "web"}
     assert config.table("prices") == {"my-model": {"input": 1, "provider": "openai"}}
+
+
+def test_the_hooks_that_settings_know_are_those_of_the_port() -> None:
+    assert get_args(HookName) == HOOKS
 
 
 @pytest.mark.parametrize("variable", ["LAMINA_RECALL_MAX_FILES", "LAMINA_HOOKS"])

@@ -31,7 +31,7 @@ def install(
     """A command `probe` that does what the test says."""
 
     def add(run: Callable[[argparse.Namespace], int]) -> None:
-        monkeypatch.setitem(COMMANDS, "probe", main_module.Command("probe_module", "try it"))
+        monkeypatch.setitem(COMMANDS, "probe", ("probe_module", "try it"))
         monkeypatch.setitem(sys.modules, "probe_module", command("probe", run))  # type: ignore[arg-type]
 
     return add
@@ -41,7 +41,7 @@ def install(
 def test_the_version_is_printed_without_loading_anything_else() -> None:
     code = (
         "import sys; from lamina.cli.main import main; code = main(['--version']);"
-        "heavy = {'argparse', 'json', 'tomllib', 'asyncio', 'anyio', 'msgspec', 'rich', 'numpy',"
+        "heavy = {'argparse', 'json', 'typing', 're', 'tomllib', 'asyncio', 'anyio', 'msgspec', 'rich', 'numpy',"
         "'prompt_toolkit', 'anthropic', 'openai', 'lamina.config'} & set(sys.modules);"
         "print(sorted(heavy)); sys.exit(code)"
     )
@@ -208,7 +208,7 @@ def test_an_interrupt_ends_a_command_with_130(world: Path) -> None:
         "import sys, types, os, signal; from lamina.cli import main as m;"
         "wait = lambda args: (print('ready', flush=True), signal.pause())[1];"
         "sys.modules['w'] = types.SimpleNamespace(EXAMPLES='w', add_arguments=lambda p: None, run=wait);"
-        "m.COMMANDS['w'] = m.Command('w', 'waits'); sys.exit(m.main(['w']))"
+        "m.COMMANDS['w'] = ('w', 'waits'); sys.exit(m.main(['w']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE

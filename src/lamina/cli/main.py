@@ -5,41 +5,38 @@ start of `lamina --version` is a promise.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from lamina._version import __version__
 from lamina.errors import LaminaError, UsageError
 
+TYPE_CHECKING = False  # as in typing, whose import alone would take a tenth of the cold start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+    from typing import Any, Protocol, TypeAlias
+
+    Command: TypeAlias = tuple[str, str]  # the module, and a line of help
+
+    class Module(Protocol):
+        EXAMPLES: str
+
+        def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+        def run(self, args: argparse.Namespace) -> int: ...
+
 
 DONE, FAILED, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-class Command(NamedTuple):
-    module: str
-    help: str
-
-
 # A command's module has `EXAMPLES`, `add_arguments(parser)` and `run(args) -> int`.
 COMMANDS: dict[str, Command] = {
-    "sessions": Command("lamina.cli.sessions", "list, show and search recorded sessions"),
-    "settings": Command("lamina.cli.settings", "show, explain and change settings"),
-    "doctor": Command("lamina.cli.doctor", "check that everything that Lamina needs works here"),
-    "completion": Command("lamina.cli.completion", "print a completion script for your shell"),
+    "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
+    "settings": ("lamina.cli.settings", "show, explain and change settings"),
+    "doctor": ("lamina.cli.doctor", "check that everything that Lamina needs works here"),
+    "completion": ("lamina.cli.completion", "print a completion script for your shell"),
 }
-
-
-class Module(Protocol):
-    EXAMPLES: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, args: argparse.Namespace) -> int: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,7 +129,10 @@ def _unknown(word: str) -> str:
 
 
 def _module(name: str) -> Module:
-    return cast("Module", importlib.import_module(COMMANDS[name].module))
+    import importlib
+
+    module: Any = importlib.import_module(COMMANDS[name][0])
+    return module
 
 
 def _fill_in(args: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ text is read back before it replaces the file, whole or not at all. Touches that
 from __future__ import annotations
 
 import os
-import secrets
 import tomllib
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -77,7 +76,7 @@ def _save(path: Path, document: MutableMapping[str, Any], name: str, value: Any)
     if _found(text, name) != value:  # the library could not express it in this file's layout
         raise StorageError(f"{path} is laid out so that {name} can't be changed. Edit it by hand.")
     target = Path(os.path.realpath(path))  # a link to a dotfiles folder stays a link
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600

@@ -5,12 +5,21 @@ Each check raises BadValue with the place inside the table. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from lamina.config.setting import BadValue
-from lamina.ports import HookName
 
-HOOKS: tuple[str, ...] = get_args(HookName)
+# As in `ports.HookName`; importing the ports for it would slow every hook's start.
+HOOKS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "SessionEnd",
+)
 
 
 def figures(

@@ -1,0 +1,195 @@
+"""Writes the pages that follow from tables: docs/settings.md, docs/commands.md, docs/events.md.
+
+`make docs` runs it; a test compares its pages with the committed ones. Touches those three files.
+"""
+
+# ruff: noqa: INP001 - a script, not a package
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+NOTE = "<!-- Made by docs/generate.py; change the table in the code instead. -->\n"
+
+
+# ---- settings
+
+
+def settings_page() -> str:
+    from lamina.config import KEYS, MANAGED, SETTINGS
+
+    groups: dict[str, list[str]] = {}
+    for row in SETTINGS:
+        group = row.name.partition(".")[0] if "." in row.name else "general"
+        by_key = f"`{json.dumps(row.default, ensure_ascii=False)}`"
+        default = row.default_text or by_key
+        limits = _limits(row)
+        project = {"set": "yes", "switch off": "only off", "nothing": "no"}[row.project_may]
+        cells = (
+            f"`{row.name}`",
+            row.kind,
+            default,
+            row.help + limits,
+            f"`{row.environment}`",
+            project,
+        )
+        groups.setdefault(group, []).append("| " + " | ".join(map(_cell, cells)) + " |")
+    head = "| setting | type | default | what | variable | project |\n|---|---|---|---|---|---|\n"
+    tables = "\n".join(
+        f"## {name}\n{head}" + "\n".join(rows) + "\n" for name, rows in groups.items()
+    )
+    keys = ", ".join(f"`{variable}`" for variable in KEYS.values())
+    return f"""# Settings
+{NOTE}
+Settings are TOML. The strongest source that sets a value counts:
+
+1. managed: `{MANAGED}`
+2. options of a command, or what a program passes on opening
+3. the environment
+4. local: `.lamina/settings.local.toml` in the project, yours alone
+5. project: `.lamina/settings.toml` in the project, shared
+6. user: `settings.toml` in the home (`~/.lamina`, or `LAMINA_HOME`)
+
+Lists and tables of all sources count together. `lamina settings --explain` says who set what,
+`lamina settings set KEY VALUE` changes a file and keeps its comments. An unknown name or a bad
+value is refused with the file that holds it. In variables, a list is JSON or separated by commas,
+a table is JSON.
+
+A file inside the project (project or local) may not set what could send memory elsewhere, run
+commands, loosen rules or spend money: the last column says so.
+
+Keys are read from the environment alone and never shown: {keys}.
+
+`LAMINA_DISABLE_MEMORY=1` switches memory off before anything else is asked (`0` switches it on).
+
+{tables}
+## Claude mode
+With `--claude`, or with a home that is Claude Code's directory, these count as well, after Lamina's
+own: {_claude()}. Lamina's own settings are then in `lamina/settings.toml` there.
+"""
+
+
+def _limits(row: Any) -> str:
+    if row.choices:
+        return " One of " + ", ".join(f"`{choice}`" for choice in row.choices) + "."
+    if row.minimum is not None and row.maximum is not None:
+        return f" From {_number(row.minimum)} to {_number(row.maximum)}."
+    if row.minimum:
+        return f" At least {_number(row.minimum)}."
+    return ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) or not value.is_integer() else f"{int(value):,}"
+
+
+def _claude() -> str:
+    from lamina.config import claude
+
+    keys = [f"`{key}` ({name})" for key, name in claude.KEYS.items()]
+    variables = [f"`{variable}` ({name})" for variable, name in claude.VARIABLES.items()]
+    return ", ".join([*keys, *variables, f"`{claude.DISABLE_MEMORY}` (memory.enabled)"])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+# ---- commands
+
+
+def commands_page() -> str:
+    from lamina.cli.main import build_parser
+
+    parts = [
+        f"""# Commands
+{NOTE}
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 refused by the gate or a permission, 130 interrupted.
+Errors are one sentence on stderr. Results are on stdout, with `--json` as JSON. Colours show only
+on a terminal, and not with `NO_COLOR`.
+
+Every command takes:
+
+{_options(build_parser(), common=True)}
+"""
+    ]
+    parts += _commands(build_parser(everything=True), 1)
+    return "\n".join(parts)
+
+
+def _commands(parser: argparse.ArgumentParser, depth: int) -> Iterator[str]:
+    for action in parser._actions:  # noqa: SLF001 - argparse offers no other way
+        if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            continue
+        for child in action.choices.values():
+            options = _options(child, common=False)
+            heading = "#" * (depth + 1) + f" {child.prog}\n{child.description}\n"
+            epilog = (child.epilog or "").partition("\n")[2]
+            examples = "\n".join(line.removeprefix("  ") for line in epilog.splitlines())
+            yield (
+                heading
+                + (f"\n{options}\n" if options else "")
+                + (f"\n```\n{examples}\n```\n" if examples else "")
+            )
+            yield from _commands(child, depth + 1)
+
+
+def _options(parser: argparse.ArgumentParser, *, common: bool) -> str:
+    from lamina.cli.options import COMMON
+
+    rows: list[str] = []
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)):  # noqa: SLF001
+            continue
+        if (action.dest in COMMON) != common:
+            continue
+        name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+        if action.option_strings and action.nargs != 0:
+            name += f" {action.metavar or action.dest.upper()}"
+        rows.append(f"| `{name}` | {_cell(action.help or '')} |")
+    return "\n".join(["| argument | what |", "|---|---|", *rows]) if rows else ""
+
+
+# ---- events
+
+
+def events_page() -> str:
+    from lamina.events import EVENTS
+
+    rows: list[str] = []
+    for kind, cls in EVENTS.items():
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(cls)) or "none"
+        said = " ".join((cls.__doc__ or "").split())
+        rows.append(f"| `{kind}` | {_cell(said)} | {fields} |")
+    table = "\n".join(["| kind | what | fields |", "|---|---|---|", *rows])
+    return f"""# Events
+{NOTE}
+What a session reports: `reply.events` in the library, one JSON object a line from
+`lamina chat -p … --stream-json`. Each object has its `kind` and the fields below.
+
+{table}
+"""
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "events.md": events_page,
+}
+
+
+def main() -> int:
+    for name, page in PAGES.items():
+        (HERE / name).write_text(page(), "utf-8")
+        sys.stdout.write(f"docs/{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

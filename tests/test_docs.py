@@ -1,0 +1,41 @@
+"""Pages made from tables are the committed ones, and name everything that there is."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from lamina.cli.main import COMMANDS
+from lamina.config import SETTINGS
+from lamina.events import EVENTS
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["settings.md", "commands.md", "events.md"])
+def test_the_committed_page_is_the_generated_one(name: str) -> None:
+    assert (DOCS / name).read_text("utf-8") == generator().PAGES[name](), "run `make docs`"
+
+
+@pytest.mark.spec("F9")
+def test_every_setting_event_and_command_is_in_the_docs() -> None:
+    pages = {path.name: path.read_text("utf-8") for path in DOCS.glob("*.md")}
+    for setting in SETTINGS:
+        assert f"| `{setting.name}` |" in pages["settings.md"]
+        assert f"`{setting.environment}`" in pages["settings.md"]
+    for kind in EVENTS:
+        assert f"| `{kind}` |" in pages["events.md"]
+    for name in COMMANDS:
+        assert f"## lamina {name}\n" in pages["commands.md"]
