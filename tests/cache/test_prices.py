@@ -76,7 +76,7 @@ def test_any_other_unknown_model_takes_the_fallback_row_and_says_so() -> None:
     assert (price.model, price.provider, price.guessed) == ("fallback", "unknown", True)
 
 
-@pytest.mark.parametrize("model", ["none", "", "gguf:qwen", "scripted:turns.json", "<synthetic>"])
+@pytest.mark.parametrize("model", ["none", "gguf:qwen", "scripted:turns.json", "<synthetic>"])
 def test_local_models_cost_nothing(model: str) -> None:
     price = price_of(model)
     assert cost(Usage(MILLION, MILLION, MILLION, MILLION), price) == 0.0

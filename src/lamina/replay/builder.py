@@ -1,0 +1,130 @@
+"""Collects messages, requests and complaints while a reader goes through a file, and freezes them
+into a recording. Touches nothing outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from lamina.messages import Block, Json, Message, Usage
+from lamina.replay.files import as_list, as_object
+from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording, Skipped
+
+MOST_COMPLAINTS = 200  # beyond that only their number is kept
+SECONDS_APART = 10.0  # between requests of a recording without times
+CLOCK_SLACK = 60.0  # smaller steps back are the normal order of parallel lines
+
+
+@dataclass(slots=True)
+class Builder:
+    """One recording in the making."""
+
+    file: str
+    format: str
+    messages: list[RecordedMessage] = field(default_factory=list[RecordedMessage])
+    requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    frames: list[Frame] = field(default_factory=lambda: [Frame()])
+    _unlisted: int = 0
+    _clock: dict[str, float] = field(default_factory=dict[str, float])
+    _kinds: dict[str, int] = field(default_factory=dict[str, int])
+
+    def skip(self, where: str, reason: str) -> None:
+        if len(self.skipped) < MOST_COMPLAINTS:
+            self.skipped.append(Skipped(where, reason))
+        else:
+            self._unlisted += 1
+
+    def unknown_kind(self, where: str, kind: str) -> None:
+        """A kind of entry that nobody knows is reported once, with its number at the end."""
+        if kind not in self._kinds:
+            self.skip(where, f"unknown kind {kind[:60]!r}")
+        self._kinds[kind] = self._kinds.get(kind, 0) + 1
+
+    def frame(self, system: Sequence[Block], tools: Sequence[Json] = ()) -> int:
+        """The number of this frame; equal ones are kept once."""
+        wanted = Frame(tuple(system), tuple(tools))
+        if wanted not in self.frames:
+            self.frames.append(wanted)
+        return self.frames.index(wanted)
+
+    def add(
+        self,
+        role: str,
+        content: list[Block],
+        parent: int,
+        time: float = 0.0,
+        *,
+        summary: bool = False,
+        after: int = -1,
+    ) -> int:
+        depth = self.messages[parent].depth + 1 if parent >= 0 else 1
+        message: Message = {"role": role, "content": content}
+        self.messages.append(RecordedMessage(message, parent, depth, time, summary, after))
+        return len(self.messages) - 1
+
+    def request(self, where: str, request: RecordedRequest) -> None:
+        """Book a request; its time never lies before that of the last one in its thread."""
+        last = self._clock.get(request.thread, 0.0)
+        if request.time < last:
+            if request.time < last - CLOCK_SLACK:
+                back = round(last - request.time)
+                self.skip(where, f"the clock goes back {back} s here; the time before is kept")
+            request = replace(request, time=last)
+        self._clock[request.thread] = request.time
+        self.requests.append(request)
+
+    def finish(self, *, timed: bool = True) -> Recording:
+        for kind, count in self._kinds.items():
+            if count > 1:
+                self.skip("whole file", f"{count} entries of the unknown kind {kind[:60]!r}")
+        if self._unlisted:
+            self.skipped.append(Skipped("whole file", f"{self._unlisted} more places not listed"))
+        requests = sorted(self.requests, key=lambda request: request.time)
+        return Recording(
+            self.file, self.format, self.messages, requests, self.skipped, self.frames, timed
+        )
+
+
+def as_blocks(content: object) -> list[Block] | None:
+    """A message's content in block form; None if it is neither text nor a list of blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if isinstance(content, list) and all(isinstance(part, dict) for part in as_list(content)):  # pyright: ignore[reportUnknownArgumentType]
+        return cast("list[Block]", content)
+    return None
+
+
+def anthropic_usage(value: object) -> Usage | None:
+    """Usage as Anthropic's API reports it."""
+    usage = as_object(value)
+    if not usage:
+        return None
+    detail = as_object(usage.get("cache_creation"))
+    return Usage(
+        count(usage.get("input_tokens")),
+        count(usage.get("output_tokens")),
+        count(usage.get("cache_read_input_tokens")),
+        count(usage.get("cache_creation_input_tokens")),
+        count(detail.get("ephemeral_1h_input_tokens")),
+    )
+
+
+def openai_usage(value: object) -> Usage | None:
+    """Usage as OpenAI's two APIs report it: the prompt's count includes what was cached."""
+    usage = as_object(value)
+    if not usage:
+        return None
+    prompt = count(usage.get("prompt_tokens", usage.get("input_tokens")))
+    detail = as_object(usage.get("prompt_tokens_details", usage.get("input_tokens_details")))
+    read = min(prompt, count(detail.get("cached_tokens")))
+    write = min(prompt - read, count(detail.get("cache_write_tokens")))
+    output = count(usage.get("completion_tokens", usage.get("output_tokens")))
+    return Usage(prompt - read - write, output, read, write)
+
+
+def count(value: object) -> int:
+    right = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12
+    return value if right and isinstance(value, int) else 0

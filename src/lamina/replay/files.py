@@ -1,0 +1,100 @@
+"""Reads files that nobody vouches for: line by line or whole, within limits, and says in words what
+could not be read. Touches only the file that it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from lamina.errors import TranscriptError
+from lamina.messages import Json
+
+LINE_LIMIT = 32 * 1024 * 1024  # a longer line is skipped, unread
+FILE_LIMIT = 256 * 1024 * 1024  # a longer file is read only line by line
+
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why a piece of text gave no value."""
+
+    reason: str
+
+
+def as_object(value: object) -> Json:
+    """The value if it is an object, else an empty one: nothing in a recording can be relied on."""
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def decode(raw: bytes) -> Any | Unreadable:
+    """A JSON value, or the reason why there is none."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(raw)
+    except RecursionError:
+        return Unreadable("nested too deeply")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        # The standard parser is slower, but takes lone surrogates and NaN.
+        return json.loads(raw.decode("utf-8", "replace"))
+    except RecursionError:
+        return Unreadable("nested too deeply")
+    except ValueError as error:
+        return Unreadable(_reason(raw, error))
+
+
+def _reason(raw: bytes, error: ValueError) -> str:
+    if not raw.strip(b"\x00 \t\r\n"):
+        return "holds nothing"
+    if b"\x00" in raw[:1024]:
+        return "binary data, not JSON"
+    if isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1:
+        return "cut off: the JSON has no end"
+    if "Unterminated string" in str(error):
+        return "cut off: the JSON has no end"
+    return "not JSON"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Any | Unreadable]]:
+    """Each line that isn't empty, as (line number from 1, value or why there is none)."""
+    with open_file(path) as file:
+        number = 0
+        while raw := file.readline(LINE_LIMIT + 1):
+            number += 1
+            if len(raw) > LINE_LIMIT and not raw.endswith(b"\n"):
+                size = len(raw)
+                while (more := file.readline(_CHUNK)) and not more.endswith(b"\n"):
+                    size += len(more)
+                size += len(more)
+                yield number, Unreadable(f"a line of {size // 1_000_000} MB is too long to be read")
+            elif raw.strip():
+                yield number, decode(raw)
+
+
+def read_whole(path: Path) -> Any | Unreadable:
+    """The file as one JSON value."""
+    with open_file(path) as file:
+        raw = file.read(FILE_LIMIT + 1)
+    if len(raw) > FILE_LIMIT:
+        return Unreadable(f"longer than {FILE_LIMIT // 1_000_000} MB")
+    return decode(raw)
+
+
+def open_file(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise TranscriptError(
+            f"{path} can't be read ({error.strerror}); give the path of a transcript file."
+        ) from error

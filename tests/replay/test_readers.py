@@ -1,0 +1,271 @@
+"""Other recordings become the same value, and bad files a clear word instead of a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lamina.errors import TranscriptError
+from lamina.messages import Usage
+from lamina.replay.files import LINE_LIMIT
+from lamina.replay.readers import read_recording
+
+pytestmark = pytest.mark.spec("I4")
+
+Save = Callable[..., Path]
+FUNCTION = {"name": "search", "arguments": '{"q": "flights"}'}
+OPENAI = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Find flights"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "function", "function": FUNCTION}],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "three found"},
+    {"role": "assistant", "content": "There are three."},
+]
+ANTHROPIC = [
+    {"role": "user", "content": "Find flights"},
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "c1", "name": "search", "input": {"q": "flights"}}],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "three found"}],
+    },
+    {"role": "assistant", "content": [{"type": "text", "text": "There are three."}]},
+]
+
+
+def shape(path: Path) -> tuple[str, list[list[str]]]:
+    """The format, and for each request the kinds of the blocks that were sent."""
+    recording = read_recording(path)
+    kinds = [
+        [block["type"] for message in recording.context(request) for block in message["content"]]
+        for request in recording.requests
+    ]
+    return recording.format, kinds
+
+
+def jsonl(values: list[Any]) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+@pytest.mark.parametrize("content", [OPENAI, {"messages": OPENAI}, jsonl(OPENAI)])
+def test_openai_messages_in_any_wrapping(save: Save, content: Any) -> None:
+    path = save(content, "log.json")
+    assert shape(path) == ("openai-messages", [["text"], ["text", "tool_use", "tool_result"]])
+    recording = read_recording(path)
+    assert recording.frames[recording.requests[0].frame].system[0]["text"] == "Be brief."
+    call = recording.context(recording.requests[1])[1]["content"][0]
+    assert (call["name"], call["input"]) == ("search", {"q": "flights"})
+    assert not recording.timed
+
+
+@pytest.mark.parametrize("content", [ANTHROPIC, {"messages": ANTHROPIC}, jsonl(ANTHROPIC)])
+def test_anthropic_messages_in_any_wrapping(save: Save, content: Any) -> None:
+    assert shape(save(content, "log.json")) == (
+        "anthropic-messages",
+        [["text"], ["text", "tool_use", "tool_result"]],
+    )
+
+
+def test_responses_items_are_read(save: Save) -> None:
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Find flights"}]},
+        {"type": "function_call", "call_id": "c1", "name": "search", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "three"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "3"}]},
+    ]
+    assert shape(save(items, "items.json")) == (
+        "openai-messages",
+        [["text"], ["text", "tool_use", "tool_result"]],
+    )
+
+
+def test_a_log_of_bodies_is_one_conversation_a_line_with_its_usage(save: Save) -> None:
+    usage = {"prompt_tokens": 900, "completion_tokens": 7}
+    usage["prompt_tokens_details"] = {"cached_tokens": 300}  # type: ignore[assignment]
+    bodies = [{"model": "gpt-5.4", "messages": OPENAI, "usage": usage}, {"messages": OPENAI}]
+    recording = read_recording(save(jsonl(bodies), "bodies.jsonl"))
+    assert [request.thread for request in recording.requests] == ["line 1"] * 2 + ["line 2"] * 2
+    assert recording.requests[0].model == "gpt-5.4"
+    assert recording.requests[0].usage is None
+    assert recording.requests[1].usage == Usage(600, 7, 300)
+
+
+def test_swe_agent_trajectories_are_read(save: Save) -> None:
+    history = [
+        {"role": "system", "content": "You are a programmer", "message_type": "system_prompt"},
+        {"role": "user", "content": "Fix it"},
+        {"role": "assistant", "content": "Let me look", "tool_calls": OPENAI[2]["tool_calls"]},
+        {"role": "tool", "content": "found", "tool_call_ids": ["c1"]},
+        {"role": "assistant", "content": "done", "action": "submit"},
+    ]
+    config = {"agent": {"model": {"name": "gpt-4o"}}}
+    value = {"history": history, "trajectory": [], "info": {}, "replay_config": config}
+    path = save(value, "x.traj")
+    assert shape(path) == ("swe-agent", [["text"], ["text", "text", "tool_use", "tool_result"]])
+    recording = read_recording(path)
+    assert {request.model for request in recording.requests} == {"gpt-4o"}
+    assert recording.context(recording.requests[1])[2]["content"][0]["tool_use_id"] == "c1"
+
+
+def test_mini_swe_agent_trajectories_carry_time_model_and_usage(save: Save) -> None:
+    response = {"model": "gemini-3", "created": 1_763_510_516, "usage": {"prompt_tokens": 1662}}
+    messages = [
+        {"role": "system", "content": "shell"},
+        {"role": "user", "content": "Fix it"},
+        {"role": "assistant", "content": "ls", "extra": {"response": response}},
+    ]
+    value = {"messages": messages, "info": {}, "trajectory_format": "mini-swe-agent-1"}
+    recording = read_recording(save(value, "x.traj.json"))
+    assert (recording.format, recording.timed) == ("mini-swe-agent", True)
+    request = recording.requests[0]
+    assert (request.time, request.model) == (1_763_510_516, "gemini-3")
+    assert request.usage == Usage(input=1662)
+
+
+def test_tau_bench_runs_are_threads(save: Save) -> None:
+    runs = [{"task_id": 4, "trial": 1, "traj": OPENAI}, {"task_id": 5, "traj": OPENAI}, {"x": 1}]
+    recording = read_recording(save(runs, "runs.json"))
+    assert recording.format == "tau-bench"
+    assert {r.thread for r in recording.requests} == {"task 4 trial 1", "task 5 trial 0"}
+    assert recording.skipped[0].where == "run 3"
+    assert len(recording.frames) == 2  # no frame, and the one system prompt that both share
+
+
+def test_tau_bench_displays_are_read_with_their_hidden_calls(save: Save) -> None:
+    shown = "user: Hi\nthere\nassistant: None\ntool: {}\nassistant: Done.\nuser: Bye"
+    path = save(jsonl([{"messages_display": shown}]), "few_shot.jsonl")
+    assert shape(path) == ("tau-bench", [["text"], ["text", "tool_use", "tool_result"]])
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "is empty"),
+        (b"\n\n \n", "is not a transcript"),
+        (b"hello, this is prose", "is not a transcript"),
+        (b"\x7fELF\x00\x01\x02" * 400, "binary data"),
+        (b'{"a": 1}', "is not a transcript that Lamina knows"),
+        (b"[1, 2, 3]", "is not a transcript that Lamina knows"),
+        (b"42", "is not a transcript that Lamina knows"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (b"[" * 100_000, "is not a transcript"),
+        (b'[{"role": "user", "content": "hi"', "cut off"),
+        (b'[{"role": "user", "content": "hi"}]', "holds no answer"),
+        (b'{"type": "user", "uuid": "x"}\n', "holds no answer"),
+        (b'{"history": []}', "holds no answer"),
+        (b'{"messages": [null, 3, {"role": 7}]}', "holds no answer"),
+    ],
+)
+def test_what_is_no_transcript_is_refused_in_one_sentence(
+    save: Save, content: bytes, word: str
+) -> None:
+    path = save(content, "file.json")
+    with pytest.raises(TranscriptError, match=word) as refused:
+        read_recording(path)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.jsonl", tmp_path):
+        with pytest.raises(TranscriptError, match="can't be read"):
+            read_recording(path)
+
+
+def test_bad_lines_among_good_ones_are_listed(session: Any, save: Save) -> None:
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    deep = b'{"type":"user","message":' + b"[" * 100_000 + b"\n"
+    rest = b'[1]\n"x"\n{"type":"user","uuid":"z","message":{"content":5}}\n\xff\xfe\n'
+    recording = read_recording(save(session.text().encode() + deep + rest))
+    assert len(recording.requests) == 1
+    assert [entry.where for entry in recording.skipped] == [f"line {n}" for n in range(3, 8)]
+    assert recording.skipped[0].reason == "nested too deeply"
+
+
+def test_a_line_of_200_mb_is_passed_over_in_little_memory(session: Any, save: Save) -> None:
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    path = save(session)
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","message":"')
+        file.truncate(file.tell() + 200_000_000)  # a hole: costs no disk
+        file.seek(0, os.SEEK_END)
+        file.write(b'"}\n{"type":"mode"}\n')
+    tracemalloc.start()
+    recording = read_recording(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(recording.requests) == 1
+    assert [(s.where, s.reason) for s in recording.skipped] == [
+        ("line 3", "a line of 200 MB is too long to be read")
+    ]
+    assert peak < 3 * LINE_LIMIT
+
+
+def test_complaints_are_counted_rather_than_listed_without_end(session: Any, save: Save) -> None:
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    recording = read_recording(save(session.text() + "broken\n" * 5000))
+    assert len(recording.skipped) == 201
+    assert recording.skipped[-1].reason == "4800 more places not listed"
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_damage_makes_a_reader_crash(tmp_path: Path, data: st.DataObject) -> None:
+    kinds = {
+        "a.json": json.dumps(OPENAI),
+        "b.jsonl": jsonl(ANTHROPIC),
+        "c.traj": json.dumps({"history": OPENAI, "info": {"model_stats": {}}}),
+        "d.json": json.dumps([{"traj": OPENAI}]),
+        "e.jsonl": jsonl(
+            [
+                {"type": "user", "uuid": "1", "message": {"content": "x"}, "timestamp": "2026"},
+                {"type": "assistant", "uuid": "2", "parentUuid": "1", "message": ANTHROPIC[1]},
+            ]
+        ),
+    }
+    name = data.draw(st.sampled_from(sorted(kinds)))
+    raw = bytearray(kinds[name].encode())
+    for _ in range(data.draw(st.integers(0, 4))):
+        start = data.draw(st.integers(0, len(raw)))
+        end = data.draw(st.integers(start, min(len(raw), start + 40)))
+        pieces = st.sampled_from(
+            [b"null", b"[]", b"{}", b"-1", b'"', b"1e999", b"\xff", b"\n", b"["]
+        )
+        raw[start:end] = data.draw(pieces)
+    path = tmp_path / name
+    path.write_bytes(bytes(raw))
+    try:
+        recording = read_recording(path)
+    except TranscriptError:
+        return
+    for request in recording.requests:
+        recording.context(request)
+
+
+def test_every_real_recording_of_other_tools_is_read(real_data: Path) -> None:
+    for folder, kind, count in (
+        ("swe-agent", "swe-agent", 22),
+        ("mini-swe-agent", "mini-swe-agent", 21),
+        ("tau-bench", "tau-bench", 2),
+    ):
+        files = sorted(path for path in (real_data / folder).iterdir() if path.is_file())
+        recordings = [read_recording(path) for path in files]
+        assert [recording.format for recording in recordings] == [kind] * count
+        assert not any(recording.skipped for recording in recordings)
