@@ -100,9 +100,11 @@ def builtin_tools() -> list[Tool]:
     """The tools that every session has, in the order in which the model is told of them."""
     from lamina.tools.bash import Bash
     from lamina.tools.edit import Edit
+    from lamina.tools.expand import Expand
     from lamina.tools.glob import Glob
     from lamina.tools.grep import Grep
     from lamina.tools.read import Read
+    from lamina.tools.todo import Todo
     from lamina.tools.write import Write
 
-    return [Read(), Write(), Edit(), Grep(), Glob(), Bash()]
+    return [Read(), Write(), Edit(), Grep(), Glob(), Bash(), Todo(), Expand()]

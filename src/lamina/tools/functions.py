@@ -1,0 +1,227 @@
+"""A host's own tools: `tool` turns a Python function with type hints and a docstring into one.
+
+The hints become the JSON schema (by msgspec: plain types, Literal, Enum, dataclasses, TypedDict,
+Annotated), the docstring the description. Functions that are not async run in a thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints, overload
+
+import anyio.to_thread
+
+from lamina.errors import ToolError, UsageError
+from lamina.messages import Block, Json
+from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ARGUMENT = re.compile(r"^\s*(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.+)$")
+_SECTIONS = re.compile(r"(?m)^\s*(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?):\s*$")
+
+Function = Callable[..., Any]
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    clearable: bool = False,
+    read_only: bool = False,
+    threshold: int | None = None,
+    parallel: bool = True,
+) -> Callable[[Function], Tool]: ...
+def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a function: `@tool`, or `@tool(name=…, clearable=True, …)`.
+
+    A parameter annotated with ToolContext receives the context and is not shown to the model.
+    """
+    if function is None:
+        return partial(_make, **options)
+    return _make(function)
+
+
+def _make(function: Function, *, name: str = "", description: str = "", **options: Any) -> Tool:
+    name = name or getattr(function, "__name__", "")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} can't name a tool: letters, digits, _ and -, at most 64.")
+    about, arguments = _read_docstring(inspect.getdoc(function) or "")
+    if not (description or about):
+        raise UsageError(f"The tool {name} has no docstring: say what it does, the model reads it.")
+    fields, context_name = _fields(function, name, arguments)
+    struct = _struct(name, fields)
+    spec = ToolSpec(name, description or about, _schema(struct, name), **options)
+    return _FunctionTool(spec, function, struct, tuple(n for n, _, _ in fields), context_name)
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionTool:
+    """A function behind the port of a tool."""
+
+    spec: ToolSpec
+    function: Function
+    struct: Any
+    names: tuple[str, ...]
+    context_name: str
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        arguments = self._arguments(input)
+        if self.context_name:
+            arguments[self.context_name] = context
+        if inspect.iscoroutinefunction(self.function):
+            return as_outcome(await self.function(**arguments))
+        # A thread can't be stopped; on cancellation it is left to end by itself.
+        call = partial(self.function, **arguments)
+        result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+        return as_outcome(await result if inspect.isawaitable(result) else result)
+
+    def _arguments(self, input: Json) -> dict[str, Any]:  # noqa: A002
+        import msgspec
+
+        try:
+            typed = msgspec.convert(input, self.struct)
+        except msgspec.ValidationError as error:
+            raise ToolError(
+                f"{self.spec.name} was not run, its input does not fit: {error}."
+            ) from error
+        return {name: getattr(typed, name) for name in self.names}
+
+
+def as_outcome(result: object) -> ToolOutcome:
+    """What a function returned, as a tool's outcome: text and blocks as they are, else JSON."""
+    import msgspec
+
+    if isinstance(result, ToolOutcome):
+        return result
+    if result is None:
+        return ToolOutcome("Done.")
+    if isinstance(result, str):
+        return ToolOutcome(result)
+    if _is_blocks(result):
+        return ToolOutcome(cast("list[Block]", result))
+    try:
+        built = msgspec.to_builtins(result, str_keys=True, enc_hook=str)
+        return ToolOutcome(json.dumps(built, ensure_ascii=False))
+    except (TypeError, ValueError) as error:
+        raise ToolError(f"It returned a {type(result).__name__}, which is not JSON.") from error
+
+
+def _is_blocks(result: object) -> bool:
+    if not isinstance(result, list) or not result:
+        return False
+    items = cast("list[object]", result)
+    return all(
+        isinstance(item, dict) and cast("Json", item).get("type") in ("text", "image")
+        for item in items
+    )
+
+
+def _fields(
+    function: Function, name: str, arguments: dict[str, str]
+) -> tuple[list[tuple[str, Any, Any]], str]:
+    """The parameters that the model fills in, and the name of the one for the context."""
+    import msgspec
+
+    hints = _hints(function, name)
+    fields: list[tuple[str, Any, Any]] = []
+    context_name = ""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+            parameter.POSITIONAL_ONLY,
+        ):
+            raise UsageError(f"The tool {name} takes {parameter}: name each parameter instead.")
+        hint = hints.get(parameter.name)
+        if hint is ToolContext:
+            context_name = parameter.name
+            continue
+        if hint is None:
+            raise UsageError(f"The parameter {parameter.name} of the tool {name} has no type.")
+        about = _annotation(hint) or arguments.get(parameter.name, "")
+        if about:
+            hint = Annotated[hint, msgspec.Meta(description=about)]
+        default = parameter.default
+        fields.append(
+            (parameter.name, hint, msgspec.NODEFAULT if default is parameter.empty else default)
+        )
+    return fields, context_name
+
+
+def _hints(function: Function, name: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise UsageError(
+            f"A type of the tool {name} can't be found: {error}. Import it outside TYPE_CHECKING."
+        ) from error
+
+
+def _annotation(hint: Any) -> str:
+    """`Annotated[int, "how many"]` describes its parameter."""
+    if get_origin(hint) is not Annotated:
+        return ""
+    return next((note for note in get_args(hint)[1:] if isinstance(note, str)), "")
+
+
+def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> Any:
+    import msgspec
+
+    # A default that can change is made anew for each call.
+    def default(value: Any) -> Any:
+        mutable = isinstance(value, (list, dict, set))
+        return msgspec.field(default_factory=partial(_copy, value)) if mutable else value
+
+    return msgspec.defstruct(
+        f"{name}_input",
+        [(field, hint, default(value)) for field, hint, value in fields],
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
+
+
+def _copy(value: Any) -> Any:
+    import copy
+
+    return copy.deepcopy(value)
+
+
+def _schema(struct: Any, name: str) -> Json:
+    import msgspec
+
+    try:
+        found, components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise UsageError(
+            f"The tool {name} has a parameter without a JSON form: {error}."
+        ) from error
+    own = components.pop(str(next(iter(found))["$ref"]).removeprefix("#/$defs/"))
+    own.pop("title", None)
+    if components:
+        own["$defs"] = components
+    return own
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description, and what it says of each argument (`Args:`, one a line)."""
+    parts = _SECTIONS.split(text)
+    arguments: dict[str, str] = {}
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        if title not in ("Args", "Arguments", "Parameters"):
+            continue
+        last = ""
+        for line in body.splitlines():
+            if found := _ARGUMENT.match(line):
+                last = found[1]
+                arguments[last] = found[2].strip()
+            elif last and line.strip():
+                arguments[last] += f" {line.strip()}"
+    return parts[0].strip(), arguments
