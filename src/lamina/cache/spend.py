@@ -1,0 +1,149 @@
+"""The ledger of spending (F10): every model call of every layer, with its purpose and money.
+
+Touches `<home>/spend/YYYY-MM.jsonl` only, one line a call, appended in one write so that several
+processes can share the file. Caps stop background work, never the user's turn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lamina.cache.prices import cost, price_of
+from lamina.messages import Json, Usage
+
+BACKGROUND = ("notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe")
+
+
+class Spend:
+    """Books calls and says whether background work may go on."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        daily_cap: float = 0.0,
+        layer_caps: Mapping[str, float] | None = None,
+        prices: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._daily_cap = daily_cap
+        self._layer_caps = dict(layer_caps or {})
+        self._prices = prices
+        self._today: tuple[str, int, dict[str, float]] = ("", 0, {})
+        self.problem = ""  # why the last booking is not on disk
+
+    def book(self, *, purpose: str, model: str, usage: Usage, session: str, at: float) -> float:
+        """Write one call down; return its cost in dollars. A full disk never stops a turn."""
+        dollars = cost(usage, price_of(model, self._prices))
+        moment = datetime.fromtimestamp(at, UTC)
+        line: Json = {
+            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "purpose": purpose,
+            "model": model,
+            "session": session,
+            **usage.to_json(),
+            "cost": round(dollars, 8),
+        }
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self._folder / f"{moment:%Y-%m}.jsonl"
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            fd = os.open(path, flags, 0o600)
+            try:
+                os.write(fd, msgspec.json.encode(line) + b"\n")
+            finally:
+                os.close(fd)
+            self.problem = ""
+        except OSError as error:
+            self.problem = f"Can't write spending to {self._folder}: {error.strerror}."
+        return dollars
+
+    def refusal(self, purpose: str, at: float) -> str:
+        """Why background work of this purpose must stop now, in one sentence; "" if it may go on."""
+        if purpose not in BACKGROUND:
+            return ""
+        spent = self._spent_on(datetime.fromtimestamp(at, UTC))
+        layer_cap = self._layer_caps.get(purpose, 0.0)
+        if layer_cap and spent.get(purpose, 0.0) >= layer_cap:
+            return (
+                f"Background work for {purpose} stopped: today's cap of ${layer_cap:g} is spent "
+                "(spend.layer_caps)."
+            )
+        total = sum(spent.get(name, 0.0) for name in BACKGROUND)
+        if self._daily_cap and total >= self._daily_cap:
+            return (
+                f"Background work stopped: today's cap of ${self._daily_cap:g} is spent "
+                "(spend.daily_cap)."
+            )
+        return ""
+
+    def _spent_on(self, day: datetime) -> dict[str, float]:
+        """Dollars by purpose today, by all processes; only what was added since is read."""
+        key = f"{day:%Y-%m-%d}"
+        name, offset, sums = self._today
+        if name != key:
+            name, offset, sums = key, 0, {}
+        path = self._folder / f"{day:%Y-%m}.jsonl"
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                data = file.read()
+        except OSError:
+            data = b""
+        end = data.rfind(b"\n") + 1
+        for row in _rows(data[:end]):
+            if str(row.get("ts", "")).startswith(key):
+                purpose = str(row.get("purpose"))
+                sums[purpose] = sums.get(purpose, 0.0) + float(row.get("cost") or 0.0)
+        self._today = (key, offset + end, sums)
+        return sums
+
+    def calls(self) -> Iterator[Json]:
+        """All calls ever booked, oldest first; lines that can't be read are passed over."""
+        for path in sorted(self._folder.glob("*.jsonl")):
+            try:
+                yield from _rows(path.read_bytes())
+            except OSError:
+                continue
+
+
+def _rows(data: bytes) -> Iterator[Json]:
+    for line in data.splitlines():
+        try:
+            row = msgspec.json.decode(line)
+        except msgspec.MsgspecError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Spending of one layer, day, session or model."""
+
+    name: str
+    calls: int
+    usage: Usage
+    cost: float
+
+
+def grouped(calls: Iterable[Json], by: str) -> list[Group]:
+    """Sums by `layer`, `day`, `session` or `model`; days in order, others dearest first."""
+    sums: dict[str, Group] = {}
+    for row in calls:
+        field = {"layer": "purpose", "day": "ts"}.get(by, by)
+        name = str(row.get(field) or "?")[: 10 if by == "day" else None]
+        old = sums.get(name) or Group(name, 0, Usage(), 0.0)
+        dollars = float(row.get("cost") or 0.0)
+        sums[name] = Group(
+            name, old.calls + 1, old.usage + Usage.from_json(row), old.cost + dollars
+        )
+    order = sorted(sums.values(), key=lambda g: g.name if by == "day" else -g.cost)
+    return list(order)

@@ -1,0 +1,174 @@
+"""Layer 2: old tool results leave the view, or the provider's cached prefix, in one step.
+
+Three ways, by what the provider can do: clearing after a pause that made the cache cold anyway
+(L2.1), deletion from the cached prefix (L2.2, main thread only), the provider's own context
+management (L2.3). Appends edits and state entries; registers every break with the guard.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from lamina.events import LayerActed
+from lamina.flags import Flags
+from lamina.ledger import edits
+from lamina.ledger.view import Row
+from lamina.ledger.window import Window
+from lamina.messages import Json, Response, tool_result
+from lamina.ports import Capabilities
+from lamina.state import State
+
+LAYER = "microcompact"
+CLEARED = "[Old tool result content cleared]"
+CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
+
+
+def act(state: State) -> None:
+    """Clear by time first; if that acted, nothing else does in this round."""
+    if state.purpose != "main":
+        return
+    if state.flags.on("time_clearing") and (gap := _cold_for(state)):
+        keep: int = state.flags.value("microcompact.keep")
+        if _clear(state, keep, f"layer 2 cleared old results after a pause of {gap / 60:.0f} min"):
+            return
+    if state.flags.on("cache_edits") and state.capabilities.cache_edits:
+        _delete_from_cache(state)
+
+
+def clear_now(state: State) -> str:
+    """The prompt was too long: clear what can be cleared; say what was done."""
+    keep: int = state.flags.value("microcompact.keep")
+    for kept in (keep, 1):
+        count = _clear(state, kept, "layer 2 cleared old results: the prompt was too long")
+        if count:
+            return f"cleared {count} old tool results"
+    return ""
+
+
+# ---- L2.1
+
+
+def _cold_for(state: State) -> float:
+    """Seconds since the last answer, if that is longer than the cache lives."""
+    minutes: float = state.flags.value("microcompact.gap_minutes")
+    lifetime = minutes * 60 or state.capabilities.cache_ttl
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            gap = state.deps.clock.now() - _seconds(entry.get("ts"))
+            return gap if gap > lifetime else 0.0
+    return 0.0
+
+
+def _seconds(stamp: Any) -> float:
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except ValueError:
+        return float("inf")  # unknown: no gap
+
+
+def _clear(state: State, keep: int, why: str) -> int:
+    old = [row for row in _results(state) if row.block.get("content") != CLEARED]
+    old = old[: len(old) - max(1, keep)] if len(old) > max(1, keep) else []
+    marker = tool_result("", CLEARED)
+    old = [row for row in old if row.tokens > 2 * len(CLEARED) // 4 or row.edit]
+    if not old:
+        return 0
+    entries = state.ledger.entries
+    items = [
+        (
+            entries[row.entry]["uuid"],
+            row.number,
+            {**row.block, "content": marker["content"]},
+        )
+        for row in old
+    ]
+    before = state.ledger.projection.tokens
+    state.guard.register(why)
+    state.ledger.append(edits.replace(items, LAYER, changes_prefix=True, cause=why))
+    saved = before - state.ledger.projection.tokens
+    state.emit(LayerActed(LAYER, why, saved, len(old)))
+    return len(old)
+
+
+def _results(state: State) -> list[Row]:
+    """Results in the view whose tool allows clearing, oldest first."""
+    entries = state.ledger.entries
+    return [
+        row
+        for row in state.ledger.projection.rows
+        if row.number >= 0
+        and row.block.get("type") == "tool_result"
+        and clearable(state, str(entries[row.entry].get("tool") or ""))
+    ]
+
+
+def clearable(state: State, tool: str) -> bool:
+    spec = state.spec_of(tool)
+    return spec.clearable if spec is not None else tool in CLEARABLE
+
+
+# ---- L2.2
+
+
+def _delete_from_cache(state: State) -> None:
+    deleted: list[str] = list(state.ledger.state("cache_edits", []))
+    names = [str(row.block.get("tool_use_id")) for row in _results(state)]
+    active = [name for name in names if name not in set(deleted)]
+    trigger: int = state.flags.value("microcompact.edits_trigger")
+    keep: int = state.flags.value("microcompact.edits_keep")
+    if len(active) < trigger or len(active) <= keep:
+        return
+    gone = active[:-keep]
+    still = [name for name in deleted if name in set(names)]
+    state.guard.register("layer 2 deleted old results from the provider's cache")
+    state.ledger.append(edits.state("cache_edits", [*still, *gone]))
+    weight = {str(row.block.get("tool_use_id")): row.tokens for row in _results(state)}
+    saved = sum(weight[name] for name in gone)
+    what = f"{len(gone)} old results deleted from the provider's cache"
+    state.emit(LayerActed(LAYER, what, saved, len(gone)))
+
+
+def request_parts(state: State) -> dict[str, Any]:
+    """What the request says beside the view: deletions for the cached prefix."""
+    if state.purpose != "main" or not state.capabilities.cache_edits:
+        return {}
+    return {"cache_deletions": tuple(state.ledger.state("cache_edits", []))}
+
+
+# ---- L2.3
+
+
+def api_management(flags: Flags, window: Window, capabilities: Capabilities, params: Json) -> Json:
+    """The provider's own context management for the frame, or {}."""
+    if not flags.on("api_management") or not capabilities.context_management:
+        return {}
+    trigger: int = flags.value("microcompact.api_trigger")
+    least: int = flags.value("microcompact.api_clear_at_least")
+    scale = min(1.0, 0.9 * window.autocompact / trigger)
+    rules: list[Json] = []
+    turns: int = flags.value("microcompact.thinking_turns")
+    if turns and params.get("thinking"):
+        keep = {"type": "thinking_turns", "value": turns}
+        rules.append({"type": "clear_thinking_20251015", "keep": keep})
+    rules.append(
+        {
+            "type": "clear_tool_uses_20250919",
+            "trigger": {"type": "input_tokens", "value": int(trigger * scale)},
+            "clear_at_least": {"type": "input_tokens", "value": int(least * scale)},
+        }
+    )
+    return {"context_management": {"edits": rules}}
+
+
+def book_cleared(state: State, response: Response) -> None:
+    """What the server says it cleared: a registered break and an event, never an edit."""
+    report = response.extra.get("context_management")
+    applied = report.get("applied_edits") if isinstance(report, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    for edit in applied or []:  # pyright: ignore[reportUnknownVariableType]
+        tokens = int(edit.get("cleared_input_tokens") or 0)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        count = int(edit.get("cleared_tool_uses") or edit.get("cleared_thinking_turns") or 0)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if not tokens and not count:
+            continue
+        state.guard.register("the provider cleared old content from the prompt")
+        state.emit(LayerActed(LAYER, "the provider cleared old content", tokens, count))

@@ -1,0 +1,182 @@
+"""Layer 1: a large tool result goes to disk, a preview with its path stays in the view.
+
+Touches `<session>/tool-results/` and appends one edit. Only results that the model has not seen are
+moved: what was shown whole stays whole, and a replacement keeps its bytes for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from lamina.errors import StorageError
+from lamina.events import LayerActed
+from lamina.ledger import edits
+from lamina.ledger.view import Row
+from lamina.messages import Block, text_of, tool_result
+from lamina.state import State
+
+LAYER = "tool_results"
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,120}")
+
+
+@dataclass(slots=True)
+class _Result:
+    row: Row
+    tool: str
+    text: str
+    limit: int  # 0: never by itself
+    moved: str = ""  # the preview that takes its place
+
+    @property
+    def size(self) -> int:
+        return len(self.moved or self.text)
+
+
+def act(state: State) -> None:
+    """Move what is over its tool's threshold, then the largest until each message fits."""
+    if not state.flags.on("tool_results"):
+        return
+    fresh = state.ledger.projection.rows_of(state.ledger.seen + 1, len(state.ledger.entries))
+    changed: list[_Result] = []
+    for group in _messages(fresh):
+        results = [r for row in group if (r := _movable(state, row))]
+        changed += _move(state, results, sum(_length(row.block) for row in group))
+    if not changed:
+        return
+    entries = state.ledger.entries
+    items = [(entries[r.row.entry]["uuid"], r.row.number, _preview_block(r)) for r in changed]
+    before = state.ledger.projection.tokens
+    state.ledger.append(edits.replace(items, LAYER))
+    saved = before - state.ledger.projection.tokens
+    what = f"{len(changed)} large result{'s' * (len(changed) > 1)} moved to disk"
+    state.emit(LayerActed(LAYER, what, saved, len(changed)))
+
+
+def _messages(rows: list[Row]) -> Iterator[list[Row]]:
+    """Tool results that will stand in one message."""
+    group: list[Row] = []
+    for row in rows:
+        if row.role == "assistant":
+            if group:
+                yield group
+            group = []
+        elif row.block.get("type") == "tool_result":
+            group.append(row)
+    if group:
+        yield group
+
+
+def _movable(state: State, row: Row) -> _Result | None:
+    """A result of text alone that nobody replaced yet."""
+    content = row.block.get("content")
+    if row.edit or not isinstance(content, (str, list)):
+        return None
+    parts = cast("list[Any]", content) if isinstance(content, list) else []
+    if any(not isinstance(p, dict) or cast("Block", p).get("type") != "text" for p in parts):
+        return None  # images are never moved
+    tool = str(state.ledger.entries[row.entry].get("tool") or "")
+    return _Result(row, tool, text_of(cast("str | list[Block]", content)), _limit(state, tool))
+
+
+def _limit(state: State, tool: str) -> int:
+    by_tool: dict[str, int] = state.flags.value("tool_results.thresholds")
+    default: int = state.flags.value("tool_results.threshold")
+    if tool in by_tool:
+        return min(by_tool[tool], 50_000)
+    spec = state.spec_of(tool)
+    if spec is not None and spec.threshold is not None:
+        return min(spec.threshold, default)
+    return default
+
+
+def _length(block: Block) -> int:
+    content = block.get("content")
+    return len(content) if isinstance(content, str) else len(text_of(content or ()))
+
+
+def _move(state: State, results: list[_Result], total: int) -> list[_Result]:
+    moved = [r for r in results if r.limit and len(r.text) > r.limit]
+    for result in moved:
+        total += _store(state, result)
+    most: int = state.flags.value("tool_results.message_limit")
+    # Tools whose results never move by themselves give way last.
+    rest = sorted((r for r in results if not r.moved), key=lambda r: (not r.limit, -len(r.text)))
+    for result in rest:
+        if total <= most:
+            break
+        total += _store(state, result)
+        moved.append(result)
+    return [r for r in moved if r.moved]
+
+
+def _store(state: State, result: _Result) -> int:
+    """Write the whole result to disk; return by how much the message changed."""
+    data = result.text.encode("utf-8", "replace")
+    folder = state.deps.folder / "tool-results"
+    path = folder / f"{_file_name(str(result.row.block.get('tool_use_id')))}.txt"
+    preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
+    size = f"{len(data) / 1024:,.1f} KB"
+    words = (
+        f"<persisted-output>\nThis result has {size}. All of it is in {path}; "
+        f"read that file for the rest.\n\n{preview}\n</persisted-output>"
+    )
+    if len(words) >= len(result.text):
+        return 0
+    write_whole(path, data)
+    result.moved = words
+    return len(words) - len(result.text)
+
+
+def _file_name(call: str) -> str:
+    """The call's id where it is a plain name; a hash of it where not."""
+    return call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
+
+
+def _preview(state: State, data: bytes, *, failed: bool) -> str:
+    size = state.config.int("tool_results.preview_bytes")
+    if not failed:
+        return f"It begins:\n{head(data, size)}\n…"
+    half = size // 2  # what went wrong stands at the end
+    return f"It begins:\n{head(data, half)}\n…\nIt ends:\n{tail(data, half)}"
+
+
+def head(data: bytes, size: int) -> str:
+    """About the first `size` bytes, cut at a line end unless that falls before half."""
+    part = data[:size]
+    if len(data) > size and (end := part.rfind(b"\n")) >= size // 2:
+        part = part[:end]
+    return part.decode("utf-8", "ignore")
+
+
+def tail(data: bytes, size: int) -> str:
+    part = data[-size:]
+    if len(data) > size and 0 <= (start := part.find(b"\n")) <= size // 2:
+        part = part[start + 1 :]
+    return part.decode("utf-8", "ignore")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """The file has all of it or is not there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"Can't keep a tool result at {path}: {error.strerror}.") from error
+
+
+def _preview_block(result: _Result) -> Block:
+    old = result.row.block
+    new = tool_result(str(old.get("tool_use_id")), result.moved, is_error=bool(old.get("is_error")))
+    return {**{k: v for k, v in old.items() if k not in new}, **new}

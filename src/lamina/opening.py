@@ -1,0 +1,208 @@
+"""How a session begins and ends: settings, parts, the first entries, hooks, the drain at the end.
+
+Touches the session's ledger and starts what settings name (hooks, MCP servers). `session.py` is its
+only caller.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from lamina import flags as flag_reader
+from lamina import prompts, wiring
+from lamina._version import __version__
+from lamina.config import Config, load
+from lamina.errors import UsageError
+from lamina.events import Emit, Warned
+from lamina.layers import microcompact
+from lamina.ledger import edits
+from lamina.ledger.record import Ledger
+from lamina.messages import Block, Json, text
+from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext
+from lamina.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller of `Session.open` asked for."""
+
+    project: Path
+    model: str | Model | None = None
+    home: str | Path | None = None
+    config: Config | Mapping[str, Any] | None = None
+    ask: Ask | None = None
+    interactive: bool = False
+    on_event: Emit | None = None
+    tools: Sequence[Tool | Callable[..., Any]] = ()
+    hooks: Mapping[HookName, Any] = field(default_factory=dict[HookName, Any])
+    clock: Clock | None = None
+    flag_provider: Any = None
+    claude: bool = False
+
+
+def load_config(wishes: Wishes) -> Config:
+    """The settings of the project; a missing project is an error that names it."""
+    if isinstance(wishes.config, Config):
+        return wishes.config
+    if not wishes.project.expanduser().is_dir():
+        raise UsageError(f"The project {wishes.project} is not a directory.")
+    overrides = dict(wishes.config or {})
+    if isinstance(wishes.model, str):
+        overrides["model"] = wishes.model
+    return load(wishes.project, home=wishes.home, overrides=overrides, claude=wishes.claude)
+
+
+def clock_of(wishes: Wishes) -> Clock:
+    return wishes.clock or wiring.SystemClock()
+
+
+async def make_state(
+    wishes: Wishes, config: Config, ledger: Ledger, path: Path, stack: AsyncExitStack
+) -> State:
+    """All parts of a session, wired."""
+    model = wishes.model if wishes.model is not None else config.str("model")
+    flags = flag_reader.read(config, wishes.flag_provider)
+    listeners = [wishes.on_event] if wishes.on_event else []
+    holder: list[State] = []
+
+    def emit(event: Any) -> None:
+        if holder:
+            holder[0].emit(event)
+
+    deps = await wiring.make_deps(
+        config,
+        flags,
+        model=model,
+        transcript=path,
+        clock=clock_of(wishes),
+        tools=wishes.tools,
+        hooks=wishes.hooks,
+        interactive=wishes.interactive,
+        emit=emit,
+        stack=stack,
+    )
+    stack.push_async_callback(deps.model.close)
+    context = ToolContext(
+        project=config.project,
+        cwd=config.project,
+        scratch=deps.folder,
+        emit=emit,
+        permit=wiring.make_permit(config, wishes.ask, interactive=wishes.interactive),
+        sandbox=config.str("sandbox.profile"),  # pyright: ignore[reportArgumentType]
+    )
+    state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
+    context.todos = lambda new: _todos(state, new)
+    holder.append(state)
+    for problem in [*config.warnings, *flags.problems]:
+        state.emit(Warned(problem))
+    for problem in ledger.problems:
+        state.emit(
+            Warned(f"The session file {path.name} is damaged: {problem}. It is passed over.")
+        )
+    return state
+
+
+class _NoBackground:
+    """Before the session's task group is there, nothing runs beside it."""
+
+    def start(self, name: str, work: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def running(self) -> Sequence[str]:
+        return ()
+
+    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+
+def _todos(state: State, new: list[Json] | None) -> list[Json]:
+    """Open tasks live in the ledger: None reads them, a list replaces them."""
+    if new is not None:
+        state.ledger.append(edits.state("todos", new))
+    return list(state.ledger.state("todos", []))
+
+
+# ---- beginning
+
+
+async def begin(state: State, *, new: bool) -> None:
+    """The first entries of a session, or of its next life."""
+    if new:
+        state.ledger.append(
+            {
+                "kind": "session",
+                "session": state.deps.session_id,
+                "version": __version__,
+                "project": str(state.config.project),
+            }
+        )
+    state.ledger.append(edits.state("flags", state.flags.to_json()))
+    frame = state.ledger.projection.frame
+    if frame is None:
+        write_frame(state)
+    elif frame.get("model") != state.deps.model.name:
+        _reframe(state, frame)
+    source = "startup" if new else "resume"
+    result = await state.deps.hooks.run("SessionStart", {"source": source}, match=source)
+    if result.message:
+        state.emit(Warned(result.message))
+    for words in result.context:
+        state.say(words, "hook")
+
+
+def write_frame(state: State) -> None:
+    """Render system prompt and tools: once a session; from then on these bytes are reused."""
+    tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
+    state.ledger.append(edits.frame(_system(state), tools, state.deps.model.name, _params(state)))
+
+
+def _system(state: State) -> list[Block]:
+    words = prompts.load(
+        "system",
+        project=str(state.config.project),
+        platform=f"{platform.system()} {platform.machine()}",
+    )
+    return [text(words)]
+
+
+def _params(state: State) -> Json:
+    params: Json = {}
+    managed = microcompact.api_management(state.flags, state.window, state.capabilities, params)
+    return {**params, **managed}
+
+
+def _reframe(state: State, frame: Json) -> None:
+    """Another model, the same bytes of system and tools."""
+    state.guard.register(f"model changed to {state.deps.model.name}")
+    state.ledger.append(
+        edits.frame(frame["system"], frame["tools"], state.deps.model.name, _params(state))
+    )
+
+
+async def change_model(state: State, name: str) -> None:
+    model = wiring.open_model(name, state.config)
+    old = state.deps.model
+    state.deps = replace(state.deps, model=model)
+    frame = state.ledger.projection.frame
+    if frame is not None:
+        _reframe(state, frame)
+    await old.close()
+
+
+# ---- ending
+
+
+async def end(state: State) -> None:
+    """Drain the background, tell the hooks; nothing here may keep a session from closing."""
+    with anyio.CancelScope(shield=True):
+        left = await state.background.drain(state.config.float("background.drain_seconds"))
+        for name in left:
+            state.ledger.append(edits.job(name, "deferred"))
+        await state.deps.hooks.run("SessionEnd", {"reason": "exit"}, match="exit")

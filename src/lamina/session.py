@@ -1,0 +1,340 @@
+"""Session: the front of the library. Open or resume one, ask, look at the view, fork.
+
+    async with lamina.Session.open(project=".", model="anthropic:claude-sonnet-4-6") as session:
+        reply = await session.ask("…")
+
+The same with a plain `with` gives a synchronous session. Touches the session's ledger and, through
+its parts, what settings allow.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import anyio
+
+from lamina import opening, turn
+from lamina.background import Tasks
+from lamina.calls import close_calls
+from lamina.config import Config
+from lamina.errors import UsageError
+from lamina.events import Emit, Event, Warned
+from lamina.ledger import edits
+from lamina.ledger.places import find_project_folder, project_folder
+from lamina.ledger.record import Ledger, fork_file
+from lamina.messages import Request, Usage, text, text_of
+from lamina.ports import Ask, Clock, HookName, Model, Tool
+from lamina.state import State
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One whole turn."""
+
+    text: str
+    usage: Usage
+    events: Sequence[Event]
+    stop: str  # end_turn | cancelled | blocked | max_calls | max_tokens | refusal | …
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a status line shows."""
+
+    model: str
+    tokens: int
+    window: int
+    cache_hit_rate: float | None  # of the last call; None before the first
+    background: Sequence[str]
+
+
+class Session:
+    """One conversation with memory. Made by `Session.open`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._scope: anyio.CancelScope | None = None
+        self._busy = False
+
+    @classmethod
+    def open(
+        cls,
+        project: str | Path = ".",
+        model: str | Model | None = None,
+        *,
+        home: str | Path | None = None,
+        session_id: str | None = None,
+        config: Config | Mapping[str, Any] | None = None,
+        resume: bool = False,
+        fork: bool = False,
+        ask: Ask | None = None,
+        interactive: bool = False,
+        on_event: Emit | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        hooks: Mapping[HookName, Callable[..., Any] | Sequence[Callable[..., Any]]] | None = None,
+        clock: Clock | None = None,
+        flag_provider: Any = None,
+        claude: bool = False,
+    ) -> Opening:
+        """A session to enter with `async with` (or `with`, for code that is not async).
+
+        `session_id` resumes that session if it is there; `resume` without an id takes the latest
+        one of the project; `fork` works on a copy and leaves the original as it is.
+        """
+        return Opening(
+            opening.Wishes(
+                project=Path(project),
+                model=model,
+                home=home,
+                config=config,
+                ask=ask,
+                interactive=interactive,
+                on_event=on_event,
+                tools=tuple(tools),
+                hooks=dict(hooks or {}),
+                clock=clock,
+                flag_provider=flag_provider,
+                claude=claude,
+            ),
+            session_id,
+            resume=resume,
+            fork=fork,
+        )
+
+    @staticmethod
+    def latest(project: str | Path = ".", home: str | Path | None = None) -> str | None:
+        """The id of the project's session that was written last."""
+        config = opening.load_config(opening.Wishes(project=Path(project), home=home))
+        return _latest(find_project_folder(config.own_home, config.project))
+
+    # ---- the conversation
+
+    async def ask(self, prompt: str, *, pasted: str = "") -> Reply:
+        """One whole turn. `pasted` is text that the user did not type, such as piped input."""
+        if self._busy:
+            raise UsageError("A turn is running; wait for it, cancel it, or use queue().")
+        if not prompt.strip() and not pasted.strip():
+            raise UsageError("There is nothing to ask: the message is empty.")
+        self._busy = True
+        state = self._state
+        state.events, state.usage, state.max_tokens = [], Usage(), 0
+        start = len(state.ledger.entries)
+        try:
+            reason = await self._turn(prompt, pasted)
+        finally:
+            self._busy = False
+        return Reply(_answer(state.ledger, start), state.usage, tuple(state.events), reason)
+
+    async def _turn(self, prompt: str, pasted: str) -> str:
+        state = self._state
+        verdict = await state.deps.hooks.run("UserPromptSubmit", {"prompt": prompt})
+        if verdict.message:
+            state.emit(Warned(verdict.message))
+        if verdict.blocked or verdict.stop:
+            state.emit(Warned(verdict.reason or "A hook refused this message."))
+            return "blocked"
+        parts = [(prompt, "typed"), (pasted, "pasted")]
+        said = [(text(words), origin) for words, origin in parts if words.strip()]
+        state.ledger.append(
+            edits.message("user", [block for block, _ in said], [o for _, o in said])  # pyright: ignore[reportArgumentType]
+        )
+        for words in verdict.context:
+            state.say(words, "hook")
+        reason = "cancelled"
+        with anyio.CancelScope() as self._scope:
+            reason = await turn.run(state)
+        self._scope = None
+        return reason
+
+    def queue(self, message: str) -> None:
+        """Add a message while a turn runs; it is read after the tools of this round."""
+        self._state.queue.append((message, "typed"))
+
+    def cancel(self) -> bool:
+        """Stop the running turn; what was done stays, and the session can go on."""
+        if self._scope is not None:
+            self._scope.cancel()
+        return self._scope is not None
+
+    async def set_model(self, model: str) -> None:
+        """Go on with another model; system prompt and tools keep their bytes."""
+        await opening.change_model(self._state, model)
+
+    # ---- looking at it
+
+    @property
+    def id(self) -> str:
+        return self._state.deps.session_id
+
+    @property
+    def folder(self) -> Path:
+        """Where this session's own files are."""
+        return self._state.deps.folder
+
+    @property
+    def config(self) -> Config:
+        return self._state.config
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._state.ledger
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def view(self) -> Request:
+        """What the model would be sent now."""
+        return self._state.ledger.view()
+
+    def status(self) -> Status:
+        state, used = self._state, self._state.last_usage
+        return Status(
+            model=state.deps.model.name,
+            tokens=state.ledger.tokens(),
+            window=state.capabilities.window,
+            cache_hit_rate=used.cache_read / used.prompt if used.prompt else None,
+            background=state.background.running(),
+        )
+
+    def subscribe(self, listener: Emit) -> Callable[[], None]:
+        """Hear every event from now on; call the result to stop."""
+        self._state.listeners.append(listener)
+        return lambda: self._state.listeners.remove(listener)
+
+
+class Opening:
+    """A session about to be opened: enter it with `async with`, or with `with`."""
+
+    def __init__(
+        self, wishes: opening.Wishes, session_id: str | None, *, resume: bool, fork: bool
+    ) -> None:
+        self._wishes = wishes
+        self._id = session_id
+        self._resume = resume
+        self._fork = fork
+        self._stack = AsyncExitStack()
+        self._sync = ExitStack()
+
+    async def __aenter__(self) -> Session:
+        wishes = self._wishes
+        config = opening.load_config(wishes)
+        path, new = self._place(config)
+        async with AsyncExitStack() as stack:
+            clock = opening.clock_of(wishes)
+            ledger = Ledger.open(path, now=clock.now)
+            stack.callback(ledger.close)
+            group = await stack.enter_async_context(anyio.create_task_group())
+            state = await opening.make_state(wishes, config, ledger, path, stack)
+            state.background = Tasks(group, state.emit)
+            session = Session(state)
+            if not new:
+                close_calls(state, "[The session ended before this call did]")
+            await opening.begin(state, new=new)
+            stack.push_async_callback(opening.end, state)
+            self._stack = stack.pop_all()
+            return session
+
+    def _place(self, config: Config) -> tuple[Path, bool]:
+        """The session's file, and whether it is a new one."""
+        folder = project_folder(config.own_home, config.project)
+        wanted = self._id
+        if wanted is not None and not _SESSION_ID.fullmatch(wanted):
+            raise UsageError(f"{wanted!r} is no session id: use letters, digits, - and _.")
+        if wanted is None and (self._resume or self._fork):
+            wanted = _latest(folder)
+            if wanted is None:
+                raise UsageError(f"The project {config.project} has no session to go on with.")
+        path = folder / f"{wanted or uuid.uuid4()}.jsonl"
+        there = wanted is not None and path.exists()
+        if (self._resume or self._fork) and not there:
+            raise UsageError(
+                f"There is no session {wanted} of {config.project}. See: lamina sessions list"
+            )
+        if self._fork:
+            copy = folder / f"{uuid.uuid4()}.jsonl"
+            fork_file(path, copy)
+            path = copy
+        return path, not there
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    def __enter__(self) -> SyncSession:
+        from anyio.from_thread import start_blocking_portal
+
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal())
+            manager: AbstractContextManager[Session] = portal.wrap_async_context_manager(self)
+            session = stack.enter_context(manager)
+            self._sync = stack.pop_all()
+            return SyncSession(session, portal)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._sync.__exit__(kind, error, trace)
+
+
+class SyncSession:
+    """The one synchronous front: the same session, each call run to its end."""
+
+    def __init__(self, session: Session, portal: Any) -> None:
+        self.session = session
+        self._portal = portal
+
+    def ask(self, prompt: str, *, pasted: str = "") -> Reply:
+        return self._portal.call(lambda: self.session.ask(prompt, pasted=pasted))
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else as the session has it; coroutines are run to their end."""
+        value = getattr(self.session, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **options: Any) -> Any:
+            return self._portal.call(lambda: value(*args, **options))
+
+        return call
+
+
+def _answer(ledger: Ledger, start: int) -> str:
+    """The turn's last answer; one that was cut off and continued is put together."""
+    pieces: list[str] = []
+    for entry in reversed(ledger.entries[start:]):
+        if entry["kind"] != "message" or entry.get("role") != "assistant":
+            continue
+        if pieces and entry.get("stop_reason") != "max_tokens":
+            break
+        pieces.append(text_of(entry["content"]))
+        if entry.get("stop_reason") == "max_tokens" and len(pieces) == 1:
+            continue
+    return "".join(reversed(pieces))
+
+
+def _latest(folder: Path) -> str | None:
+    try:
+        files = [(f.stat().st_mtime_ns, f.stem) for f in folder.glob("*.jsonl")]
+    except OSError:
+        return None
+    return max(files)[1] if files else None
+
+
+__all__ = ["Opening", "Reply", "Session", "Status", "SyncSession"]

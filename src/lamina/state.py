@@ -1,0 +1,128 @@
+"""The only mutable state of a session, and the frozen set of parts that it works with.
+
+`Deps` is chosen once by wiring.py. `State` belongs to one agent: its ledger, its tools' context,
+what waits for the next round. A fork gets a state of its own. Touches nothing but its ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lamina.cache.guard import Guard
+from lamina.cache.spend import Spend
+from lamina.config import Config
+from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, ThinkingDelta
+from lamina.flags import Flags
+from lamina.ledger import edits
+from lamina.ledger.record import Ledger
+from lamina.ledger.window import Window
+from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
+from lamina.ports import Background, Capabilities, Clock, Hooks, Model, ToolContext, ToolSpec
+from lamina.tools.registry import Toolbox
+
+# Streamed pieces go to listeners only: the whole answer is in the ledger.
+_PASSING = (TextDelta, ThinkingDelta)
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """Everything that a turn calls, chosen by wiring.py."""
+
+    config: Config
+    flags: Flags
+    model: Model
+    toolbox: Toolbox
+    hooks: Hooks
+    clock: Clock
+    spend: Spend
+    folder: Path  # this session's own files
+    transcript: Path
+    session_id: str
+    interactive: bool = False
+
+
+@dataclass(slots=True)
+class State:
+    deps: Deps
+    ledger: Ledger
+    tools: ToolContext
+    background: Background
+    purpose: Purpose = "main"
+    guard: Guard = field(default_factory=Guard)
+    listeners: list[Emit] = field(default_factory=list[Emit])
+    events: list[Event] = field(default_factory=list[Event])  # of this turn
+    queue: list[tuple[str, Origin]] = field(default_factory=list[tuple[str, Origin]])
+    usage: Usage = field(default_factory=Usage)  # of this turn
+    last_usage: Usage = field(default_factory=Usage)  # of the last main call
+    turn: int = 0
+    max_tokens: int = 0  # raised once when an answer is cut off; 0: the model's default
+    streamed: str = ""  # text of an answer that is still coming
+    scratch: dict[str, Any] = field(default_factory=dict[str, Any])  # a layer's own memory, by name
+
+    # ---- short cuts
+
+    @property
+    def flags(self) -> Flags:
+        return self.deps.flags
+
+    @property
+    def config(self) -> Config:
+        return self.deps.config
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.deps.model.capabilities
+
+    @property
+    def window(self) -> Window:
+        config = self.config
+        return Window(
+            self.capabilities.window,
+            self.capabilities.max_output,
+            config.float("compact.percent") or None,
+            config.int("compact.window") or None,
+        )
+
+    def spec_of(self, tool: str) -> ToolSpec | None:
+        found = self.deps.toolbox.get(tool)
+        return found.spec if found else None
+
+    # ---- saying what happened
+
+    def emit(self, event: Event) -> None:
+        if not isinstance(event, _PASSING):
+            self.events.append(event)
+        for listener in list(self.listeners):
+            listener(event)
+
+    def layer_failed(self, layer: str, error: BaseException) -> None:
+        """Book the failure of a layer or background task; the next layer serves."""
+        event = LayerFailed(layer, f"{type(error).__name__}: {error}"[:500])
+        self.emit(event)
+        self.ledger.append(edits.event(event.to_json()))
+
+    # ---- adding to the record
+
+    def say(self, content: str | list[Block], origin: Origin, **more: Any) -> Json:
+        """Add a user-side message: typed, recalled, from a hook or a teammate."""
+        [entry] = self.ledger.append(edits.message("user", content, origin, **more))
+        return entry
+
+    def book(self, request: Request, response: Response, seconds: float) -> None:
+        """Count a model call: turn, ledger of spending, event."""
+        model = response.model or request.model
+        cost = self.deps.spend.book(
+            purpose=request.purpose,
+            model=model,
+            usage=response.usage,
+            session=self.deps.session_id,
+            at=self.deps.clock.now(),
+        )
+        self.usage = self.usage + response.usage
+        self.emit(ModelCalled(request.purpose, model, response.usage, cost, round(seconds, 3)))
+
+
+HostFunctions = Mapping[str, Callable[..., Any]]

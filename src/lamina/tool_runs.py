@@ -1,0 +1,91 @@
+"""The tools of one answer: hooks before, tools side by side, each result recorded as it comes.
+
+Touches the ledger and whatever the tools touch. A result is its own entry, so that a crash loses
+only what had not finished; hook texts follow when all results are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import anyio
+
+from lamina.events import ToolFinished, ToolStarted, Warned
+from lamina.ledger import edits
+from lamina.messages import Block, Json, Response, text_of, tool_result
+from lamina.ports import HookResult, ToolOutcome
+from lamina.state import State
+
+AT_ONCE = 8
+
+
+async def run_tools(state: State, response: Response) -> bool:
+    """Run all calls of an answer; True if a hook wants the turn to end."""
+    notes: list[HookResult] = []
+    room = anyio.CapacityLimiter(AT_ONCE)
+    calls = response.tool_uses
+    beside = [call for call in calls if _may_run_beside(state, call)]
+    async with anyio.create_task_group() as group:
+        for call in beside:
+            group.start_soon(_run_within, state, call, notes, room)
+    for call in calls:
+        if call not in beside:
+            await _run(state, call, notes)
+    for note in notes:
+        for context in note.context:
+            state.say(context, "hook")
+        if note.message:
+            state.emit(Warned(note.message))
+    return any(note.stop for note in notes)
+
+
+def _may_run_beside(state: State, call: Block) -> bool:
+    spec = state.spec_of(str(call.get("name")))
+    return spec is None or spec.parallel
+
+
+async def _run_within(
+    state: State, call: Block, notes: list[HookResult], room: anyio.CapacityLimiter
+) -> None:
+    async with room:
+        await _run(state, call, notes)
+
+
+async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
+    name, id_ = str(call.get("name")), str(call.get("id"))
+    given: Any = call.get("input")
+    input_: Json = dict(cast("Json", given)) if isinstance(given, dict) else {}
+    state.emit(ToolStarted(id_, name, input_))
+    started = state.deps.clock.monotonic()
+    payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
+    before = await state.deps.hooks.run("PreToolUse", payload, match=name)
+    if before.blocked:
+        outcome = ToolOutcome(before.reason or "A hook refused this call.", is_error=True)
+    else:
+        if before.updated_input is not None:
+            input_ = before.updated_input
+        context = replace(state.tools, tool_use_id=id_)
+        outcome = await state.deps.toolbox.run(name, input_, context)
+    seconds = state.deps.clock.monotonic() - started
+    _record(state, name, id_, outcome, seconds)
+    after = await state.deps.hooks.run(
+        "PostToolUse", {**payload, "tool_response": _said(outcome)}, match=name
+    )
+    if after.blocked and after.reason:
+        after = replace(after, context=[*after.context, after.reason])
+    notes += [before, after]
+
+
+def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: float) -> None:
+    content = outcome.content if outcome.content != "" else f"({name} gave no output)"
+    block = tool_result(id_, content, is_error=outcome.is_error)
+    state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
+    size = len(_said(outcome).encode("utf-8", "replace"))
+    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3)))
+
+
+def _said(outcome: ToolOutcome) -> str:
+    content: str | Sequence[Block] = outcome.content
+    return text_of(content)

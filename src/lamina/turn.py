@@ -1,0 +1,108 @@
+"""One turn of an agent: every layer in order. Read this to know what Lamina does, and when.
+
+The user's message is in the ledger already. Layers append edits; the view is a projection; only
+`ask_model` and `run_tools` reach outside. A layer that fails is booked and skipped.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from lamina.calls import ask_model, keep_interrupted
+from lamina.errors import LaminaError
+from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
+from lamina.layers import microcompact, tool_results
+from lamina.messages import Response
+from lamina.state import State
+from lamina.tool_runs import run_tools
+
+CONTINUE = "Your answer was cut off by its length limit. Go on exactly where it stopped."
+
+
+async def run(state: State) -> str:
+    """From the question to the final answer; returns why it ended."""
+    state.turn += 1
+    state.emit(TurnStarted(state.turn))
+    reason = "error"
+    try:
+        reason = await _rounds(state)
+    except anyio.get_cancelled_exc_class():
+        reason = "cancelled"
+        raise
+    finally:
+        keep_interrupted(state)
+        state.emit(TurnEnded(state.turn, reason))
+    return reason
+
+
+async def _rounds(state: State) -> str:
+    most = state.config.int("turn.max_calls")
+    continued = stopped = 0
+    while True:
+        if most and len([e for e in state.events if e.kind == "model_called"]) >= most:
+            state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
+            return "max_calls"
+        await _make_room(state)
+        if blocked := _blocking(state):
+            state.emit(Warned(blocked))
+            return "blocked"
+
+        response = await ask_model(state)
+
+        if response.stop_reason == "max_tokens" and not response.tool_uses:
+            if continued >= state.config.int("turn.continuations"):
+                return "max_tokens"
+            continued += 1
+            state.emit(OutputContinued("continued", continued))
+            state.say(CONTINUE, "system")
+            continue
+        if response.tool_uses:
+            if await run_tools(state, response):
+                return "stopped by a hook"
+            _attach(state)
+            continue
+        if _attach(state):  # a message came while the answer was written
+            continue
+        if stopped < 3 and (why := await _stop_hooks(state, response, again=stopped > 0)):
+            stopped += 1
+            state.say(why, "hook")
+            continue
+        return "refusal" if response.stop_reason == "refusal" else "end_turn"
+
+
+async def _make_room(state: State) -> None:
+    """The layers that act before a call, cheapest first."""
+    for name, act in (
+        ("tool_results", tool_results.act),  # layer 1
+        ("microcompact", microcompact.act),  # layer 2
+    ):
+        try:
+            act(state)
+        except LaminaError as error:
+            state.layer_failed(name, error)
+
+
+def _blocking(state: State) -> str:
+    """The last guard: a request that can't fit is not sent."""
+    tokens, limit = state.ledger.tokens(), state.window.blocking
+    if tokens < limit:
+        return ""
+    return (
+        f"The context holds {tokens:,} tokens, over the limit of {limit:,} for this model. "
+        "Compact it with /compact, or start a new session."
+    )
+
+
+def _attach(state: State) -> bool:
+    """Messages that arrived meanwhile go at the end of the view, never before."""
+    waiting, state.queue[:] = list(state.queue), []
+    for text, origin in waiting:
+        state.say(text, origin)
+    return bool(waiting)
+
+
+async def _stop_hooks(state: State, response: Response, *, again: bool) -> str:
+    """What a Stop hook wants done before the turn may end."""
+    payload = {"stop_hook_active": again, "last_assistant_message": response.text}
+    result = await state.deps.hooks.run("Stop", payload)
+    return result.reason if result.blocked else ""

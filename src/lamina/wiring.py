@@ -1,0 +1,127 @@
+"""The one place that chooses adapters: settings in, parts out.
+
+Touches nothing itself; models, tools, hooks and stores are made here and used elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from lamina.cache.spend import Spend
+from lamina.config import Config
+from lamina.events import Emit
+from lamina.flags import Flags
+from lamina.ports import Ask, Clock, HookName, Model, Permit, Tool
+from lamina.state import Deps
+from lamina.tools.registry import Toolbox, builtin_tools
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+def open_model(spec: str, config: Config) -> Model:
+    """The model that a name stands for, with this configuration's keys and addresses."""
+    from lamina.models import open_model as make
+
+    provider = spec.partition(":")[0]
+    known = provider in ("anthropic", "openai")
+    return make(
+        spec,
+        options={
+            "api_key": (config.secret(provider) or None) if known else None,
+            "base_url": (config.str(f"{provider}.base_url") or None) if known else None,
+            "timeout": config.float("api.timeout"),
+            "retries": config.int("api.retries"),
+            "window": config.int("window.tokens") or None,
+            "max_output": config.int("max_output") or None,
+            "cache_ttl": config.str("cache.ttl") if provider == "anthropic" else None,
+        },
+    )
+
+
+async def make_deps(
+    config: Config,
+    flags: Flags,
+    *,
+    model: Model | str,
+    transcript: Path,
+    clock: Clock,
+    tools: Sequence[Tool | Callable[..., Any]],
+    hooks: Mapping[HookName, Any],
+    interactive: bool,
+    emit: Emit,
+    stack: AsyncExitStack,
+) -> Deps:
+    """Everything that a turn calls. What must be closed again goes on the stack."""
+    from lamina.tools.functions import as_tool
+    from lamina.tools.hooks import make_hooks
+    from lamina.tools.mcp_client import connect
+
+    toolbox = Toolbox(builtin_tools(config.float("bash.timeout"), config.float("bash.max_timeout")))
+    for tool in tools:
+        toolbox.add(as_tool(tool))
+    if servers := config.table("mcp.servers"):
+        for tool in await connect(servers, stack, emit):
+            toolbox.add(tool)
+    return Deps(
+        config=config,
+        flags=flags,
+        model=open_model(model, config) if isinstance(model, str) else model,
+        toolbox=toolbox,
+        hooks=make_hooks(
+            config.table("hooks"),
+            hooks,
+            session_id=transcript.stem,
+            transcript=transcript,
+            cwd=config.project,
+            emit=emit,
+        ),
+        clock=clock,
+        spend=Spend(
+            config.own_home / "spend",
+            daily_cap=config.float("spend.daily_cap"),
+            layer_caps=config.table("spend.layer_caps"),
+            prices=config.table("prices"),
+        ),
+        folder=transcript.with_suffix(""),
+        transcript=transcript,
+        session_id=transcript.stem,
+        interactive=interactive,
+    )
+
+
+def make_permit(config: Config, ask: Ask | None, *, interactive: bool) -> Permit:
+    from lamina.tools.permissions import Rules
+    from lamina.tools.permissions import make_permit as make
+    from lamina.tools.sandbox import available
+
+    profile = config.str("sandbox.profile")
+    return make(
+        Rules(
+            allow=config.strings("permissions.allow"),
+            ask=config.strings("permissions.ask"),
+            deny=config.strings("permissions.deny"),
+        ),
+        ask=ask,
+        interactive=interactive,
+        sandboxed=profile != "full" and not available(),
+    )
+
+
+__all__ = ["SystemClock", "make_deps", "make_permit", "open_model"]
