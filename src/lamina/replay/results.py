@@ -1,0 +1,159 @@
+"""What a replay found: frozen values for the report, and the object that `lamina replay --json`
+prints. Nothing here touches files or clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lamina.messages import Json, Usage
+from lamina.replay.recording import Recording, Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that a layer did before a request."""
+
+    layer: str  # tool_results | microcompact | notes | compaction | …
+    description: str
+    tokens_saved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Content that had been removed and is referred to again: it must be fetched once more."""
+
+    kind: str  # file | command | quote
+    what: str  # the path, the command, the quoted line
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCall:
+    """A model call of a policy's own, such as a summary."""
+
+    purpose: str
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFigures:
+    """One request under one policy; re-reads and the policy's own calls are included."""
+
+    time: float
+    context: int  # tokens of the prompt
+    usage: Usage
+    cost: float
+    thread: str = ""
+    actions: Sequence[Action] = ()
+    rereads: Sequence[Reread] = ()
+    calls: Sequence[OwnCall] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResult:
+    policy: str
+    model: str  # whose prices were used; "" if each request's own
+    window: int
+    requests: Sequence[RequestFigures]
+    guessed_price: bool = False  # a model was in no price list
+
+    @property
+    def usage(self) -> Usage:
+        return sum((request.usage for request in self.requests), Usage())
+
+    @property
+    def cost(self) -> float:
+        return sum(request.cost for request in self.requests)
+
+    @property
+    def max_context(self) -> int:
+        return max((request.context for request in self.requests), default=0)
+
+    @property
+    def overflows(self) -> int:
+        """Requests that the model's window would not have held."""
+        return sum(request.context > self.window for request in self.requests)
+
+    @property
+    def rereads(self) -> list[Reread]:
+        return [reread for request in self.requests for reread in request.rereads]
+
+    @property
+    def layers(self) -> dict[str, tuple[int, int]]:
+        """Number of actions and tokens saved, by layer."""
+        sums: dict[str, tuple[int, int]] = {}
+        for request in self.requests:
+            for action in request.actions:
+                times, saved = sums.get(action.layer, (0, 0))
+                sums[action.layer] = (times + 1, saved + action.tokens_saved)
+        return sums
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """One file under every policy that was asked for."""
+
+    file: str
+    format: str
+    requests: int
+    skipped: Sequence[Skipped]
+    recorded: Usage | None  # None: the recording carries no usage
+    policies: Sequence[PolicyResult]
+    timed: bool = True  # False: the times are made up
+    began: float = 0.0
+
+
+def result_of(recording: Recording, policies: Sequence[PolicyResult]) -> ReplayResult:
+    told = [request.usage for request in recording.requests if request.usage is not None]
+    return ReplayResult(
+        recording.file,
+        recording.format,
+        len(recording.requests),
+        recording.skipped,
+        sum(told, Usage()) if told else None,
+        policies,
+        recording.timed,
+        recording.requests[0].time if recording.requests else 0.0,
+    )
+
+
+def report_json(result: ReplayResult) -> Json:
+    """The object for one file. Sums that the recording doesn't carry are null."""
+    recorded = result.recorded
+    return {
+        "file": result.file,
+        "format": result.format,
+        "requests": result.requests,
+        "skipped": [{"where": s.where, "reason": s.reason} for s in result.skipped],
+        "recorded": {
+            "input": recorded.input if recorded else None,
+            "cache_read": recorded.cache_read if recorded else None,
+            "cache_write": recorded.cache_write if recorded else None,
+            "output": recorded.output if recorded else None,
+        },
+        "policies": {policy.policy: _policy_json(policy) for policy in result.policies},
+    }
+
+
+def _policy_json(result: PolicyResult) -> Json:
+    usage, rereads = result.usage, result.rereads
+    value: Json = {
+        "input": usage.input,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
+        "cost": round(result.cost, 6),
+        "max_context": result.max_context,
+        "overflows": result.overflows,
+        "rereads": {"count": len(rereads), "tokens": sum(reread.tokens for reread in rereads)},
+        "price_guessed": result.guessed_price,
+    }
+    if result.policy != "none":
+        value["layers"] = {
+            layer: {"count": times, "tokens_saved": saved}
+            for layer, (times, saved) in result.layers.items()
+        }
+    return value

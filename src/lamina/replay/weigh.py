@@ -1,0 +1,356 @@
+"""How many tokens each recorded block is, for recordings made with a tokeniser that we don't have:
+bytes per token by kind of block, fitted to the usage that the recording itself carries, and the size
+of what was sent but not recorded. Pure arithmetic on values that it is handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import prod
+from typing import Any, TypeAlias
+
+from lamina.cache.simulate import PaperBlock
+from lamina.messages import Block, Message, Usage
+from lamina.replay.files import as_list, as_object
+from lamina.replay.recording import Frame, Recording, Step
+
+KINDS = ("text", "call", "result", "thinking", "each")
+# Fitted over the recorded sessions of several models: tokens a byte, and tokens for each block.
+USUAL = (0.242, 0.301, 0.331, 0.214, 27.0)
+IMAGE_TOKENS = 2000
+# For each restart of the recorder that lost content: messages before this index, and their share
+# that was left.
+Losses: TypeAlias = tuple[tuple[int, float], ...]
+
+_TRUST = 3.0  # the usual figures count as so many requests of the session
+_ROUNDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block as the scales see it."""
+
+    key: Hashable
+    kind: str
+    size: int  # bytes that are turned into tokens
+    flat: int = 0  # tokens that don't depend on bytes
+
+
+def piece_of(block: Block) -> Piece:
+    kind = block.get("type")
+    key = _digest(block)
+    if kind == "text":
+        return Piece(key, "text", _length(block.get("text")))
+    if kind == "tool_use":
+        return Piece(key, "call", _length(block.get("name")) + _encoded(block.get("input")))
+    if kind == "tool_result":
+        size, images = _result_size(block.get("content"))
+        return Piece(key, "result", size, images * IMAGE_TOKENS)
+    if kind in ("thinking", "redacted_thinking"):
+        # The text is often a summary of the thought; the signature grows with the thought itself.
+        signature = _length(block.get("signature")) or _length(block.get("data"))
+        return Piece(key, "thinking", signature or _length(block.get("thinking")))
+    if kind in ("image", "document"):
+        return Piece(key, "text", 0, IMAGE_TOKENS)
+    return Piece(key, "call", _encoded(block))
+
+
+def _digest(block: Block) -> Hashable:
+    import msgspec
+
+    if "cache_control" in block:
+        block = {name: value for name, value in block.items() if name != "cache_control"}
+    try:
+        return blake2b(msgspec.json.encode(block, order="sorted"), digest_size=16).digest()
+    except (RecursionError, ValueError):
+        return id(block)  # too deep to be written down: it is only equal to itself
+
+
+def _length(value: object) -> int:
+    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else 0
+
+
+def _encoded(value: Any) -> int:
+    import msgspec
+
+    try:
+        return len(msgspec.json.encode(value))
+    except (RecursionError, ValueError):
+        return 0
+
+
+def _result_size(content: object) -> tuple[int, int]:
+    """Bytes of text in a tool result, and its images."""
+    if isinstance(content, str):
+        return _length(content), 0
+    size = images = 0
+    for part in map(as_object, as_list(content)):
+        if part.get("type") in ("image", "document"):
+            images += 1
+        elif "text" in part:
+            size += _length(part.get("text"))
+        else:
+            size += _encoded(part)
+    return size, images
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Tokens a byte by kind of block, and tokens for each block."""
+
+    weights: tuple[float, ...] = USUAL
+    fitted: int = 0  # how many requests they rest on; 0: the usual figures
+
+    def tokens(self, piece: Piece) -> int:
+        rate = self.weights[KINDS.index(piece.kind)]
+        return max(1, round(piece.size * rate + piece.flat + self.weights[-1]))
+
+    def bytes_per_token(self) -> dict[str, float]:
+        return {kind: round(1 / self.weights[i], 2) for i, kind in enumerate(KINDS[:-1])}
+
+
+def calibrate(recording: Recording) -> Scales:
+    """Scales fitted to how much each recorded prompt grew by what was added to it."""
+    rows: list[list[float]] = []
+    grown: list[float] = []
+    last: dict[str, Usage] = {}
+    for step in recording.steps():
+        usage = step.request.usage
+        before = last.get(step.request.thread)
+        if usage is None or not usage.prompt:
+            continue
+        if before is not None and step.keep and not step.compacted:
+            features, flat = _features(recording, step.new)
+            rows.append(features)
+            grown.append(usage.prompt - before.prompt - flat)
+        last[step.request.thread] = usage
+    if len(rows) < 3:
+        return Scales()
+    return Scales(_fit(rows, grown), len(rows))
+
+
+def _features(recording: Recording, indexes: Sequence[int]) -> tuple[list[float], float]:
+    features = [0.0] * len(KINDS)
+    flat = 0
+    for index in indexes:
+        for block in recording.messages[index].message["content"]:
+            piece = piece_of(block)
+            features[KINDS.index(piece.kind)] += piece.size
+            features[-1] += 1
+            flat += piece.flat
+    return features, flat
+
+
+def _fit(rows: list[list[float]], grown: list[float]) -> tuple[float, ...]:
+    """Least squares drawn towards the usual figures, with less weight on requests that fit badly:
+    those carried something that the recording doesn't show.
+    """
+    import numpy as np
+
+    features, target = np.array(rows), np.array(grown)
+    usual = np.array(USUAL)
+    # The prior counts as some requests with average content, each kind by itself.
+    usual_pull = (features**2).mean(axis=0) * _TRUST + 1e-9
+    weight = np.ones(len(target))
+    fitted = usual
+    for _ in range(_ROUNDS):
+        weighted = features * weight[:, None]
+        prior = np.diag(usual_pull * float(weight.mean()))
+        fitted = np.linalg.solve(weighted.T @ features + prior, weighted.T @ target + prior @ usual)
+        fitted = np.clip(fitted, usual / 3, usual * 3)
+        missed = np.abs(target - features @ fitted)
+        spread = float(np.median(missed)) * 1.5 + 5
+        weight = 1 / np.maximum(1, missed / spread)
+    return tuple(float(value) for value in fitted)
+
+
+class Weigher:
+    """Blocks of one recording as the cache on paper takes them.
+
+    With `anchored`, blocks are stretched so that each prompt adds up to what the provider reported,
+    and what remains is booked as unrecorded; without, only the scales and the first request's
+    usage count.
+    """
+
+    def __init__(
+        self, recording: Recording, scales: Scales | None = None, *, anchored: bool = True
+    ) -> None:
+        self.recording = recording
+        self.scales = scales if scales is not None else calibrate(recording)
+        self._paper: dict[int, list[PaperBlock]] = {}  # by index of the message
+        self._index: dict[int, int] = {
+            id(entry.message): index for index, entry in enumerate(recording.messages)
+        }
+        self._by_key: dict[Hashable, int] = {}
+        self._loose: dict[int, tuple[Block, PaperBlock]] = {}  # by id, kept alive with its block
+        self._frames: dict[int, list[PaperBlock]] = {}  # by number of the request
+        self._losses: dict[int, Losses] = {}  # by number of the request
+        self._lost: dict[tuple[int, Losses], list[PaperBlock]] = {}
+        self._now: Losses = ()
+        self._anchor(anchored)
+        for blocks in self._paper.values():
+            self._by_key.update(blocks)
+
+    def at(self, number: int) -> Sequence[PaperBlock]:
+        """Weigh for this request from now on. Returns what precedes its messages: system and
+        tools, then what wasn't recorded.
+        """
+        self._now = self._losses[number]
+        return self._frames[number]
+
+    def paper(self, message: Message) -> list[PaperBlock]:
+        """A message's blocks; one that a policy made is weighed by its content."""
+        index = self._index.get(id(message))
+        if index is not None and self.recording.messages[index].message is message:
+            return self._less(index) if self._now else self.recorded(index)
+        return [self.block(block) for block in message["content"]]
+
+    def recorded(self, index: int) -> list[PaperBlock]:
+        paper = self._paper.get(index)
+        if paper is None:
+            blocks = self.recording.messages[index].message["content"]
+            pieces = [piece_of(block) for block in blocks]
+            paper = [(piece.key, self.scales.tokens(piece)) for piece in pieces]
+            self._paper[index] = paper
+        return paper
+
+    def _less(self, index: int) -> list[PaperBlock]:
+        """A message of which a restart of the recorder left less than was recorded."""
+        paper = self._lost.get((index, self._now))
+        if paper is None:
+            share = prod(share for before, share in self._now if index < before)
+            paper = [(key, max(1, round(tokens * share))) for key, tokens in self.recorded(index)]
+            self._lost[index, self._now] = paper
+        return paper
+
+    def block(self, block: Block) -> PaperBlock:
+        held = self._loose.get(id(block))
+        if held is None or held[0] is not block:
+            piece = piece_of(block)
+            tokens = self._by_key.get(piece.key) or self.scales.tokens(piece)
+            held = (block, (piece.key, tokens))
+            self._loose[id(block)] = held
+        return held[1]
+
+    def tokens(self, message: Message) -> int:
+        return sum(tokens for _, tokens in self.paper(message))
+
+    def _anchor(self, anchored: bool) -> None:
+        threads: dict[str, _Thread] = {}
+        for step in self.recording.steps():
+            thread = threads.setdefault(step.request.thread, _Thread())
+            thread.follow(self, step, anchored)
+            self._frames[step.number] = thread.frame
+            self._losses[step.number] = thread.losses
+
+
+class _Thread:
+    """The running sum of one conversation while its blocks are anchored."""
+
+    def __init__(self) -> None:
+        self.frame: list[PaperBlock] = []
+        self._ends: list[int] = []  # tokens up to each message held
+        self._open: list[int] = []  # messages since the last anchor
+        self._before = 0  # messages with a smaller index have been sent
+        self.losses: Losses = ()
+
+    def follow(self, weigher: Weigher, step: Step, anchored: bool) -> None:
+        del self._ends[step.keep :]
+        held = weigher.recording.messages
+        self._open = [index for index in self._open if held[index].depth <= step.keep]
+        for index in step.new:
+            self._append(weigher, index)
+            self._before = max(self._before, index + 1)
+        usage = step.request.usage
+        told = anchored and usage is not None and usage.prompt > 0
+        if not self.frame:
+            self._open_frame(weigher, step)
+            self._open = [] if told else self._open
+            return
+        if step.compacted and len(self.frame) > 1 and self.frame[1][1] > 2 * self.frame[0][1]:
+            # So much was the beginning of a conversation that the file doesn't hold.
+            key, _ = self.frame[1]
+            self.frame = [self.frame[0], ((key, "compacted"), 0)]
+        if told and usage is not None:
+            self._settle(weigher, usage.prompt)
+
+    def _append(self, weigher: Weigher, index: int) -> None:
+        tokens = sum(tokens for _, tokens in weigher.recorded(index))
+        self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
+        self._open.append(index)
+
+    def _open_frame(self, weigher: Weigher, step: Step) -> None:
+        recording, usage = weigher.recording, step.request.usage
+        frame = recording.frames[step.request.frame]
+        known = _frame_tokens(frame, weigher.scales)
+        model = (step.request.model, step.request.frame)
+        held = self._ends[-1] if self._ends else 0
+        if usage is None or not usage.prompt:
+            self.frame = [(("system", *model), known)]
+            return
+        total = max(usage.prompt - held, known)
+        system = _system_tokens(recording, step, total) or known
+        self.frame = [(("system", *model), system), (("unrecorded", *model, 0), total - system)]
+
+    def _settle(self, weigher: Weigher, prompt: int) -> None:
+        """Stretch what was added since the last anchor so that the prompt's size comes out."""
+        framed = sum(tokens for _, tokens in self.frame)
+        held = self._ends[-1] if self._ends else 0
+        added = sum(sum(t for _, t in weigher.recorded(index)) for index in self._open)
+        wanted = prompt - framed - (held - added)
+        if added - wanted > max(3000, 0.04 * prompt):
+            self._lose(added - wanted)
+        elif self._open:
+            self._stretch(weigher, added, wanted)
+        self._open.clear()
+
+    def _stretch(self, weigher: Weigher, added: int, wanted: int) -> None:
+        factor = min(1.7, max(0.3, wanted / added)) if added else 1.0
+        end = self._ends[-1] - added
+        del self._ends[len(self._ends) - len(self._open) :]
+        for index in self._open:
+            paper = weigher.recorded(index)
+            paper[:] = [(key, max(1, round(tokens * factor))) for key, tokens in paper]
+            end += sum(tokens for _, tokens in paper)
+            self._ends.append(end)
+        base = end - sum(sum(t for _, t in weigher.recorded(index)) for index in self._open)
+        missing = base + wanted - end
+        if missing > 0:
+            # Reminders and attachments that the program added without writing them down.
+            last = self._open[-1]
+            weigher.recorded(last).append((("unrecorded", last), missing))
+            self._ends[-1] += missing
+
+    def _lose(self, tokens: int) -> None:
+        """The prompt shrank without a word: a restart rebuilt it with less, behind the system."""
+        held = self._ends[-1] if self._ends else 0
+        share = max(0.3, 1 - tokens / held) if held else 1.0
+        self.losses = (*self.losses, (self._before, share))
+        self._ends = [round(end * share) for end in self._ends]
+        key, size = self.frame[-1]
+        rest = tokens - round(held * (1 - share))
+        self.frame = [*self.frame[:-1], ((key, self._before), max(0, size - rest))]
+
+
+def _frame_tokens(frame: Frame, scales: Scales) -> int:
+    return sum(scales.tokens(piece_of(block)) for block in (*frame.tools, *frame.system))
+
+
+def _system_tokens(recording: Recording, step: Step, most: int) -> int:
+    """The size of system and tools: what the first request read from a cache that others had
+    filled, or else the least that any request of its model read after a break.
+    """
+    first = step.request
+    if first.usage is not None and 0 < first.usage.cache_read <= most:
+        return first.usage.cache_read
+    reads = [
+        request.usage.cache_read
+        for request in recording.requests
+        if request.usage is not None
+        and request.model == first.model
+        and request.thread == first.thread
+        and 0 < request.usage.cache_read < most
+    ]
+    return min(reads, default=0)

@@ -1,0 +1,146 @@
+"""Where a turn leans on content that a policy removed, the saving is charged for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lamina.replay.rereads import Rereads, quotable
+
+pytestmark = pytest.mark.spec("I4")
+
+Json = dict[str, Any]
+LISTING = "total 12\n-rw-r--r-- 1 me me 512 notes-about-the-release.md\n"
+SOURCE = "     1→def settle_invoice(order, rate):\n     2→    return order.total * rate\n"
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def call(name: str, tool: str, **given: Any) -> Json:
+    return {"type": "tool_use", "id": name, "name": tool, "input": given}
+
+
+def result(name: str, words: Any) -> Json:
+    return {"type": "tool_result", "tool_use_id": name, "content": words}
+
+
+def told(*, repeats: bool = False) -> Rereads:
+    """A conversation that read one file and ran one command."""
+    rereads = Rereads(repeats=repeats)
+    rereads.add("call-read", call("t1", "Read", file_path="/app/billing.py"), 20)
+    rereads.add("read", result("t1", SOURCE), 900)
+    rereads.add("call-ls", call("t2", "Bash", command="ls -l /app"), 20)
+    rereads.add("ls", result("t2", [{"type": "text", "text": LISTING}]), 400)
+    return rereads
+
+
+def kinds(rereads: Rereads, *answer: Json) -> list[tuple[str, str, int]]:
+    return [(found.kind, found.what, found.tokens) for _, found in rereads.found(answer)]
+
+
+EDIT = call("e", "Edit", file_path="/app/billing.py", old_string="x", new_string="y")
+
+
+def test_nothing_is_charged_while_nothing_is_missing() -> None:
+    quoted = text("def settle_invoice(order, rate):")
+    assert kinds(told(), EDIT, quoted, text("`ls -l /app` showed it")) == []
+
+
+def test_changing_a_file_whose_view_was_removed_needs_it_again() -> None:
+    rereads = told()
+    rereads.hide("read")
+    assert kinds(rereads, EDIT) == [("file", "/app/billing.py", 900)]
+
+
+def test_a_shell_command_on_the_file_counts_unless_it_reads_it() -> None:
+    rereads = told()
+    rereads.hide("read")
+    assert kinds(rereads, call("b", "Bash", command="black /app/billing.py")) == [
+        ("file", "/app/billing.py", 900)
+    ]
+    assert kinds(rereads, call("b", "Bash", command="sed -n 1,9p /app/billing.py")) == []
+
+
+def test_a_call_that_reads_it_itself_is_no_extra_unless_asked_for() -> None:
+    again = call("r", "Read", file_path="/app/billing.py")
+    for repeats, charged in ((False, []), (True, [("file", "/app/billing.py", 900)])):
+        rereads = told(repeats=repeats)
+        rereads.hide("read")
+        assert kinds(rereads, again) == charged
+
+
+def test_a_newer_view_of_the_file_is_enough() -> None:
+    rereads = told()
+    rereads.add("call-again", call("t3", "Read", file_path="/app/billing.py"), 20)
+    rereads.add("read-again", result("t3", SOURCE + "     3→# and a new line at the end\n"), 950)
+    rereads.hide("read")
+    assert kinds(rereads, EDIT, text("def settle_invoice(order, rate):")) == []
+
+
+def test_speaking_of_a_command_whose_output_was_removed_needs_it_again() -> None:
+    rereads = told()
+    rereads.hide("ls")
+    assert kinds(rereads, text("As `ls -l /app` showed, it is there.")) == [
+        ("command", "ls -l /app", 400)
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        text("It says:\n  def settle_invoice(order, rate):\n"),
+        call("w", "Write", file_path="/new.py", content="    def settle_invoice(order, rate):\n"),
+        call("m", "Multi", edits=[{"old": "  def settle_invoice(order, rate):"}]),
+    ],
+)
+def test_a_quoted_line_that_stands_nowhere_else_needs_its_source_again(answer: Json) -> None:
+    rereads = told()
+    rereads.hide("read")
+    line = "def settle_invoice(order, rate):"
+    assert kinds(rereads, answer) == [("quote", line, 900)]
+
+
+def test_a_quote_that_still_stands_elsewhere_is_no_extra() -> None:
+    rereads = told()
+    rereads.add("words", text("we have\ndef settle_invoice(order, rate):\nthere"), 30)
+    rereads.hide("read")
+    assert kinds(rereads, text("def settle_invoice(order, rate):")) == []
+
+
+def test_thinking_and_short_lines_are_no_quotes() -> None:
+    rereads = told()
+    rereads.hide("read")
+    thought = {"type": "thinking", "thinking": "def settle_invoice(order, rate):"}
+    assert kinds(rereads, thought, text("return order\n}\nelse:")) == []
+
+
+def test_each_block_is_charged_once_a_turn() -> None:
+    rereads = told()
+    rereads.hide("read")
+    quote = text("def settle_invoice(order, rate):\n    return order.total * rate")
+    assert len(kinds(rereads, EDIT, quote, quote)) == 1
+
+
+def test_what_is_shown_again_or_given_up_by_the_recording_is_not_missing() -> None:
+    rereads = told()
+    rereads.hide("read")
+    rereads.show("read")
+    assert kinds(rereads, EDIT) == []
+    rereads.hide("read")
+    rereads.forget("read")
+    assert kinds(rereads, EDIT) == []
+    rereads.hide("never heard of")
+    assert kinds(rereads, EDIT) == []
+
+
+def test_numbering_of_tools_is_not_part_of_a_line() -> None:
+    lines = [
+        "    12→    return order.total * rate",
+        "src/app.py:12:    return order.total * rate",
+        "12: return order.total * rate",
+        "return order.total * rate",
+    ]
+    assert set(quotable(lines)) == {"return order.total * rate"}

@@ -1,0 +1,350 @@
+"""A recording goes through a policy request by request, and every token and dollar is accounted for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.cache.prices import cost, price_of
+from lamina.messages import Message, Usage
+from lamina.replay.readers import read_recording
+from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
+from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
+from lamina.replay.run import CALL_TOKENS, NonePolicy, Sent, Turn, replay
+from lamina.replay.weigh import USUAL, Scales, Weigher, calibrate, piece_of
+
+pytestmark = pytest.mark.spec("I4")
+
+Json = dict[str, Any]
+MODEL = "claude-sonnet-4-5"
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def call(name: str, path: str, tool: str = "Read") -> Json:
+    return {"type": "tool_use", "id": name, "name": tool, "input": {"file_path": path}}
+
+
+def result(name: str, words: str) -> Json:
+    return {"type": "tool_result", "tool_use_id": name, "content": words}
+
+
+def recording_of(
+    turns: Sequence[tuple[list[Json], list[Json]]],
+    *,
+    gap: float = 10.0,
+    usages: Sequence[Usage | None] = (),
+) -> Recording:
+    """A straight conversation: for each turn what was said to the model and what it answered."""
+    messages: list[RecordedMessage] = []
+    requests: list[RecordedRequest] = []
+    for number, (said, answer) in enumerate(turns):
+        for role, content in (("user", said), ("assistant", answer)):
+            message: Message = {"role": role, "content": content}
+            last = len(messages) - 1
+            messages.append(RecordedMessage(message, last, last + 2, number * gap))
+        usage = usages[number] if usages else None
+        end = len(messages)
+        requests.append(RecordedRequest(number * gap, end - 2, end - 1, usage, MODEL))
+    frame = Frame([text("You are helpful. " * 400)])
+    return Recording("made.json", "made", messages, requests, (), (frame,))
+
+
+def reading_session(turns: int, last: Json | None = None) -> Recording:
+    said: list[tuple[list[Json], list[Json]]] = [([text("start")], [call("t0", "/f0")])]
+    for number in range(1, turns):
+        words = f"contents of file number {number - 1}\n" * 300
+        said.append(([result(f"t{number - 1}", words)], [call(f"t{number}", f"/f{number}")]))
+    if last is not None:
+        said[-1] = (said[-1][0], [last])
+    return recording_of(said)
+
+
+class ClearOld:
+    """Clears all results but the newest as soon as they are old: the kind of policy to beat."""
+
+    name = "clear"
+
+    def __init__(self, keep: int = 1) -> None:
+        self._held: list[Message] = []
+        self._keep = keep
+
+    def send(self, turn: Turn) -> Sent:
+        del self._held[turn.keep :]
+        self._held.extend(turn.new)
+        places = [i for i, m in enumerate(self._held) if m["content"][0]["type"] == "tool_result"]
+        sent = list(self._held)
+        for place in places[: -self._keep]:
+            old = sent[place]["content"][0]
+            sent[place] = {"role": "user", "content": [{**old, "content": "[cleared]"}]}
+        actions = [Action("microcompact", "cleared one", 100)] if len(places) > self._keep else []
+        return Sent(sent, actions)
+
+
+class Summarise(NonePolicy):
+    name = "summary"
+
+    def send(self, turn: Turn) -> Sent:
+        calls = [OwnCall("summary", MODEL, Usage(input=1000, output=10))] * (turn.number == 1)
+        return Sent(super().send(turn).messages, calls=calls)
+
+
+def test_sending_everything_reads_all_but_what_is_new() -> None:
+    recording = reading_session(6)
+    figures = replay(recording, NonePolicy()).requests
+    assert figures[0].usage.cache_read == 0
+    for before, now in pairwise(figures):
+        assert now.usage.cache_read == before.context
+        assert now.usage.cache_write == now.context - before.context
+        assert now.usage.input == 0
+
+
+def test_money_is_the_sum_of_priced_usage() -> None:
+    done = replay(reading_session(5), NonePolicy())
+    price = price_of(MODEL)
+    assert done.cost == pytest.approx(sum(cost(f.usage, price) for f in done.requests))
+    assert done.usage.output > 0
+
+
+def test_requests_over_the_window_are_counted() -> None:
+    recording = reading_session(8)
+    whole = replay(recording, NonePolicy())
+    assert whole.overflows == 0
+    narrow = replay(recording, NonePolicy(), window=whole.requests[4].context)
+    assert narrow.overflows == 3
+    assert narrow.max_context == whole.requests[-1].context
+
+
+def test_a_policy_that_rewrites_the_past_breaks_the_prefix() -> None:
+    recording = reading_session(8)
+    cleared = replay(recording, ClearOld())
+    assert cleared.max_context < replay(recording, NonePolicy()).max_context
+    assert cleared.layers == {"microcompact": (6, 600)}
+    last, before = cleared.requests[-1], cleared.requests[-2]
+    assert last.usage.cache_read < before.context - 500
+
+
+def test_a_removed_file_that_is_edited_later_is_read_again_for_one_more_call() -> None:
+    edit = call("e", "/f1", "Edit")
+    recording = reading_session(6, last=edit)
+    cleared = replay(recording, ClearOld())
+    (reread,) = cleared.rereads
+    assert (reread.kind, reread.what) == ("file", "/f1")
+    weigher = Weigher(recording)
+    held = recording.messages[recording.requests[2].tail].message
+    assert reread.tokens == weigher.tokens(held)
+
+    harmless = replay(reading_session(6, last=call("e", "/other", "Edit")), ClearOld())
+    more = cleared.requests[-1].usage.prompt - harmless.requests[-1].usage.prompt
+    # The whole prompt a second time, now with the call and what it brought.
+    assert more == harmless.requests[-1].context + CALL_TOKENS + reread.tokens
+    assert cleared.requests[-1].usage.output - harmless.requests[-1].usage.output >= CALL_TOKENS - 5
+    assert cleared.cost > harmless.cost
+
+
+def test_sending_everything_never_pays_for_a_reread() -> None:
+    recording = reading_session(6, last=call("e", "/f1", "Edit"))
+    assert replay(recording, NonePolicy()).rereads == []
+
+
+def test_what_was_read_again_stays_and_is_not_charged_twice() -> None:
+    class ClearOnce(NonePolicy):
+        """Clears the first result from the third request on, and leaves the rest alone."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._cleared: Message | None = None
+
+        def send(self, turn: Turn) -> Sent:
+            sent = list(super().send(turn).messages)
+            if turn.number >= 2:
+                old = sent[2]["content"][0]
+                self._cleared = self._cleared or {
+                    "role": "user",
+                    "content": [{**old, "content": "[cleared]"}],
+                }
+                sent[2] = self._cleared
+            return Sent(sent)
+
+    edit = call("e", "/f0", "Edit")
+    turns: list[tuple[list[Json], list[Json]]] = [
+        ([text("start")], [call("t0", "/f0")]),
+        ([result("t0", "what the first file says\n" * 100)], [text("fine")]),
+        ([text("now change it")], [edit]),
+        ([result("e", "ok")], [{**edit, "id": "e2"}]),
+        ([result("e2", "ok")], [text("done")]),
+    ]
+    done = replay(recording_of(turns), ClearOnce())
+    assert [len(figures.rereads) for figures in done.requests] == [0, 0, 1, 0, 0]
+    # It stays in the prompt, so that the next request is longer by it and reads it from the cache.
+    assert done.requests[3].usage.cache_read == done.requests[2].context
+
+
+def test_a_policys_own_calls_are_charged_to_it() -> None:
+    recording = reading_session(4)
+    plain, own = replay(recording, NonePolicy()), replay(recording, Summarise())
+    extra = cost(Usage(input=1000, output=10), price_of(MODEL))
+    assert own.cost == pytest.approx(plain.cost + extra)
+    assert own.usage.input == plain.usage.input + 1000
+
+
+def test_a_gap_longer_than_the_life_of_the_cache_writes_all_again() -> None:
+    recording = recording_of([([text("a" * 9000)], [text("b")])] * 3, gap=301)
+    assert replay(recording, NonePolicy()).usage.cache_read == 0
+    assert replay(recording, NonePolicy(), ttl=3600).usage.cache_read > 0
+
+
+def test_model_and_prices_can_be_overridden_and_a_guess_is_marked() -> None:
+    recording = reading_session(4)
+    openai = replay(recording, NonePolicy(), model="gpt-5.4")
+    assert openai.requests[-1].usage.cache_read % 128 == 0
+    assert not openai.guessed_price
+    assert replay(recording, NonePolicy(), model="mystery").guessed_price
+    free = replay(
+        recording,
+        NonePolicy(),
+        prices={
+            MODEL: dict.fromkeys(
+                ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h"), 0.0
+            )
+        },
+    )
+    assert free.cost == 0
+
+
+def test_the_json_object_has_the_promised_fields() -> None:
+    recording = reading_session(6)
+    done = [replay(recording, NonePolicy()), replay(recording, ClearOld())]
+    value = report_json(result_of(recording, done))
+    assert list(value) == ["file", "format", "requests", "skipped", "recorded", "policies"]
+    assert value["requests"] == 6
+    assert value["recorded"]["input"] is None
+    none, clear = value["policies"]["none"], value["policies"]["clear"]
+    sums = {"input", "cache_read", "cache_write", "output", "cost", "max_context", "overflows"}
+    assert sums <= none.keys()
+    assert "layers" not in none
+    assert clear["layers"] == {"microcompact": {"count": 4, "tokens_saved": 400}}
+    usages = [Usage(10, 1, 0, 5000), Usage(3, 2, 5010, 40)]
+    with_usage = recording_of([([text("a")], [text("b")])] * 2, usages=usages)
+    told = report_json(result_of(with_usage, []))["recorded"]
+    assert told == {"input": 13, "cache_read": 5010, "cache_write": 5040, "output": 3}
+
+
+def test_scales_are_fitted_to_the_sessions_own_usage() -> None:
+    # A tokeniser with 2 bytes a token for results and nothing else to count.
+    turns: list[tuple[list[Json], list[Json]]] = [([text("go")], [call("t0", "/f")])]
+    usages = [Usage(input=8000)]
+    total = 8000
+    for number in range(1, 60):
+        size = 200 + 911 * (number % 13)
+        turns.append(([result(f"t{number - 1}", "x" * size)], [call(f"t{number}", "/f")]))
+        total += size // 2 + 60
+        usages.append(Usage(input=total))
+    scales = calibrate(recording_of(turns, usages=usages))
+    assert scales.fitted == 59
+    assert scales.bytes_per_token()["result"] == pytest.approx(2.0, rel=0.1)
+    assert calibrate(recording_of(turns[:2])).weights == USUAL
+
+
+def test_prompts_add_up_to_what_the_provider_reported() -> None:
+    usages = [Usage(input=9000), Usage(input=9700), Usage(input=30_000), Usage(input=30_400)]
+    turns = [([text(f"question {n} " * 40)], [text("answer " * 30)]) for n in range(4)]
+    done = replay(recording_of(turns, usages=usages), NonePolicy())
+    for figures, usage in zip(done.requests, usages, strict=True):
+        assert figures.context == pytest.approx(usage.prompt, abs=3)
+
+
+def test_equal_content_weighs_the_same_in_a_message_of_a_policys_own() -> None:
+    usages = [Usage(input=9000), Usage(input=12_000)]
+    recording = recording_of(
+        [([text("some words " * 90)], [text("more " * 50)])] * 2, usages=usages
+    )
+    weigher = Weigher(recording)
+    block = recording.messages[2].message["content"][0]
+    copied: Message = {"role": "user", "content": [dict(block)]}
+    assert weigher.paper(copied)[0] == weigher.recorded(2)[0]
+
+
+@given(
+    block=st.dictionaries(
+        st.sampled_from(["type", "text", "input", "content", "signature", "data", "name"]),
+        st.recursive(
+            st.none() | st.integers(-9, 9) | st.text(max_size=8)
+            | st.sampled_from(["text", "tool_use", "tool_result", "thinking", "image"]),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+            max_leaves=8,
+        ),
+    )
+)  # fmt: skip
+def test_any_block_can_be_weighed(block: Json) -> None:
+    piece = piece_of(block)
+    assert Scales().tokens(piece) >= 1
+    assert piece_of({**block, "cache_control": {"type": "ephemeral"}}).key == piece_of(block).key
+
+
+@settings(max_examples=60)
+@given(
+    sizes=st.lists(st.integers(0, 4000), min_size=1, max_size=12),
+    prompts=st.lists(st.integers(0, 60_000), min_size=12, max_size=12),
+    keep=st.integers(1, 3),
+)
+def test_every_token_is_read_written_or_missed_under_any_policy(
+    sizes: list[int], prompts: list[int], keep: int
+) -> None:
+    turns = [([result(f"t{n}", "y" * size)], [text("ok " * 9)]) for n, size in enumerate(sizes)]
+    usages = [Usage(input=prompt) for prompt in prompts[: len(turns)]]
+    recording = recording_of(turns, usages=usages)
+    for policy in (NonePolicy(), ClearOld(keep)):
+        for figures in replay(recording, policy).requests:
+            if not figures.rereads:
+                assert figures.usage.prompt == figures.context
+            assert min(figures.usage.to_json().values()) >= 0
+
+
+def test_a_long_session_is_replayed_quickly() -> None:
+    recording = reading_session(500)
+
+    def seconds() -> float:
+        started = time.process_time()
+        replay(recording, NonePolicy())
+        return time.process_time() - started
+
+    assert min(seconds() for _ in range(3)) < 1.5
+
+
+def test_real_sessions_are_predicted_as_they_were_billed(real_data: Path) -> None:
+    worst: list[float] = []
+    for path in sorted((real_data / "claude-code-sessions").glob("*.jsonl"))[::4]:
+        recording = read_recording(path)
+        done: PolicyResult = replay(recording, NonePolicy())
+        told = recording.usage()
+        worst.append(abs(done.usage.cache_read - told.cache_read) / told.prompt)
+    assert sorted(worst)[len(worst) // 2] < 0.03
+
+
+def test_branches_and_compactions_of_a_real_shape_are_followed(
+    session: Any, save: Callable[..., Path]
+) -> None:
+    session.user("one " * 2000)
+    fork = session.answer([text("first")], (2100, 0, 0))[0]
+    session.user("left " * 500)
+    session.answer([text("L")], (2700, 0, 0))
+    session.user("right " * 500, parent=fork)
+    session.answer([text("R")], (2800, 0, 0))
+    session.line("system", parent=None, subtype="compact_boundary")
+    session.user("summary of it all", isCompactSummary=True)
+    session.answer([text("on")], (900, 0, 0))
+    recording = read_recording(save(session))
+    done = replay(recording, NonePolicy())
+    assert [f.context for f in done.requests] == pytest.approx([2100, 2700, 2800, 900], abs=40)
+    whole = replay(recording.without_compactions(), NonePolicy())
+    assert whole.requests[-1].context > 2700
