@@ -1,0 +1,253 @@
+"""Permissions: rules that deny, ask or allow a tool call, and what holds where no rule speaks.
+
+A rule is `Tool`, `Tool(glob)` or `mcp__server__*`. For file tools the glob is matched against the
+resolved path (relative ones start at the project), for Bash against each simple command. Deny is
+stronger than ask, ask than allow, allow than the default. Nothing here reads settings or files
+beyond resolving paths.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from lamina.errors import SettingsError
+from lamina.messages import Json
+from lamina.ports import Ask, Decision, Permit, ToolContext, ToolSpec
+from lamina.tools.commands import rough_parts, take_apart
+from lamina.tools.globs import literal_prefix, matches
+
+PATH_FIELDS = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "Grep": "path",
+    "Glob": "path",
+}
+# Lamina's own tools change nothing but the session and the memory, which have their own guards.
+OWN_TOOLS = frozenset({"Todo", "Expand", "Remember", "Recall", "Agent", "SendMessage", "Snip"})
+_RULE = re.compile(r"([A-Za-z0-9_*-]{1,128})(?:\((.*)\))?", re.DOTALL)
+_LONGEST_SHOWN = 200
+
+Verdict = Literal["deny", "ask", "allow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule as it was written."""
+
+    text: str
+    tool: str
+    glob: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        found = _RULE.fullmatch(text.strip())
+        if found is None:
+            raise SettingsError(
+                f"{text!r} is not a permission rule. Write Tool, Tool(glob) or mcp__server__*."
+            )
+        tool, glob = found[1], found[2]
+        if glob is not None and tool != "Bash" and tool not in PATH_FIELDS:
+            raise SettingsError(
+                f"The rule {text!r} has a pattern, but only Bash, {', '.join(PATH_FIELDS)} take one."
+            )
+        if glob is not None and not glob.strip():
+            raise SettingsError(f"The rule {text!r} has an empty pattern. Leave out the brackets.")
+        everything = tool == "Bash" and glob == "*"
+        return cls(text.strip(), tool, None if everything else glob)
+
+    def names(self, tool: str) -> bool:
+        whole_server = self.tool.startswith("mcp__") and tool.startswith(f"{self.tool}__")
+        return whole_server or fnmatch.fnmatchcase(tool, self.tool)
+
+    def fits_path(self, path: Path, project: Path) -> bool:
+        """Against the real path; the rule's own directories are resolved too."""
+        if self.glob is None:
+            return True
+        absolute = os.path.join(project, os.path.expanduser(self.glob))
+        prefix, rest = literal_prefix(absolute)
+        real = f"{os.path.realpath(prefix or '/').rstrip('/')}/{rest}"
+        # A rule about a directory is also about what is in it.
+        candidates = {absolute, real, os.path.realpath(absolute)}
+        return any(
+            matches(pattern, str(path)) or matches(f"{pattern.rstrip('/')}/**", str(path))
+            for pattern in candidates
+        )
+
+    def fits_command(self, command: str) -> bool:
+        if self.glob is None:
+            return True
+        if self.glob.endswith(":*"):  # `git log:*` is the command with or without arguments
+            prefix = " ".join(self.glob[:-2].split())
+            return command == prefix or command.startswith(f"{prefix} ")
+        glob = " ".join(self.glob.split())
+        return fnmatch.fnmatchcase(command, glob)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules of a session, parsed; raises SettingsError for one that can't be read."""
+
+    deny: Sequence[Rule] = ()
+    ask: Sequence[Rule] = ()
+    allow: Sequence[Rule] = ()
+
+    @classmethod
+    def of(
+        cls, *, deny: Sequence[str] = (), ask: Sequence[str] = (), allow: Sequence[str] = ()
+    ) -> Rules:
+        return cls(*(tuple(Rule.parse(text) for text in texts) for texts in (deny, ask, allow)))
+
+
+def make_permit(rules: Rules, *, ask: Ask | None, interactive: bool, sandboxed: bool) -> Permit:
+    """The one function that decides for an agent.
+
+    `sandboxed`: the kernel can enforce the context's profile, so that an unattended shell may run.
+    """
+    return _Permit(rules, ask if interactive else None, sandboxed)
+
+
+@dataclass(slots=True)
+class _Permit:
+    rules: Rules
+    ask: Ask | None
+    sandboxed: bool
+    granted: set[str] = field(default_factory=set[str])  # "always" of this session
+    asking: anyio.Lock | None = None
+
+    async def __call__(
+        self,
+        spec: ToolSpec,
+        input: Json,  # noqa: A002
+        context: ToolContext,
+    ) -> Decision:
+        call = await anyio.to_thread.run_sync(_Call.of, spec, input, context)
+        verdict, reason = await anyio.to_thread.run_sync(self._decide, call)
+        if verdict == "ask":
+            return await self._ask(call, reason)
+        return Decision(allow=verdict == "allow", reason=reason)
+
+    def _decide(self, call: _Call) -> tuple[Verdict, str]:
+        for rule in self.rules.deny:
+            if call.touches(rule):
+                return "deny", f"the rule {rule.text} denies it."
+        for rule in self.rules.ask:
+            if call.touches(rule):
+                return "ask", f"the rule {rule.text} wants it asked."
+        if rule := call.covered_by(self.rules.allow):
+            return "allow", f"allowed by the rule {rule.text}."
+        return self._default(call)
+
+    def _default(self, call: _Call) -> tuple[Verdict, str]:
+        if call.spec.read_only or call.tool in OWN_TOOLS:
+            return "allow", "it changes nothing outside of the session."
+        if self.ask is not None:
+            return "ask", ""
+        if call.path is not None:
+            if call.path.is_relative_to(call.project):
+                return "allow", "it is inside the project."
+            return "deny", f"{call.path} is outside the project, and nobody is here to ask."
+        if call.command is not None:
+            if self.sandboxed and call.sandbox != "full":
+                return "allow", f"it runs in the {call.sandbox} sandbox."
+            return "deny", "commands run without a sandbox here; a rule has to allow this one."
+        if call.tool.startswith("mcp__"):
+            return "deny", f"nobody is here to ask; a rule such as {call.tool} has to allow it."
+        return "allow", "the host gave this tool."
+
+    async def _ask(self, call: _Call, reason: str) -> Decision:
+        if self.ask is None:
+            return Decision(allow=False, reason=f"{reason} Nobody is here to ask.")
+        self.asking = self.asking or anyio.Lock()
+        async with self.asking:  # one question at a time
+            if call.key in self.granted:
+                return Decision(allow=True, reason="the user allowed it for this session.")
+            answer = await self.ask(call.tool, call.question)
+            if answer == "always":
+                self.granted.add(call.key)
+        if answer == "no":
+            return Decision(allow=False, reason="the user said no. Ask what to do instead.")
+        return Decision(allow=True, reason="the user allowed it.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A tool call as rules see it: a path, a command, or neither."""
+
+    spec: ToolSpec
+    input: Json
+    project: Path
+    sandbox: str
+    path: Path | None = None
+    command: str | None = None
+
+    @classmethod
+    def of(cls, spec: ToolSpec, input: Json, context: ToolContext) -> _Call:  # noqa: A002
+        project = Path(os.path.realpath(context.project))
+        path = command = None
+        if spec.name == "Bash":
+            command = str(input.get("command", ""))
+        elif name := PATH_FIELDS.get(spec.name):
+            path = Path(os.path.realpath(context.cwd / str(input.get(name) or ".")))
+        return cls(spec, input, project, context.sandbox, path, command)
+
+    @property
+    def tool(self) -> str:
+        return self.spec.name
+
+    def touches(self, rule: Rule) -> bool:
+        """For rules that deny or ask: is anything in the call meant, or might be?"""
+        if not rule.names(self.tool):
+            return False
+        if self.path is not None:
+            return rule.fits_path(self.path, self.project)
+        if self.command is not None:
+            exact = take_apart(self.command).commands
+            candidates = (*exact, *rough_parts(self.command), self.command.strip())
+            return any(rule.fits_command(command) for command in candidates)
+        return True
+
+    def covered_by(self, rules: Sequence[Rule]) -> Rule | None:
+        """For rules that allow: is everything in the call meant? The last rule that was needed."""
+        naming = [rule for rule in rules if rule.names(self.tool)]
+        if self.path is not None:
+            path = self.path
+            return next((rule for rule in naming if rule.fits_path(path, self.project)), None)
+        if self.command is None:
+            return next(iter(naming), None)
+        if whole := next((rule for rule in naming if rule.glob is None), None):
+            return whole
+        parts = take_apart(self.command)
+        fitting: Rule | None = None
+        for command in parts.commands:
+            fitting = next((rule for rule in naming if rule.fits_command(command)), None)
+            if fitting is None:
+                return None
+        return fitting if parts.clear else None
+
+    @property
+    def key(self) -> str:
+        """What an `always` is remembered by: never more than what was asked."""
+        if self.path is not None:
+            inside = self.path.is_relative_to(self.project)
+            return f"{self.tool} inside" if inside else f"{self.tool} {self.path}"
+        return f"{self.tool} {self.command}" if self.command is not None else self.tool
+
+    @property
+    def question(self) -> str:
+        """What the user is shown."""
+        if self.path is not None:
+            return str(self.path)
+        if self.command is not None:
+            return self.command
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.input.items())
+        return shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 1] + "…"
