@@ -272,8 +272,8 @@ def test_orders_in_facts_go_to_the_inbox(body: str, kind: str | None) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "Merge freeze starts 2026-03-05 for the release.",
-        "The pipeline runs on Jenkins; bugs are tracked in the INGEST project.",
+        "Merge window for the tax export ends 2026-04-30.",
+        "The pipeline runs on Jenkins; outages are written up in the space Lighthouse.",
         "Build times doubled in May. Test data lives in the bucket eu-fixtures.",
         "Uses PostgreSQL 16, because the team knows it.",
     ],

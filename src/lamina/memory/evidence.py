@@ -1,4 +1,4 @@
-"""Says whether a memory rests on the user's own words, and whose word it is if not (SPEC L5.6, L5.7).
+"""Says whether a memory rests on the user's own words, and whose word it is if not.
 
 Pure: the ledger's blocks come in through the two callables of a `Record`. Only what was typed
 proves; a plain "yes" may lend the assistant's text before it, unless that repeats what came from a

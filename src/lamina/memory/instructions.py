@@ -1,4 +1,4 @@
-"""Finds the instruction files that hold for a session, in order, with what they include (SPEC M8).
+"""Finds the instruction files that hold for a session, in order, with what they include.
 
 Managed, user, project root down to the working directory, local: later is stronger. It reads files
 and nothing else; where to look, what to leave out and what is trusted come in as `Places`.
@@ -21,8 +21,6 @@ Scope = Literal["managed", "user", "project", "local"]
 _NAMES = ("AGENTS.md", "CLAUDE.md")
 _LOCAL_NAMES = ("AGENTS.local.md", "CLAUDE.local.md")
 _FOLDERS = (".claude", ".lamina")
-_MOST_HOPS = 4
-_MOST_CHARACTERS = 40_000
 _MOST_FILES = 1_000
 _INTRODUCTION = (
     "These instruction files hold for this project and this user. Follow them; where two disagree, "
@@ -45,6 +43,8 @@ class Places:
     user_home: Path | None = None  # what "~" means; None: the account's own
     excludes: Sequence[str] = ()  # globs over absolute paths; managed files can't be excluded
     trusted: Callable[[str], bool] = _trust_nothing  # may this file outside the project be included
+    depth: int = 4  # how many files deep includes go
+    warn_characters: int = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +201,13 @@ class _Loading:
         self.met.add(file.key)
         for target in parsed.includes:
             self._include(target, file, scope, (*trail, file.path))
-        warnings = _warnings(parsed.text)
+        warnings = _warnings(parsed.text, self.places.warn_characters)
         self.loaded.append(Instruction(file.path, scope, file.size, parsed.text, why, warnings))
 
     def _include(self, target: str, file: TextFile, scope: Scope, trail: tuple[str, ...]) -> None:
-        if len(trail) > _MOST_HOPS:
-            self.skipped.append(Skipped(target, f"includes go no deeper than {_MOST_HOPS} files"))
+        if len(trail) > self.places.depth:
+            why = f"includes go no deeper than {self.places.depth} files"
+            self.skipped.append(Skipped(target, why))
             return
         seen = len(self.skipped)
         for candidate in _spellings(target):
@@ -258,11 +259,11 @@ def _spellings(target: str) -> Iterator[str]:
         yield bare
 
 
-def _warnings(text: str) -> tuple[str, ...]:
+def _warnings(text: str, most: int) -> tuple[str, ...]:
     warnings: list[str] = []
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > most:
         warnings.append(
-            f"{len(text):,} characters, more than {_MOST_CHARACTERS:,}: it crowds out the work, shorten it"
+            f"{len(text):,} characters, more than {most:,}: it crowds out the work, shorten it"
         )
     if hidden := hidden_character(text):
         warnings.append(f"it holds {hidden}, which a person can't see")
