@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from lamina.errors import EditRefused
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.errors import EditRefused
 from lamina.messages import Json, Usage
 
 words = st.text(st.characters(codec="utf-8"), max_size=30)

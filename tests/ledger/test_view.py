@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
 from lamina.ledger import edits, invariants, render
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, text, tool_result, tool_use
-from tests.ledger.strategies import foreign_entries, play, steps
 
 MANY = settings(max_examples=2_000, deadline=None)
 

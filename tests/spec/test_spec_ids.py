@@ -1,0 +1,32 @@
+"""docs/spec.md and the tests name the same promises."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+ID = r"[FLMTI]\d+(?:\.\d+)?"
+
+
+def _listed() -> set[str]:
+    page = (ROOT / "docs" / "spec.md").read_text("utf-8")
+    return set(re.findall(rf"^- \*\*({ID})\*\*", page, re.MULTILINE))
+
+
+def _tested() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        for call in re.findall(r"mark\.spec\(([^)]*)\)", path.read_text("utf-8")):
+            for name in re.findall(rf"\"({ID})\"", call):
+                found.setdefault(name, set()).add(path.name)
+    return found
+
+
+def test_every_listed_promise_has_a_test() -> None:
+    assert sorted(_listed() - set(_tested())) == []
+
+
+def test_every_promise_that_a_test_names_is_listed() -> None:
+    unlisted = {name: files for name, files in _tested().items() if name not in _listed()}
+    assert unlisted == {}
