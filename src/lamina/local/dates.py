@@ -19,6 +19,7 @@ class SaidDate:
     start: int
     end: int
     day: date
+    bare: bool  # only a weekday's name, which can also mean every such day
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
@@ -218,6 +219,9 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
+_UNTIL = re.compile(
+    r"(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z", re.IGNORECASE
+)
 _ANNOTATED = re.compile(r"\s?[(（]\d{4}-\d\d-\d\d[)）]")
 
 
@@ -238,16 +242,20 @@ def _hits(text: str, said: date) -> Iterator[SaidDate]:
             except (OverflowError, ValueError):  # the calendar ends in the year 9999
                 continue
             if day is not None:
-                yield SaidDate(match.start(), match.end(), day)
+                yield SaidDate(match.start(), match.end(), day, resolve is _coming_weekday)
 
 
-def with_absolute_dates(text: str, said: date) -> str:
-    """The text with `(YYYY-MM-DD)` behind each date expression that lacks it; doing it twice changes nothing."""
+def with_absolute_dates(text: str, said: date, *, bare: bool = True) -> str:
+    """The text with `(YYYY-MM-DD)` behind each date expression that lacks it; doing it twice changes nothing.
+
+    Without `bare`, a weekday's name is left alone unless "by", "until" or the like stands before it.
+    """
     parts: list[str] = []
     done = 0
     for hit in find_dates(text, said):
         iso = text[hit.start : hit.end] == hit.day.isoformat()
-        if iso or _ANNOTATED.match(text, hit.end):
+        habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
+        if iso or habit or _ANNOTATED.match(text, hit.end):
             continue
         parts += [text[done : hit.end], f" ({hit.day.isoformat()})"]
         done = hit.end

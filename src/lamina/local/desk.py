@@ -1,0 +1,211 @@
+"""Where the local dream lays out memories while it works: what they are now, and why they changed.
+
+Holds values only; nothing here touches files or the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from lamina.local.claims import fenced_blocks, statements
+from lamina.memories import Memory
+from lamina.memory.wording import content_stems, hard_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Several memories that say the same become one; every statement of theirs is in `after`."""
+
+    into: str
+    absorbed: tuple[str, ...]
+    after: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A memory that goes, why, and the memory because of which it goes ("" for age)."""
+
+    path: str
+    reason: str
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A memory that stays under its name with other text."""
+
+    path: str
+    reason: str
+    after: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What a person should look at: nothing was done."""
+
+    paths: tuple[str, ...]
+    reason: str
+
+
+class Desk:
+    """The memories of one dream, and the record of what happened to them."""
+
+    def __init__(
+        self,
+        memories: Sequence[Memory],
+        uses: Mapping[str, int],
+        pinned: frozenset[str],
+        labels: Mapping[str, str],
+        now: datetime,
+    ) -> None:
+        self.uses = uses
+        self.labels = labels
+        self.now = now
+        self._pinned = pinned
+        self._before = {memory.path: memory for memory in memories}
+        self._now = dict(self._before)
+        self._reasons: dict[str, list[str]] = {}
+        self._absorbed: dict[str, list[str]] = {}
+        self._drops: dict[str, Drop] = {}
+        self._doubts: dict[Doubt, None] = {}
+
+    def all(self) -> list[Memory]:
+        return [self._now[path] for path in sorted(self._now)]
+
+    def open(self) -> list[Memory]:
+        """Those that may be changed, in a fixed order."""
+        return [memory for memory in self.all() if self.may_change(memory)]
+
+    def may_change(self, memory: Memory) -> bool:
+        pinned = memory.extra.get("pinned", "").strip().casefold() in {"true", "yes", "1"}
+        return not (memory.team or pinned or memory.path in self._pinned)
+
+    def get(self, path: str) -> Memory | None:
+        return self._now.get(path)
+
+    @property
+    def gone(self) -> set[str]:
+        return self._before.keys() - self._now.keys()
+
+    # --- changes ---
+
+    def rewrite(self, after: Memory, reason: str) -> None:
+        self._now[after.path] = after
+        reasons = self._reasons.setdefault(after.path, [])
+        if reason not in reasons:
+            reasons.append(reason)
+
+    def drop(self, path: str, reason: str, because: str = "") -> None:
+        del self._now[path]
+        self._drops[path] = Drop(path, reason, because)
+        for absorbed in self._absorbed.pop(path, []):
+            self._drops[absorbed] = Drop(absorbed, reason, because)
+
+    def merge(self, into: Memory, other: Memory) -> None:
+        """`into` takes in every statement of `other` that it lacks."""
+        lacking = missing_statements(into, other)
+        body = with_lines(into.body, lacking)
+        extra = {**other.extra, **into.extra}
+        if "said" in into.extra and "said" in other.extra:
+            extra["said"] = max(into.extra["said"], other.extra["said"])
+        self._now[into.path] = replace(
+            into, body=body, extra=extra, mtime=max(into.mtime, other.mtime), size=0
+        )
+        del self._now[other.path]
+        taken = self._absorbed.setdefault(into.path, [])
+        taken += [other.path, *self._absorbed.pop(other.path, [])]
+
+    def doubt(self, paths: Iterable[str], reason: str) -> None:
+        self._doubts.setdefault(Doubt(tuple(paths), reason))
+
+    # --- what came of it ---
+
+    def merges(self) -> tuple[Merge, ...]:
+        return tuple(
+            Merge(into, tuple(sorted(taken)), self._now[into])
+            for into, taken in sorted(self._absorbed.items())
+        )
+
+    def drops(self) -> tuple[Drop, ...]:
+        return tuple(self._drops[path] for path in sorted(self._drops))
+
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        return tuple(
+            Rewrite(path, "; ".join(reasons), self._now[path])
+            for path, reasons in sorted(self._reasons.items())
+            if path in self._now
+            and path not in self._absorbed
+            and self._now[path] != self._before[path]
+        )
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        there = [doubt for doubt in self._doubts if not (set(doubt.paths) & self.gone)]
+        return tuple(sorted(there, key=lambda doubt: (doubt.paths, doubt.reason)))
+
+
+def stamp(memory: Memory) -> float:
+    """When a memory was last said to be so: its own word for it, else the file's time."""
+    for key in ("modified", "said"):
+        try:
+            return datetime.fromisoformat(memory.extra.get(key, "")).timestamp()
+        except (ValueError, OverflowError, OSError):
+            continue
+    return memory.mtime
+
+
+def said_on(memory: Memory) -> date | None:
+    """The day from which relative dates in a memory count; none if nobody knows."""
+    try:
+        return date.fromisoformat(memory.extra.get("said", "")[:10])
+    except ValueError:
+        pass
+    try:
+        return datetime.fromtimestamp(memory.mtime).date() if memory.mtime > 0 else None  # noqa: DTZ006 - "tomorrow" was said on the writer's calendar
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def text_of(memory: Memory) -> str:
+    return f"{memory.description}\n{memory.body}"
+
+
+def covered(statement: str, memory: Memory) -> bool:
+    """Whether one single statement of the memory says all of this one."""
+    stems, tokens = content_stems(statement), hard_tokens(statement)
+    if not stems and not tokens:
+        return True
+    said = [memory.name, memory.description, *(other.text for other in statements(memory.body))]
+    return any(stems <= content_stems(other) and tokens <= hard_tokens(other) for other in said)
+
+
+def missing_statements(into: Memory, other: Memory) -> list[str]:
+    """What `other` says and `into` does not, as lines."""
+    lines = [line.text for line in statements(other.body) if not covered(line.text, into)]
+    grown = replace(into, body=with_lines(into.body, lines))
+    if other.description.strip() and not covered(other.description, grown):
+        lines.append(other.description.strip())
+        grown = replace(into, body=with_lines(into.body, lines))
+    everything = content_stems(f"{grown.name}\n{grown.description}\n{grown.body}")
+    if not _is_file_name(other) and not content_stems(other.name) <= everything:
+        lines.append(other.name.strip())
+    blocks = [block for block in fenced_blocks(other.body) if block not in into.body]
+    return [*lines, *blocks]
+
+
+def _is_file_name(memory: Memory) -> bool:
+    """A name that only repeats the path says nothing of its own."""
+    stem = memory.path.rsplit("/", 1)[-1].removesuffix(".md")
+    return content_stems(memory.name.replace("_", " ")) <= content_stems(stem.replace("_", " "))
+
+
+def with_lines(body: str, lines: Sequence[str]) -> str:
+    """The body with more paragraphs before its Why and How to apply, which stay last."""
+    if not lines:
+        return body
+    first = next((part.start for part in statements(body) if part.label), len(body))
+    head, tail = body[:first].rstrip("\n "), body[first:]
+    added = "\n\n".join(lines)
+    parts = [part for part in (head, added, tail.strip("\n")) if part.strip()]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,307 @@
+"""The dream without a model: what it merges, drops, rewrites and repairs, and that it loses nothing."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.local.claims import judge, statements
+from lamina.local.consolidator import Plan, consolidate
+from lamina.memories import Memory, MemoryType
+from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
+from lamina.memory.topics import read_topic
+from lamina.memory.wording import content_stems, hard_tokens
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def memory(path: str, body: str, *, at: float = 1.0, kind: MemoryType = "project", **extra: str) -> Memory:  # fmt: skip
+    return Memory(path, path.removesuffix(".md"), body.partition("\n")[0][:150], kind, body + "\n", extra, mtime=at)  # fmt: skip
+
+
+def dream(*memories: Memory, index: str = "", **more: object) -> Plan:
+    return consolidate(memories, index=index, now=NOW, **more)  # pyright: ignore[reportArgumentType]
+
+
+def again(plan: Plan, **more: object) -> Plan:
+    return consolidate(plan.memories, index=plan.index, now=NOW, **more)  # pyright: ignore[reportArgumentType]
+
+
+# --- near-duplicates ---
+
+
+@pytest.mark.spec("L6.6")
+def test_what_says_the_same_becomes_one_and_keeps_the_extra_fact() -> None:
+    one = memory("deploy.md", "We deploy the warehouse service from the release branch.")
+    two = memory("deploying.md", "The warehouse service: we deploy it from the release branch.\n\nMarta signs off.")  # fmt: skip
+    plan = dream(one, two, memory("other.md", "Invoices are rounded up."))
+    assert [(merge.into, merge.absorbed) for merge in plan.merges] == [("deploying.md", ("deploy.md",))]  # fmt: skip
+    assert "Marta signs off" in plan.merges[0].after.body
+    assert again(plan).empty
+
+
+@pytest.mark.spec("L6.6")
+def test_the_memory_that_is_used_is_the_one_that_stays() -> None:
+    one = memory("a.md", "Always run the linter before a commit.", kind="feedback")
+    two = memory("b.md", "Run the linter always before a commit.", kind="feedback")
+    assert dream(one, two, uses={"b.md": 3}).merges[0].into == "b.md"
+
+
+def test_a_reworded_rule_with_the_opposite_sense_is_never_merged() -> None:
+    one = memory("a.md", "Use the shared fixtures in every integration test of the shop.", at=5)
+    two = memory("b.md", "Do not use the shared fixtures in any unit test of the shop.", at=5)
+    assert not dream(one, two).merges
+
+
+def test_a_note_that_a_longer_one_repeats_goes_into_it() -> None:
+    short = memory("short.md", "Marta signs the release.")
+    plan = dream(short, memory("long.md", "Marta signs the release on paper.\n\nOrders close at noon.\n\nInvoices follow in May."))  # fmt: skip
+    assert [merge.absorbed for merge in plan.merges] == [("short.md",)]
+    assert again(plan).empty
+
+
+def test_parallel_facts_with_other_numbers_stay_apart() -> None:
+    one = memory("a.md", "Worker one of the billing cluster listens on port 8081 behind the proxy.")
+    two = memory("b.md", "Worker two of the billing cluster listens on port 8082 behind the proxy.")
+    plan = dream(one, two)
+    assert len(plan.memories) == 2
+
+
+# --- contradictions ---
+
+
+@pytest.mark.spec("L6.6")
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The staging port is 8080.", "The staging port is 9090."),
+        ("The release day is Tuesday.", "The release day is Thursday."),
+        ("The wiki is at https://a.example/x.", "The wiki is at https://b.example/y."),
+        ("The build tool is Bazel.", "The build tool is Gradle."),
+        ("We deploy on Fridays.", "We no longer deploy on Fridays."),
+        ("Use tabs in Makefiles.", "Never use tabs in Makefiles."),
+        ("Der Port der Testumgebung ist 8080.", "Der Port der Testumgebung ist 9090."),
+    ],
+)
+def test_the_later_word_on_the_same_subject_replaces_the_earlier(earlier: str, later: str) -> None:
+    plan = dream(memory("old.md", earlier, at=1), memory("new.md", later, at=2))
+    assert [(drop.path, drop.because) for drop in plan.drops] == [("old.md", "new.md")]
+    assert again(plan).empty
+
+
+@pytest.mark.spec("L6.6")
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The service uses Postgres.", "The service uses Redis."),
+        ("The user prefers tea.", "The user prefers coffee."),
+        ("The API is slow.", "The API is documented."),
+    ],
+)
+def test_what_can_both_be_true_is_never_dropped(earlier: str, later: str) -> None:
+    plan = dream(memory("a.md", earlier, at=1), memory("b.md", later, at=2))
+    assert not plan.drops
+    assert len(plan.memories) == 2
+
+
+@pytest.mark.spec("L6.6")
+def test_only_the_replaced_statement_leaves_a_memory_with_more_to_say() -> None:
+    old = memory("old.md", "The staging port is 8080. Logs are kept for a week.", at=1)
+    plan = dream(old, memory("new.md", "The staging port is 9090.", at=2))
+    assert not plan.drops
+    assert plan.rewrites[0].after.body == "Logs are kept for a week.\n"
+
+
+def test_of_two_with_the_same_age_neither_wins_and_both_are_reported() -> None:
+    plan = dream(memory("a.md", "The port is 1."), memory("b.md", "The port is 2."))
+    assert not plan.drops
+    assert plan.doubtful[0].paths == ("a.md", "b.md")
+
+
+@pytest.mark.spec("L5.6")
+def test_a_memory_of_foreign_origin_replaces_and_takes_in_nothing_of_the_users() -> None:
+    own = memory("own.md", "The staging port is 8080.", at=1)
+    read = memory("read.md", "The staging port is 9090.", at=2)
+    plan = dream(own, read, labels={"read.md": " (from a tool)"})
+    assert not plan.drops
+    assert plan.doubtful
+    assert "(from a tool)" in plan.index
+
+
+def test_pinned_and_team_memories_are_never_changed() -> None:
+    pinned = memory("old.md", "The staging port is 8080.", at=1, pinned="true")
+    team = memory("team/old.md", "The staging port is 7070.", at=1)
+    plan = dream(pinned, team, memory("new.md", "The staging port is 9090.", at=2))
+    assert {kept.path for kept in plan.memories} == {"old.md", "team/old.md", "new.md"}
+    assert pinned in plan.memories
+    assert team in plan.memories
+
+
+# --- dates ---
+
+
+@pytest.mark.spec("L6.6")
+def test_dates_of_facts_are_written_out_from_the_day_they_were_said() -> None:
+    fact = memory("a.md", "The audit starts next Monday.", said="2026-05-27")
+    habit = memory("b.md", "Friday deploys are forbidden.", said="2026-05-27")
+    own = memory("c.md", "Ask me again tomorrow about the name.", kind="feedback", said="2026-05-27")  # fmt: skip
+    plan = dream(fact, habit, own)
+    assert [rewrite.path for rewrite in plan.rewrites] == ["a.md"]
+    assert "next Monday (2026-06-01)" in plan.rewrites[0].after.body
+    assert again(plan).empty
+
+
+@pytest.mark.spec("L6.6")
+def test_a_past_and_unused_project_fact_ages_out_and_a_used_one_stays() -> None:
+    past = memory("past.md", "The demo is due.", due="2026-03-01")
+    used = memory("used.md", "The fair ends by 2026-03-02.")
+    since = memory("since.md", "Since 2025-01-01 releases are signed.")
+    plan = dream(past, used, since, uses={"used.md": 1})
+    assert [drop.path for drop in plan.drops] == ["past.md"]
+
+
+# --- the index ---
+
+
+@pytest.mark.spec("L6.6", "M4")
+def test_the_index_points_at_everything_once_and_at_nothing_else_by_type() -> None:
+    memories = [
+        memory("project_b.md", "The shop closes at nine."),
+        memory("user_a.md", "I write Go.", kind="user"),
+        memory("feedback_tests.md", "Write tests first.", kind="feedback"),
+    ]
+    index = (
+        "- [Gone](gone.md) — was here\n- [B](project_b.md) — closing time\n"
+        "- [B again](project_b.md) — twice\n- [Tests](Feedback-Tests.md) — first\n"
+    )
+    plan = dream(*memories, index=index)
+    assert plan.index == (
+        "- [user_a](user_a.md) — I write Go.\n- [Tests](feedback_tests.md) — first\n"
+        "- [B](project_b.md) — closing time\n"
+    )
+    assert "gone.md" in plan.doubtful[0].paths
+    assert again(plan).empty
+
+
+@pytest.mark.spec("L6.3", "M4")
+def test_a_long_index_line_moves_into_its_topic_file() -> None:
+    hook = "orders are frozen at noon, " * 8 + "and Ulrike holds the key to the archive"
+    plan = dream(memory("a.md", "Shop hours."), index=f"- [A](a.md) — {hook}\n")
+    assert "Ulrike holds the key" in plan.memories[0].body
+    assert max(len(line) for line in plan.index.splitlines()) <= 150
+    assert again(plan).empty
+
+
+def test_prose_and_sections_of_an_index_stay_word_for_word() -> None:
+    index = (
+        "# Ours\n\nRead this first.\n\n## Feedback\n\n- [T](t.md) — tests\n\n## Else\n\nNothing.\n"
+    )
+    plan = dream(memory("t.md", "Test first.", kind="feedback"), memory("u.md", "Ask early.", kind="feedback"), index=index)  # fmt: skip
+    assert plan.index == index.replace("— tests\n", "— tests\n- [u](u.md) — Ask early.\n")
+    assert again(plan).empty
+
+
+@pytest.mark.spec("M4")
+def test_a_full_index_keeps_the_used_ones_within_both_limits() -> None:
+    memories = [memory(f"project_{i:03}.md", f"Fact {i} about room {i * 7} of wing {i * 13}.") for i in range(300)]  # fmt: skip
+    plan = dream(*memories, uses={"project_299.md": 4})
+    assert len(plan.index.splitlines()) <= LOADED_LINES
+    assert len(plan.index.encode()) <= LOADED_BYTES
+    assert "project_299.md" in plan.index
+    assert len(plan.memories) == 300
+    assert again(plan, uses={"project_299.md": 4}).empty
+
+
+# --- properties ---
+
+SENTENCES = st.sampled_from(
+    [
+        "The staging port is 8080.", "The staging port is 9090.", "We deploy on Fridays.",
+        "We no longer deploy on Fridays.", "Use tabs in Makefiles.", "Never use tabs in Makefiles.",
+        "Marta owns the billing service.", "The billing service is owned by Marta.",
+        "The demo is tomorrow.", "Bis Freitag muss das Angebot fertig sein.", "下周三开始代码冻结。",
+        "**Why:** it broke twice", "- a list item about invoices", "```\ncode = 1\n```", "# Heading",
+        "Invoices are rounded up.", "Rounded up are the invoices, always.", "", "\u202e odd \x00 text",
+    ]
+)  # fmt: skip
+KINDS: st.SearchStrategy[MemoryType | None] = st.sampled_from(["user", "feedback", "project", "reference", None])  # fmt: skip
+
+
+@st.composite
+def stores(draw: st.DrawFn) -> tuple[list[Memory], str]:
+    paths = draw(st.lists(st.sampled_from([f"m{i}.md" for i in range(8)] + ["team/t.md"]), unique=True, max_size=7))  # fmt: skip
+    memories = [
+        Memory(
+            path, draw(st.sampled_from([path, "Deploys", "Ports"])), draw(SENTENCES).partition("\n")[0], draw(KINDS),
+            "\n\n".join(draw(st.lists(SENTENCES, max_size=4))), {},
+            mtime=draw(st.sampled_from([0.0, 1.7e9, 1.75e9, 1.77e9])),
+        )
+        for path in paths
+    ]  # fmt: skip
+    lines = draw(st.lists(st.sampled_from([
+        "- [One](m1.md) — one", "- [Gone](gone.md) — nothing", "- [Two](m2.md) — " + "long words " * 20,
+        "# Memory", "## Feedback", "prose that stays", "", "- [T](team/t.md)", "- [One](m1.md) — twice",
+    ]), max_size=8))  # fmt: skip
+    return memories, "".join(line + "\n" for line in lines)
+
+
+@pytest.mark.spec("L6.6")
+@settings(max_examples=250, deadline=None)
+@given(stores(), st.dictionaries(st.sampled_from(["m1.md", "m2.md"]), st.integers(0, 3)))
+def test_a_second_dream_changes_nothing(store: tuple[list[Memory], str], uses: dict[str, int]) -> None:  # fmt: skip
+    plan = consolidate(store[0], index=store[1], now=NOW, uses=uses)
+    second = consolidate(plan.memories, index=plan.index, now=NOW, uses=uses)
+    assert second.empty, second
+    assert plan == consolidate(store[0], index=store[1], now=NOW, uses=uses)
+
+
+@pytest.mark.spec("L6.6")
+@settings(max_examples=250, deadline=None)
+@given(stores())
+def test_every_statement_is_still_said_or_was_replaced_by_a_later_one(
+    store: tuple[list[Memory], str],
+) -> None:
+    plan = consolidate(store[0], index=store[1], now=NOW)
+    aged = {drop.path for drop in plan.drops if not drop.because}
+    said = [part.text for memory in plan.memories for part in statements(memory.body)]
+    said += [text for memory in plan.memories for text in (memory.name, memory.description)]
+    said = [re.sub(r" \(\d{4}-\d\d-\d\d\)", "", text) for text in said]  # dates written out
+    everything = [part.text for memory in store[0] for part in statements(memory.body)]
+    for memory in store[0]:
+        if memory.path in aged:
+            continue
+        dropped_with_rule = memory.path in {drop.path for drop in plan.drops}
+        for part in statements(memory.body):
+            kept = any(
+                content_stems(part.text) <= content_stems(other)
+                and hard_tokens(part.text) <= hard_tokens(other)
+                for other in said
+            )
+            replaced = any(judge(other, part.text) == "sure" for other in everything)
+            assert kept or replaced or (part.label and dropped_with_rule), part.text
+
+
+@settings(max_examples=150, deadline=None)
+@given(stores())
+def test_the_index_points_only_at_what_is_there(store: tuple[list[Memory], str]) -> None:
+    plan = consolidate(store[0], index=store[1], now=NOW)
+    there = {memory.path for memory in plan.memories}
+    files = [pointer.file for pointer in pointers_of(plan.index.encode())]
+    assert set(files) <= there
+    assert len(files) == len(set(files))
+    assert {path for path in there if not path.startswith("team/")} <= set(files)
+
+
+def test_directories_that_real_agents_wrote_lose_nothing(shared_data: Path) -> None:
+    for index in sorted(shared_data.glob("memory-dirs/*/.claude/memory/MEMORY.md")):
+        files = [file for file in sorted(index.parent.glob("*.md")) if file != index]
+        memories = [read_topic(file.name, file.read_bytes(), mtime=1.77e9) for file in files]
+        plan = consolidate(memories, index=index.read_text(encoding="utf-8"), now=NOW)
+        assert not plan.merges
+        assert not plan.drops
+        assert consolidate(plan.memories, index=plan.index, now=NOW).empty
