@@ -18,6 +18,7 @@ import anyio
 from lamina import flags as flag_reader
 from lamina import prompts, wiring
 from lamina._version import __version__
+from lamina.agents.fork import Forks
 from lamina.config import Config, load
 from lamina.errors import UsageError
 from lamina.events import Emit, Warned
@@ -100,6 +101,7 @@ async def make_state(
     state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
     context.todos = lambda new: _todos(state, new)
     holder.append(state)
+    state.fork = Forks(state)
     for problem in [*config.warnings, *flags.problems]:
         state.emit(Warned(problem))
     for problem in ledger.problems:

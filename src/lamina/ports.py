@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from lamina.events import Emit
-from lamina.messages import Block, Json, Request, Response
+from lamina.messages import Block, Json, Purpose, Request, Response, Usage
 
 # ---- models
 
@@ -111,6 +111,7 @@ class ToolContext:
     expand: Callable[[str], str] | None = None  # a folded span by the id shown in the view
 
 
+@runtime_checkable
 class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
@@ -191,3 +192,30 @@ class Background(Protocol):
     async def drain(self, seconds: float) -> Sequence[str]:
         """Wait for all, at most so long; cancel the rest and return their names."""
         ...
+
+
+# ---- agents
+
+
+@dataclass(frozen=True, slots=True)
+class ForkResult:
+    """What a fork did: its last words, its calls, and how much of its prompts the cache served."""
+
+    text: str
+    stop: str  # end_turn | max_calls | refused | error | …
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    refused: Sequence[str] = ()  # tool calls that its permission function refused
+    error: str = ""
+
+    @property
+    def hit_rate(self) -> float:
+        return self.usage.cache_read / self.usage.prompt if self.usage.prompt else 0.0
+
+
+class Fork(Protocol):
+    """Starts a fork of one agent: the parent's prompt byte for byte, then a directive (L7.1)."""
+
+    async def __call__(
+        self, directive: str, *, purpose: Purpose, permit: Permit, max_calls: int
+    ) -> ForkResult: ...

@@ -6,7 +6,6 @@ what waits for the next round. A fork gets a state of its own. Touches nothing b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Window
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
-from lamina.ports import Background, Capabilities, Clock, Hooks, Model, ToolContext, ToolSpec
+from lamina.ports import Background, Capabilities, Clock, Fork, Hooks, Model, ToolContext, ToolSpec
 from lamina.tools.registry import Toolbox
 
 # Streamed pieces go to listeners only: the whole answer is in the ledger.
@@ -60,7 +59,10 @@ class State:
     turn: int = 0
     max_tokens: int = 0  # raised once when an answer is cut off; 0: the model's default
     streamed: str = ""  # text of an answer that is still coming
-    scratch: dict[str, Any] = field(default_factory=dict[str, Any])  # a layer's own memory, by name
+    max_calls: int = 0  # of one turn; 0: the setting
+    forked: bool = False
+    fork: Fork | None = None  # set by opening.py; layers reach agents through it
+    said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts
 
@@ -123,6 +125,3 @@ class State:
         )
         self.usage = self.usage + response.usage
         self.emit(ModelCalled(request.purpose, model, response.usage, cost, round(seconds, 3)))
-
-
-HostFunctions = Mapping[str, Callable[..., Any]]

@@ -36,11 +36,12 @@ async def run(state: State) -> str:
 
 
 async def _rounds(state: State) -> str:
-    most = state.config.int("turn.max_calls")
+    most = state.max_calls or state.config.int("turn.max_calls")
     continued = stopped = 0
     while True:
         if most and len([e for e in state.events if e.kind == "model_called"]) >= most:
-            state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
+            if state.purpose == "main":
+                state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
             return "max_calls"
         await _make_room(state)
         if blocked := _blocking(state):

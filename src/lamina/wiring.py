@@ -5,6 +5,7 @@ Touches nothing itself; models, tools, hooks and stores are made here and used e
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -17,7 +18,8 @@ from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.events import Emit
 from lamina.flags import Flags
-from lamina.ports import Ask, Clock, HookName, Model, Permit, Tool
+from lamina.messages import Json
+from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, Tool
 from lamina.state import Deps
 from lamina.tools.registry import Toolbox, builtin_tools
 
@@ -69,14 +71,14 @@ async def make_deps(
     stack: AsyncExitStack,
 ) -> Deps:
     """Everything that a turn calls. What must be closed again goes on the stack."""
-    from lamina.tools.functions import as_tool
-    from lamina.tools.hooks import make_hooks
-    from lamina.tools.mcp_client import connect
+    from lamina.tools.functions import tool as as_tool
 
-    toolbox = Toolbox(builtin_tools(config.float("bash.timeout"), config.float("bash.max_timeout")))
+    toolbox = Toolbox(builtin_tools())
     for tool in tools:
-        toolbox.add(as_tool(tool))
+        toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     if servers := config.table("mcp.servers"):
+        from lamina.tools.mcp_client import connect
+
         for tool in await connect(servers, stack, emit):
             toolbox.add(tool)
     return Deps(
@@ -84,14 +86,7 @@ async def make_deps(
         flags=flags,
         model=open_model(model, config) if isinstance(model, str) else model,
         toolbox=toolbox,
-        hooks=make_hooks(
-            config.table("hooks"),
-            hooks,
-            session_id=transcript.stem,
-            transcript=transcript,
-            cwd=config.project,
-            emit=emit,
-        ),
+        hooks=_make_hooks(config, hooks, transcript, emit),
         clock=clock,
         spend=Spend(
             config.own_home / "spend",
@@ -106,6 +101,35 @@ async def make_deps(
     )
 
 
+class SessionHooks:
+    """Tells every hook which session it is about."""
+
+    def __init__(self, hooks: Hooks, session: Json) -> None:
+        self._hooks = hooks
+        self._session = session
+
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
+        return await self._hooks.run(hook, {**self._session, **payload}, match=match)
+
+
+def _make_hooks(
+    config: Config, callables: Mapping[HookName, Any], transcript: Path, emit: Emit
+) -> Hooks:
+    """Commands from the settings, then the host's callables."""
+    from lamina.tools.hooks import CommandHook, FunctionHook, Hook, HookSet
+
+    chosen: dict[HookName, list[Hook]] = {}
+    for name, rows in config.table("hooks").items():
+        for row in rows:
+            hook = CommandHook(row["command"], row.get("match", ""), row.get("timeout"))
+            chosen.setdefault(name, []).append(hook)  # pyright: ignore[reportArgumentType]
+    for name, given in callables.items():
+        functions: Sequence[Callable[..., Any]] = given if isinstance(given, Sequence) else [given]
+        chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
+    session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
+    return SessionHooks(HookSet(chosen, config.project, emit, os.environ), session)
+
+
 def make_permit(config: Config, ask: Ask | None, *, interactive: bool) -> Permit:
     from lamina.tools.permissions import Rules
     from lamina.tools.permissions import make_permit as make
@@ -113,7 +137,7 @@ def make_permit(config: Config, ask: Ask | None, *, interactive: bool) -> Permit
 
     profile = config.str("sandbox.profile")
     return make(
-        Rules(
+        Rules.of(
             allow=config.strings("permissions.allow"),
             ask=config.strings("permissions.ask"),
             deny=config.strings("permissions.deny"),

@@ -1,0 +1,119 @@
+"""The fork (L7.1): an agent that shares its parent's prompt, and so the provider's cached prefix.
+
+It sees the parent's last request byte for byte, the parent's open answer if there is one, and one
+user message: a placeholder for each open call, then its directive. Ledger, read files and tool
+context are its own; refusals happen at run time by one permission function, never by another tool
+list. It leaves no transcript, and it can't fork. Touches what its permission function allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from lamina import turn
+from lamina.errors import LaminaError, UsageError
+from lamina.events import Event, ModelCalled, PermissionRefused, Warned
+from lamina.ledger import edits
+from lamina.messages import Json, Purpose, text, text_of, tool_result
+from lamina.ports import ForkResult, HookName, HookResult, Permit
+from lamina.state import State
+
+TAG = "fork-directive"
+PLACEHOLDER = "[Not run: this is a side task on the same conversation]"
+
+
+class Forks:
+    """Makes forks of one agent; `ports.Fork` for the layers."""
+
+    def __init__(self, parent: State) -> None:
+        self._parent = parent
+
+    async def __call__(
+        self, directive: str, *, purpose: Purpose, permit: Permit, max_calls: int
+    ) -> ForkResult:
+        parent = self._parent
+        if parent.forked:
+            raise UsageError("A fork can't fork.")
+        spend, now = parent.deps.spend, parent.deps.clock.now()
+        if reason := spend.refusal(purpose, now):
+            _say_once(parent, reason)
+            return ForkResult("", "refused", error=reason)
+        child = branch_of(parent, purpose, permit, max_calls)
+        child.ledger.append(_directive(child, directive))
+        try:
+            stop = await turn.run(child)
+        except LaminaError as error:
+            return _result(child, "error", str(error))
+        return _result(child, stop, "")
+
+
+def branch_of(parent: State, purpose: Purpose, permit: Permit, max_calls: int) -> State:
+    """A state of its own over the same past."""
+    child = State(
+        deps=replace(parent.deps, hooks=_NoHooks()),
+        ledger=parent.ledger.branch(),
+        tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=_drop),
+        background=parent.background,
+        purpose=purpose,
+        max_calls=max_calls,
+        forked=True,
+    )
+    child.tools.emit = child.emit
+    child.tools.todos = None
+    child.listeners.append(lambda event: _pass_on(parent, event))
+    return child
+
+
+def _directive(child: State, directive: str) -> Json:
+    """One user message: placeholders for what is open, then the words."""
+    closing = [tool_result(name, PLACEHOLDER) for name in child.ledger.open_calls]
+    words = text(f"<{TAG}>\n{directive}\n</{TAG}>")
+    origins: list[Any] = ["system"] * (len(closing) + 1)
+    return edits.message("user", [*closing, words], origins)
+
+
+def _result(child: State, stop: str, error: str) -> ForkResult:
+    last = ""
+    for entry in reversed(child.ledger.entries):
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            last = text_of(entry["content"])
+            break
+    refused = [f"{e.tool}: {e.reason}" for e in child.events if isinstance(e, PermissionRefused)]
+    calls = sum(isinstance(event, ModelCalled) for event in child.events)
+    return ForkResult(last, stop, calls, child.usage, refused, error)
+
+
+def _pass_on(parent: State, event: Event) -> None:
+    """The parent's listeners hear of calls and refusals, not of a fork's own words."""
+    if isinstance(event, (ModelCalled, PermissionRefused)):
+        for listener in list(parent.listeners):
+            listener(event)
+
+
+def _say_once(parent: State, reason: str) -> None:
+    """One sentence to the user when a cap is reached, not one at each try."""
+    if reason not in parent.said:
+        parent.said.add(reason)
+        parent.emit(Warned(reason))
+
+
+def _drop(event: Event) -> None:
+    """Until the child has its own emit."""
+
+
+class _NoHooks:
+    """Hooks are the main agent's."""
+
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
+        return HookResult()
+
+
+def is_fork(messages: Sequence[Json]) -> bool:
+    """Does a history belong to a fork? Its directive's tag tells."""
+    return any(
+        block.get("type") == "text" and str(block.get("text", "")).startswith(f"<{TAG}>")
+        for message in messages
+        for block in message["content"]
+    )
