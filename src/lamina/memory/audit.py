@@ -1,0 +1,300 @@
+"""Looks at a whole memory directory and lists what is wrong with it, with the reason. Pure.
+
+Junk, duplicates, contradictions, stale, dangling, oversized, unlabelled. What only a reader can judge
+is marked as doubtful; only what is certain gets a step in the plan of fixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, cast
+
+from lamina.memories import MEMORY_TYPES, Memory
+from lamina.memory import wording
+from lamina.memory.alike import alike_pairs
+from lamina.memory.contradictions import contradictions
+from lamina.memory.freshness import age_days
+from lamina.memory.index import ADVISED_LINE, LOADED_BYTES, LOADED_LINES, pointers_of
+
+FaultKind = Literal[
+    "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled"
+]
+KINDS: tuple[FaultKind, ...] = (
+    "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled",
+)  # fmt: skip
+
+_ALIKE = 0.72  # as the gate judges near-duplicates
+_SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
+_STALE_DAYS = {"project": 90}
+_STALE_ELSE = 365
+_PAST_DAYS = 30  # after the last date that a project memory names
+_PLACEHOLDERS = re.compile(
+    r"\s*(?:todo|tbd|fixme|lorem ipsum|placeholder|the memory itself|test|asdf|\.\.\.|…)[\s.!:]*",
+    re.IGNORECASE,
+)
+_SMALL_TALK = re.compile(
+    r"\s*(?:the )?(?:user|person)?\s*(?:said|says|sent|wrote)?\s*[\"'“]?(?:hi|hello|hey|thanks|thank you|bye|ok|okay|yes|no)"
+    r"(?: there)?[\"'”]?[\s.!]*",
+    re.IGNORECASE,
+)
+_FENCED = re.compile(r"^(```|~~~).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
+_WIKI_LINK = re.compile(r"\[\[([\w ./-]{1,120})(?:\|[^\[\]\n]*)?\]\]")
+_DATE = re.compile(r"\b(20\d\d)-(\d\d)-(\d\d)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, and why."""
+
+    kind: FaultKind
+    path: str
+    reason: str
+    doubtful: bool = False  # a reader must judge
+    other: str = ""  # the second memory of a pair
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One safe repair."""
+
+    action: Literal["delete", "drop_pointer", "add_pointer", "set_type"]
+    path: str
+    reason: str
+    value: str = ""  # the type to set
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    checked: int
+    faults: Sequence[Fault]
+
+    @property
+    def counts(self) -> Mapping[FaultKind, int]:
+        """Every kind, those without a fault too."""
+        return {kind: sum(fault.kind == kind for fault in self.faults) for kind in KINDS}
+
+
+def audit(
+    memories: Sequence[Memory],
+    index: bytes = b"",
+    *,
+    now: float,
+    team_index: bytes = b"",
+    last_used: Mapping[str, float] | None = None,
+    with_index: bool = True,
+) -> Audit:
+    """All faults by kind, then by path. `memories` come with their bodies."""
+    faults = [
+        *_junk(memories),
+        *_duplicates(memories),
+        *_contradictions(memories),
+        *_stale(memories, now, last_used or {}),
+        *(_dangling(memories, index, team_index) if with_index else ()),
+        *_dead_links(memories),
+        *_oversized(memories, index, team_index),
+        *_unlabelled(memories),
+        *(_text_in_index(index, team_index) if with_index else ()),
+    ]
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    faults.sort(key=lambda fault: (order[fault.kind], fault.path, fault.reason))
+    return Audit(len(memories), tuple(faults))
+
+
+def plan_fixes(memories: Sequence[Memory], found: Audit) -> tuple[Step, ...]:
+    """What can be repaired without a reader: nothing that holds words of its own is ever deleted."""
+    by_path = {memory.path: memory for memory in memories}
+    steps: list[Step] = []
+    gone: set[str] = set()
+    for fault in found.faults:
+        memory = by_path.get(fault.path)
+        if fault.doubtful:
+            continue
+        if fault.kind in ("junk", "duplicate") and memory and fault.path not in gone:
+            if fault.other in gone:
+                continue  # one of the two must stay
+            gone.add(fault.path)
+            steps.append(Step("delete", fault.path, fault.reason))
+        elif fault.kind == "dangling":
+            action = "add_pointer" if memory else "drop_pointer"
+            steps.append(Step(action, fault.path, fault.reason))
+        elif fault.kind == "unlabelled" and memory and memory.type is None:
+            guess = _type_by_name(memory.path)
+            if guess:
+                steps.append(Step("set_type", fault.path, f"its name begins with {guess}", guess))
+    return tuple(step for step in steps if step.action == "delete" or step.path not in gone)
+
+
+def _said(memory: Memory) -> str:
+    return f"{memory.description}\n{memory.body}"
+
+
+def _junk(memories: Iterable[Memory]) -> Iterator[Fault]:
+    for memory in memories:
+        body = memory.body.strip()
+        stems = wording.content_stems(_said(memory))
+        if not body and not memory.description.strip():
+            yield Fault("junk", memory.path, "it is empty")
+        elif _PLACEHOLDERS.fullmatch(body) and len(stems) < 4:
+            yield Fault("junk", memory.path, "it holds a placeholder only")
+        elif _SMALL_TALK.fullmatch(body):
+            yield Fault("junk", memory.path, "it records small talk", doubtful=True)
+        elif len(stems) < 2:
+            yield Fault("junk", memory.path, "it says next to nothing", doubtful=True)
+        elif len(body) > 200 and len(_FENCED.sub("", body).strip()) < 0.05 * len(body):
+            yield Fault("junk", memory.path, "it is code or output only", doubtful=True)
+
+
+def _duplicates(memories: Sequence[Memory]) -> Iterator[Fault]:
+    sets = [wording.content_stems(_said(memory)) for memory in memories]
+    for one, other, likeness in alike_pairs(sets, _ALIKE):
+        # The older of the two is the one to go; between equals the later name.
+        older, newer = sorted(
+            (memories[one], memories[other]), key=lambda memory: (_written(memory), memory.path)
+        )
+        certain = _bare(older) == _bare(newer) and older.team == newer.team
+        how = "word for word" if certain else f"to {likeness:.0%}"
+        yield Fault(
+            "duplicate", older.path, f"{newer.path} says the same {how}", not certain, newer.path
+        )
+
+
+def _bare(memory: Memory) -> tuple[str | None, str, str]:
+    return memory.type, wording.fold(memory.description), wording.fold(memory.body)
+
+
+def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
+    for one, other, reason in contradictions([(memory.path, _said(memory)) for memory in memories]):
+        yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
+
+
+def _written(memory: Memory) -> float:
+    """When it was last written: by its own word if it has one, since copies lose file times."""
+    for key in ("modified", "metadata.modified"):
+        try:
+            return datetime.fromisoformat(memory.extra[key]).astimezone(UTC).timestamp()
+        except (KeyError, ValueError, OverflowError):
+            continue
+    return memory.mtime
+
+
+def _stale(
+    memories: Iterable[Memory], now: float, last_used: Mapping[str, float]
+) -> Iterator[Fault]:
+    for memory in memories:
+        written = _written(memory)
+        if written <= 0:
+            continue  # unknown
+        days = age_days(max(written, last_used.get(memory.path, 0.0)), now)
+        limit = _STALE_DAYS.get(memory.type or "", _STALE_ELSE)
+        if days > limit:
+            reason = f"neither written nor used for {days:,} days"
+            yield Fault("stale", memory.path, reason, doubtful=True)
+        elif memory.type == "project" and (past := _days_since_last_date(memory, now)) > _PAST_DAYS:
+            reason = f"the last date that it names passed {past:,} days ago"
+            yield Fault("stale", memory.path, reason, doubtful=True)
+
+
+def _days_since_last_date(memory: Memory, now: float) -> int:
+    dates: list[float] = []
+    for year, month, day in _DATE.findall(_said(memory)):
+        try:
+            dates.append(datetime(int(year), int(month), int(day), tzinfo=UTC).timestamp())
+        except ValueError:
+            continue
+    return age_days(max(dates), now) if dates else 0
+
+
+def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
+    paths = {memory.path for memory in memories}
+    listed: set[str] = set()
+    for prefix, content in (("", index), ("team/", team_index)):
+        for pointer in pointers_of(content):
+            if re.match(r"[a-z][a-z0-9+.-]*:", pointer.file, re.IGNORECASE):
+                continue  # a link to somewhere else is no pointer
+            path = prefix + pointer.file
+            listed.add(path)
+            if path not in paths and path != f"{prefix}MEMORY.md":
+                reason = (
+                    f"line {pointer.line} of {prefix}MEMORY.md points to it, but it is not there"
+                )
+                yield Fault("dangling", path, reason)
+    for path in sorted(paths - listed):
+        where = "team/MEMORY.md" if path.startswith("team/") else "MEMORY.md"
+        yield Fault("dangling", path, f"{where} does not point to it")
+
+
+def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
+    known = {_link_key(name) for memory in memories for name in (memory.name, memory.path)}
+    known |= {_link_key(memory.path.rsplit("/", 1)[-1]) for memory in memories}
+    for memory in memories:
+        for target in dict.fromkeys(_WIKI_LINK.findall(_FENCED.sub("", memory.body))):
+            if _link_key(target) not in known:
+                reason = f"its link [[{target}]] leads nowhere"
+                yield Fault("dangling", memory.path, reason, doubtful=True)
+
+
+def _link_key(name: str) -> str:
+    return name.strip().removesuffix(".md").casefold().replace("_", "-")
+
+
+def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
+    for memory in memories:
+        lines = memory.body.count("\n") + 1
+        size = len(memory.body.encode("utf-8", "replace"))
+        if lines > _SHOWN_LINES or size > _SHOWN_BYTES:
+            reason = (
+                f"{lines:,} lines, {size:,} bytes: recall shows {_SHOWN_LINES} and {_SHOWN_BYTES:,}"
+            )
+            yield Fault("oversized", memory.path, reason)
+    for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
+        lines = content.splitlines()
+        if len(lines) > LOADED_LINES or len(content) > LOADED_BYTES:
+            reason = f"{len(lines):,} lines, {len(content):,} bytes: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
+            yield Fault("oversized", path, reason)
+        long = [
+            n
+            for n, line in enumerate(lines, 1)
+            if len(line.decode("utf-8", "replace")) > ADVISED_LINE
+        ]
+        if long:
+            reason = (
+                f"{len(long):,} lines exceed {ADVISED_LINE} characters, the first is line {long[0]}"
+            )
+            yield Fault("oversized", path, reason)
+
+
+def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
+    for memory in memories:
+        missing: list[str] = []
+        if memory.type is None:
+            missing.append("type")
+        if not memory.description.strip():
+            missing.append("description")
+        if missing:
+            yield Fault("unlabelled", memory.path, f"it has no {' and no '.join(missing)}")
+        elif memory.type in ("feedback", "project"):
+            lacking = [mark for mark in ("Why:", "How to apply:") if mark not in memory.body]
+            if lacking:
+                reason = f"a {memory.type} memory without {' and '.join(lacking)}"
+                yield Fault("unlabelled", memory.path, reason)
+
+
+def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:
+    for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
+        pointers = {pointer.line for pointer in pointers_of(content)}
+        text = [
+            number
+            for number, line in enumerate(content.split(b"\n"), 1)
+            if line.strip() and not line.lstrip().startswith(b"#") and number not in pointers
+        ]
+        if text:
+            reason = f"{len(text):,} lines are no pointers, the first is line {text[0]}: give them topic files"
+            yield Fault("unlabelled", path, reason)
+
+
+def _type_by_name(path: str) -> str:
+    start = re.split(r"[_-]", path.rsplit("/", 1)[-1], maxsplit=1)[0]
+    return start if start in cast("tuple[str, ...]", MEMORY_TYPES) else ""

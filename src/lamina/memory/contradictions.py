@@ -1,0 +1,101 @@
+"""Finds sentences of two memories that speak of the same thing and differ in what decides. Pure.
+
+Without a model this only suspects: the same words with and without a "not", with other numbers, or
+with other days. A reader judges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lamina.memory import wording
+from lamina.memory.alike import alike_pairs
+
+_ALIKE = 0.6  # of the words that are left when what decides is taken out
+_FEWEST = 3  # words that a sentence must share to speak of the same thing
+_MOST_SENTENCES = 60  # of one memory
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_NOT = frozenset(
+    ("not", "no", "never", "dont", "doesnt", "isnt", "arent", "cant", "cannot", "wont", "shouldnt",
+     "mustnt", "without")
+)  # fmt: skip
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+)  # fmt: skip
+_OPPOSITES = (
+    ("always", "never"), ("enabled", "disabled"), ("enable", "disable"), ("before", "after"),
+    ("allowed", "forbidden"), ("on", "off"), ("true", "false"), ("tabs", "spaces"),
+    ("required", "optional"), ("sync", "async"), ("public", "private"), ("prefers", "dislikes"),
+    ("yes", "no"), ("accepted", "rejected"), ("uses", "avoids"), ("first", "last"),
+)  # fmt: skip
+_OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
+_DECIDES = {*_NOT, *_DAYS, *_MONTHS, *_OPPOSITE}
+
+
+def contradictions(texts: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """(path, other path, reason) for each suspicion; two memories once."""
+    sentences = [
+        (path, sentence)
+        for path, text in texts
+        for sentence in [*_sentences(text)][:_MOST_SENTENCES]
+    ]
+    topics = [_topic(sentence) for _, sentence in sentences]
+    seen: set[tuple[str, str]] = set()
+    for one, other, _ in alike_pairs(topics, _ALIKE):
+        (path, sentence), (rival, claim) = sentences[one], sentences[other]
+        if path == rival or (path, rival) in seen or len(topics[one] & topics[other]) < _FEWEST:
+            continue
+        reason = difference(sentence, claim)
+        if reason:
+            seen.add((path, rival))
+            yield path, rival, f"{reason} (“{_short(sentence)}” / “{_short(claim)}”)"
+
+
+def difference(one: str, other: str) -> str:
+    """ "" or in what two sentences on the same thing differ."""
+    first, second = _plain(one), _plain(other)
+    for word in sorted(first - second):
+        if _OPPOSITE.get(word) in second - first:
+            return f"{word} / {_OPPOSITE[word]}"
+    if bool(first & _NOT) != bool(second & _NOT):
+        return "one of them says not"
+    for names in (_DAYS, _MONTHS):
+        mine, theirs = first.intersection(names), second.intersection(names)
+        if mine and theirs and not mine & theirs:
+            return f"{min(mine)} / {min(theirs)}"
+    mine, theirs = _numbers(one), _numbers(other)
+    if mine and theirs and len(mine) == len(theirs) and not mine & theirs:
+        return f"{min(mine)} / {min(theirs)}"
+    return ""
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for sentence in _SENTENCE.split(text):
+        bare = sentence.strip(" \t-*#>|")
+        if 12 <= len(bare) <= 400:
+            yield bare
+
+
+def _plain(sentence: str) -> set[str]:
+    return {word.replace("'", "") for word in wording.words(sentence)}
+
+
+def _topic(sentence: str) -> frozenset[str]:
+    left = [
+        word
+        for word in wording.words(sentence)
+        if word.replace("'", "") not in _DECIDES and not any(map(str.isdigit, word))
+    ]
+    return wording.content_stems(" ".join(left))
+
+
+def _numbers(sentence: str) -> set[str]:
+    return {wording.number_key(number) for number in re.findall(r"\d+(?:[.,:-]\d+)*", sentence)}
+
+
+def _short(sentence: str) -> str:
+    folded = wording.fold(sentence)
+    return folded if len(folded) <= 60 else f"{folded[:57]}…"

@@ -1,0 +1,266 @@
+"""The audit: every kind of fault is found, counted and explained, and only safe repairs are planned."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.memories import Memory
+from lamina.memory.alike import alike_pairs
+from lamina.memory.audit import KINDS, Audit, audit, plan_fixes
+from lamina.memory.topics import read_topic
+
+pytestmark = pytest.mark.spec("M12")
+
+DAY = 86_400.0
+NOW = 1_800_000_000.0  # 2027-01-15
+WHY = "\n**Why:** asked for.\n**How to apply:** everywhere."
+
+
+def memory(path: str, body: str, **changes: Any) -> Memory:
+    values: dict[str, Any] = {
+        "path": path,
+        "name": path.removesuffix(".md"),
+        "description": f"About {path.removesuffix('.md').replace('_', ' ')}",
+        "type": "user",
+        "body": body,
+        "mtime": NOW,
+    }
+    return Memory(**(values | changes))
+
+
+def index_of(*memories: Memory) -> bytes:
+    return "".join(f"- [{m.name}]({m.path}) — x\n" for m in memories).encode()
+
+
+def look(*memories: Memory, index: bytes | None = None, **more: Any) -> Audit:
+    return audit(memories, index_of(*memories) if index is None else index, now=NOW, **more)
+
+
+def kinds(found: Audit) -> list[str]:
+    return [fault.kind for fault in found.faults]
+
+
+GOOD = memory("user_role.md", "Accountant for a shipping company; learned Python last year.")
+
+
+def test_a_good_memory_has_no_fault() -> None:
+    found = look(GOOD)
+    assert found.faults == ()
+    assert found.checked == 1
+    assert dict(found.counts) == dict.fromkeys(KINDS, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "description", "certain"),
+    [
+        ("", "", True),
+        ("TODO", "", True),
+        ("the memory itself", "", True),
+        ("User said hello!", "", False),
+        ("Yes", "greeting", False),
+        ("```\n" + "$ make\nok\n" * 60 + "```", "output of make, today", False),
+    ],
+)
+def test_junk(body: str, description: str, certain: bool) -> None:
+    junk = memory("junk.md", body, description=description)
+    found = look(junk)
+    (fault,) = [fault for fault in found.faults if fault.kind == "junk"]
+    assert fault.doubtful is not certain
+    deleted = [step.path for step in plan_fixes([junk], found) if step.action == "delete"]
+    assert deleted == (["junk.md"] if certain else [])
+
+
+def test_duplicates_name_the_older_one_and_only_exact_ones_are_removed() -> None:
+    text = "Prefers small pull requests with one change each and a short description of it."
+    old = memory("old.md", text, description="Pull requests", mtime=NOW - DAY)
+    new = memory("new.md", text, description="Pull requests")
+    near = memory("near.md", f"{text} Always.", description="Pull requests", mtime=NOW - 2 * DAY)
+    exact = look(old, new)
+    assert [(f.kind, f.path, f.other, f.doubtful) for f in exact.faults] == [
+        ("duplicate", "old.md", "new.md", False)
+    ]
+    assert [(s.action, s.path) for s in plan_fixes([old, new], exact)] == [("delete", "old.md")]
+    alike = look(near, new)
+    assert [(f.path, f.doubtful) for f in alike.faults] == [("near.md", True)]
+    assert plan_fixes([near, new], alike) == ()
+
+
+def test_of_three_equal_memories_one_stays() -> None:
+    three = [
+        memory(f"{n}.md", "Same words in all of these memories", description="d") for n in "abc"
+    ]
+    deleted = {step.path for step in plan_fixes(three, look(*three)) if step.action == "delete"}
+    assert len(deleted) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Releases are deployed on Friday evening.", "Releases are deployed on Monday evening."),
+        ("The tests may use the network in CI.", "The tests may not use the network in CI."),
+        (
+            "The invoice job runs at 04:00 every night.",
+            "The invoice job runs at 06:30 every night.",
+        ),
+        (
+            "Feature flags are enabled for beta customers.",
+            "Feature flags are disabled for beta customers.",
+        ),
+    ],
+)
+def test_contradictions_are_reported_as_doubtful(one: str, other: str) -> None:
+    pair = [memory("a.md", one, description="one"), memory("b.md", other, description="two")]
+    found = look(*pair)
+    (fault,) = [fault for fault in found.faults if fault.kind == "contradiction"]
+    assert (fault.path, fault.other, fault.doubtful) == ("a.md", "b.md", True)
+    assert not [step for step in plan_fixes(pair, found) if step.path == "a.md"]
+
+
+def test_different_things_do_not_contradict() -> None:
+    found = look(
+        memory("a.md", "Releases are deployed on Friday evening.", description="one"),
+        memory("b.md", "Retrospectives take place on Monday morning.", description="two"),
+        memory("c.md", "The port of the web server is 8080.", description="three"),
+        memory("d.md", "The port of the mail relay is 2525.", description="four"),
+    )
+    assert "contradiction" not in kinds(found)
+
+
+def test_stale_depends_on_type_use_dates_and_the_files_own_word() -> None:
+    late = {"type": "project", "body": f"A fact about the team.{WHY}"}
+    assert kinds(look(memory("p.md", mtime=NOW - 91 * DAY, **late))) == ["stale"]
+    assert kinds(look(memory("p.md", mtime=NOW - 89 * DAY, **late))) == []
+    used = look(memory("p.md", mtime=NOW - 91 * DAY, **late), last_used={"p.md": NOW - DAY})
+    assert used.faults == ()
+    assert kinds(look(memory("u.md", GOOD.body, mtime=NOW - 91 * DAY))) == []
+    assert kinds(look(memory("u.md", GOOD.body, mtime=NOW - 366 * DAY))) == ["stale"]
+    copied = memory("p.md", extra={"metadata.modified": "2026-06-01T10:00:00.000Z"}, **late)
+    assert kinds(look(copied)) == ["stale"]
+    dated = memory(
+        "p.md", f"The export is due on 2026-12-01 (not 2026-99-99).{WHY}", type="project"
+    )
+    assert "45 days ago" in look(dated).faults[0].reason
+    assert kinds(look(memory("p.md", mtime=0.0, **late))) == []
+
+
+def test_dangling_pointers_and_missing_ones_are_repaired() -> None:
+    team = memory("team/x.md", "The wiki is at the usual place.", type="reference")
+    index = b"- [Gone](gone.md) - x\n- [Web](https://x.io/a.md)\n"
+    found = audit([GOOD, team], index, now=NOW, team_index=b"- [No](no.md)\n")
+    assert [(fault.kind, fault.path) for fault in found.faults] == [
+        ("dangling", "gone.md"),
+        ("dangling", "team/no.md"),
+        ("dangling", "team/x.md"),
+        ("dangling", "user_role.md"),
+    ]
+    steps = plan_fixes([GOOD, team], found)
+    assert [(step.action, step.path) for step in steps] == [
+        ("drop_pointer", "gone.md"),
+        ("drop_pointer", "team/no.md"),
+        ("add_pointer", "team/x.md"),
+        ("add_pointer", "user_role.md"),
+    ]
+    assert audit([GOOD], now=NOW, with_index=False).faults == ()
+
+
+def test_a_link_to_no_memory_is_doubtful() -> None:
+    linking = memory("a.md", "See [[user_role]], [[user-role|him]], [[nobody]] and `[[^x]]`.")
+    found = look(GOOD, linking)
+    assert [(fault.path, fault.doubtful) for fault in found.faults] == [("a.md", True)]
+    assert "[[nobody]]" in found.faults[0].reason
+
+
+def test_oversized_files_and_indexes() -> None:
+    long = memory("long.md", "One more different line of words\n" * 201)
+    assert [fault.path for fault in look(long).faults] == ["long.md"]
+    index = index_of(GOOD) + b"- [x](user_role.md) " + b"y" * 150 + b"\n" + b"\n" * 200
+    reasons = [fault.reason for fault in look(GOOD, index=index).faults]
+    assert len(reasons) == 2
+    assert "line 2" in reasons[0] + reasons[1]
+
+
+def test_unlabelled_memories_get_the_type_that_their_name_says() -> None:
+    bare = memory("feedback_commits.md", "Keep commits separate.", type=None, description="")
+    other = memory("notes.md", "The printer is on the second floor.", type=None)
+    found = look(bare, other)
+    assert kinds(found) == ["unlabelled", "unlabelled"]
+    assert found.faults[0].reason == "it has no type and no description"
+    steps = plan_fixes([bare, other], found)
+    assert [(step.action, step.path, step.value) for step in steps] == [
+        ("set_type", "feedback_commits.md", "feedback")
+    ]
+
+
+def test_feedback_needs_why_and_how() -> None:
+    found = look(memory("f.md", "Keep commits separate.\n**Why:** auditors.", type="feedback"))
+    assert found.faults[0].reason == "a feedback memory without How to apply:"
+
+
+def test_text_in_the_index_belongs_into_topic_files() -> None:
+    found = look(GOOD, index=index_of(GOOD) + b"# Notes\nBuild with make.\n")
+    assert [(fault.kind, fault.path) for fault in found.faults] == [("unlabelled", "MEMORY.md")]
+
+
+@pytest.mark.spec("M13")
+def test_real_memory_directories_are_audited(shared_data: Path) -> None:
+    checked = 0
+    for folder in sorted((shared_data / "memory-dirs").glob("*/.claude/memory")):
+        files = {file.name: file.read_bytes() for file in folder.glob("*.md")}
+        index = files.pop("MEMORY.md")
+        memories = [read_topic(name, content, mtime=NOW) for name, content in sorted(files.items())]
+        found = audit(memories, index, now=NOW)
+        assert found.counts["junk"] == found.counts["duplicate"] == 0
+        assert not [step for step in plan_fixes(memories, found) if step.action == "delete"]
+        checked += found.checked
+    assert checked > 30
+
+
+_WORDS = st.frozensets(st.sampled_from("abcdefghij"), max_size=8)
+
+
+@given(st.lists(_WORDS, max_size=12), st.sampled_from([0.3, 0.5, 0.72, 1.0]))
+def test_pairs_found_by_rare_words_are_those_found_by_comparing_all(
+    sets: list[frozenset[str]], least: float
+) -> None:
+    slow = {
+        (one, other)
+        for other in range(len(sets))
+        for one in range(other)
+        if sets[one] and len(sets[one] & sets[other]) >= least * len(sets[one] | sets[other])
+        if sets[one] & sets[other]
+    }
+    assert {(one, other) for one, other, _ in alike_pairs(sets, least)} == slow
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=60), st.text(max_size=30)), max_size=6),
+    st.binary(max_size=80),
+)
+def test_any_memories_and_index_are_audited_and_a_fix_never_repeats(
+    texts: list[tuple[str, str]], index: bytes
+) -> None:
+    memories = [
+        memory(f"m{number}.md", body, description=description)
+        for number, (body, description) in enumerate(texts)
+    ]
+    found = audit(memories, index, now=NOW)
+    assert sum(found.counts.values()) == len(found.faults)
+    deleted = [step.path for step in plan_fixes(memories, found) if step.action == "delete"]
+    assert len(deleted) == len(set(deleted))
+
+
+def test_a_thousand_memories_are_audited_quickly() -> None:
+    vocabulary = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "klmnprst"]
+    memories = [
+        memory(f"m{n}.md", " ".join(vocabulary[(n * 7 + k * k) % 200] for k in range(40)))
+        for n in range(1_000)
+    ]
+    start = time.process_time()
+    look(*memories)
+    assert time.process_time() - start < 10
