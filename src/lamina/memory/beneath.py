@@ -162,6 +162,11 @@ class Beneath:
                 return True
         return False
 
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name in the same directory; Conflict if the name is taken."""
+        with self._errors("rename", old), self._parent(old, make=False) as (directory, name):
+            _put_new(directory, name, parts_of(new)[-1])
+
     def make_directory(self, path: str) -> None:
         """Make a directory beneath, and those above it."""
         with self._errors("make", path), self._parent(f"{path}/x", make=True):

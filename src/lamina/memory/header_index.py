@@ -21,8 +21,9 @@ create table files (
   folder blob, file blob, name text, description text, type text, skipped text,
   primary key (folder, file)) without rowid;
 create index skipped_files on files (skipped) where skipped != '';
+create table recorded (path blob primary key, mtime int, size int, inode int, blob text) without rowid;
 """
-_VERSION = 1
+_VERSION = 2
 
 
 class Row(NamedTuple):
@@ -130,6 +131,21 @@ class HeaderIndex:
         found = self._ask("select folder, file from files where skipped != ''", ())
         return [f"{os.fsdecode(folder)}/{os.fsdecode(file)}".lstrip("/") for folder, file in found]
 
+    def recorded(self) -> dict[str, tuple[int, int, int, str]]:
+        """Key and blob id of each file as it was when it was last compared with the history."""
+        found = self._ask("select path, mtime, size, inode, blob from recorded", ())
+        return {os.fsdecode(row[0]): tuple(row[1:]) for row in found}
+
+    def record(self, rows: Iterable[tuple[str, int, int, int, str]], gone: Iterable[str]) -> None:
+        with self._change() as connection:
+            connection.executemany(
+                "insert or replace into recorded values (?,?,?,?,?)",
+                [(os.fsencode(row[0]), *row[1:]) for row in rows],
+            )
+            connection.executemany(
+                "delete from recorded where path = ?", [(os.fsencode(path),) for path in gone]
+            )
+
     # ---- the database
 
     def _ask(self, query: str, values: tuple[bytes, ...]) -> list[Any]:
@@ -158,7 +174,8 @@ class HeaderIndex:
             connection.execute("pragma secure_delete = on")  # what is forgotten is not kept here
             if connection.execute("pragma user_version").fetchone()[0] != _VERSION:
                 connection.executescript(
-                    f"drop table if exists folders; drop table if exists files; {_SCHEMA}"
+                    f"drop table if exists folders; drop table if exists files; "
+                    f"drop table if exists recorded; {_SCHEMA}"
                     f"pragma user_version = {_VERSION}"
                 )
         return self._connection

@@ -28,7 +28,7 @@ _DEEPEST = 16
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MARKDOWN = frozenset((".md", ".MD", ".Md", ".mD"))
 # A file changed this recently may change again within one tick of the file system's clock.
-_TICK_NS = 20_000_000
+TICK_NS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class _Folder:
     names: list[str] = field(default_factory=list[str])
     keys: array[int] = field(default_factory=lambda: array("q"))
     below: list[str] = field(default_factory=list[str])
+    listed_ns: int = field(default_factory=time.time_ns)
     unreadable: list[str] = field(default_factory=list[str])  # links, devices, closed directories
 
     def path_of(self, name: str) -> str:
@@ -134,6 +135,10 @@ class Scanner:
     def __init__(self, files: Beneath, database: Path | None = None) -> None:
         self._files = files
         self._index = HeaderIndex(database)
+
+    @property
+    def index(self) -> HeaderIndex:
+        return self._index
 
     def close(self) -> None:
         self._index.close()
@@ -238,9 +243,9 @@ def _wanted(path: str, name: str) -> bool:
 
 
 def _settled(folder: _Folder) -> Stamp:
-    """The stamp to remember: a file changed within the last tick is left without its key."""
+    """The stamp to remember: a file changed in the tick before the listing is left without its key."""
     keys = folder.keys
-    limit = time.time_ns() - _TICK_NS
+    limit = folder.listed_ns - TICK_NS
     if any(mtime > limit for mtime in keys[0::3]):
         keys = array("q", keys)
         for at in range(0, len(keys), 3):

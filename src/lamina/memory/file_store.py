@@ -1,0 +1,396 @@
+"""The store of memories in files: every write is gated, journalled, atomic and recorded.
+
+It owns one memory directory and, beside it, the store's own folder (history, intents, inbox,
+tombstones, pins, derived index). Nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from lamina.errors import Conflict, GateRefused, MemoryStoreError
+from lamina.events import Emit, quiet
+from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
+from lamina.memory import drafts, pointers, ranking
+from lamina.memory.beneath import Beneath
+from lamina.memory.blame import blame, users_word
+from lamina.memory.gate import GateContext, decide, decide_index
+from lamina.memory.history import HistoryDamaged
+from lamina.memory.inbox import Inbox
+from lamina.memory.index import INDEX, LoadedIndex, load_index
+from lamina.memory.intents import Change, Note
+from lamina.memory.journal import Journal, merge_contents
+from lamina.memory.known import KnownMemories
+from lamina.memory.outside import record_outside
+from lamina.memory.purge import finish_interrupted, names_of, purge
+from lamina.memory.scan import Scan, Scanner
+from lamina.memory.store import Hit, Outcome
+from lamina.memory.tombstones import Tombstones, ids_of
+from lamina.memory.topics import read_topic
+
+_INDEX_READ = 1_000_000
+_TRIES = 4
+
+
+class EditorFaster(Exception):
+    """Another program changed the file between our look and our write: look again."""
+
+
+class FileStore:
+    """Memories in one directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        state: Path | None = None,
+        *,
+        gate: GateContext | None = None,
+        emit: Emit = quiet,
+        background: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.state = state or directory.with_name(f"{directory.name}.lamina")
+        self._gate = gate or GateContext()
+        self.files = Beneath(directory)
+        self._own = Beneath(self.state)
+        self.scanner = Scanner(self.files, self.state / "headers.sqlite")
+        self.tombstones = Tombstones(self._own)
+        self.inbox = Inbox(self.state / "inbox")
+        self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
+        self._known = KnownMemories(self.files, self.scanner)
+        self._open()
+
+    def _open(self) -> None:
+        """Finish what a crash left. Nothing is created where there is nothing."""
+        if not self.state.is_dir():
+            return
+        finish_interrupted(self.state / "history.git")
+        if self.journal.intents.unapplied():
+            with self.journal.writing():
+                pass
+        self.journal.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Record what is due and let go of everything."""
+        try:
+            self.journal.close()
+        finally:
+            for part in (self.scanner, self.inbox, self.files, self._own):
+                part.close()
+
+    # ---- reading
+
+    def scan(self) -> Scan:
+        return self.scanner.scan()
+
+    def list(self) -> Sequence[Memory]:
+        return self.scan().all()
+
+    def read(self, path: str) -> Memory:
+        content = self.read_bytes(path)
+        stat = self.files.stat(path)
+        return read_topic(path, content, mtime=stat.st_mtime if stat else 0.0)
+
+    def read_bytes(self, path: str) -> bytes:
+        content = self.files.read(path)
+        if content is None:
+            raise MemoryStoreError(
+                f"There is no memory {path} in {self.directory}. `lamina memory list` shows all."
+            )
+        return content
+
+    def index(self, folder: str = "") -> LoadedIndex:
+        """MEMORY.md as it goes into the prompt (`team` for the team's)."""
+        path = f"{folder}/{INDEX}" if folder else INDEX
+        content = self.files.read(path, _INDEX_READ) or b""
+        stat = self.files.stat(path)
+        return load_index(content, total_bytes=stat.st_size if stat else 0)
+
+    def search(self, query: str, limit: int = 10) -> Sequence[Hit]:
+        return ranking.search(self._known.all(), query, limit)
+
+    # ---- writing
+
+    def write(
+        self,
+        proposal: Proposal,
+        *,
+        base: Memory | None = None,
+        replace: bool = False,
+        pointer: bool = True,
+    ) -> Outcome:
+        def content(current: bytes | None) -> bytes:
+            return drafts.written(proposal, current, base, replace=replace)
+
+        return self._write(proposal, content, base=base, exact=None, pointer=pointer)
+
+    def remember(
+        self, proposal: Proposal, *, base: Memory | None = None, replace: bool = False
+    ) -> Outcome:
+        """The Remember tool: topic file and pointer in one call."""
+        return self.write(proposal, base=base, replace=replace)
+
+    def write_file(
+        self,
+        path: str,
+        content: bytes,
+        *,
+        writer: Writer,
+        base: bytes | None,
+        evidence: Sequence[Evidence] = (),
+        session: str = "",
+        reason: str = "",
+        pointer: bool = False,
+        subject: str = "",
+    ) -> Outcome:
+        """A plain Write or Edit of a memory file, byte for byte, through the same gate.
+
+        `base` is what the writer had read (None: no file).
+        """
+        memory = read_topic(path, content)
+        proposal = Proposal(
+            path=path,
+            name=memory.name,
+            description=memory.description,
+            type=memory.type,
+            body=memory.body,
+            extra=memory.extra,
+            writer=writer,
+            evidence=evidence,
+            session=session,
+            reason=reason,
+        )
+
+        def merged(current: bytes | None) -> bytes:
+            if current in (base, content):
+                return content
+            fitting = merge_contents(base, current, content, path)
+            if fitting is None:
+                raise Conflict(f"{path} was changed by somebody else. Read it again.")
+            return fitting
+
+        before = read_topic(path, base) if base is not None else None
+        return self._write(
+            proposal, merged, base=before, exact=content, pointer=pointer, subject=subject
+        )
+
+    def _write(
+        self,
+        proposal: Proposal,
+        content: Callable[[bytes | None], bytes],
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        pointer: bool,
+        subject: str = "",
+    ) -> Outcome:
+        self.make_state()
+        for _ in range(_TRIES):
+            try:
+                return self._write_once(
+                    proposal, content, base=base, exact=exact, pointer=pointer, subject=subject
+                )
+            except EditorFaster:
+                continue
+        raise Conflict(
+            f"{proposal.path} changes all the time. Close what writes it, then try again."
+        )
+
+    def _write_once(
+        self,
+        proposal: Proposal,
+        content: Callable[[bytes | None], bytes],
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        pointer: bool,
+        subject: str,
+    ) -> Outcome:
+        path = proposal.path
+        with self.journal.writing():
+            current = self.files.read(path) if _readable_path(path) else None
+            verdict = self.judge(proposal, current, exact)
+            if verdict.decision == "inbox":
+                item = self.inbox.add(proposal, verdict, base=base, exact=exact)
+                return drafts.outcome_of(path, verdict, inbox_id=item.id)
+            changes = [Change(path, current, content(current))]
+            rework = None
+            if pointer and not is_index(path):
+                rework = pointers.adding(proposal, verdict.origin, base)
+                changes.append(self.index_change(path, rework))
+            note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
+            stones = self.tombstones.matching(proposal) if proposal.writer == "user" else []
+            try:
+                changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
+            except Conflict as error:
+                raise EditorFaster from error
+            return drafts.outcome_of(path, verdict, changed=changed)
+
+    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
+        """The one call of the gate; refusals are raised. `current` is the file before the change,
+        which may be in the directory already when a tool wrote it by itself."""
+        context = self._context(without=proposal.path)
+        if is_index(proposal.path):
+            before = (current or b"").decode("utf-8", "replace")
+            after = (exact or b"").decode("utf-8", "replace")
+            verdict = decide_index(before, after, proposal.writer, context)
+        else:
+            if current is not None:
+                old = read_topic(proposal.path, current)
+                context = dataclasses.replace(context, memories=[*context.memories, old])
+            verdict = decide(proposal, context)
+        if verdict.decision == "refuse":
+            raise GateRefused(verdict.reason)
+        return verdict
+
+    def _context(self, *, without: str) -> GateContext:
+        """What the gate knows, without the memory that is about to change."""
+        memories = [memory for memory in self._known.all() if memory.path != without]
+        return dataclasses.replace(
+            self._gate,
+            memories=memories,
+            pinned=self.pinned(),
+            forgotten=self.tombstones.why,
+            vouched=self._vouched,
+        )
+
+    def _vouched(self, path: str) -> str:
+        try:
+            self.journal.settle()
+            return users_word(blame(self.journal.history.versions(path)))
+        except HistoryDamaged:
+            return ""
+
+    def index_change(self, path: str, rework: pointers.Rework) -> Change:
+        index = pointers.index_of(path)
+        before = self.files.read(index, _INDEX_READ + 1)
+        if before is not None and len(before) > _INDEX_READ:
+            raise MemoryStoreError(
+                f"{self.directory / index} has more than {_INDEX_READ:,} bytes. Shorten it first."
+            )
+        return Change(index, before, rework(index, before))
+
+    # ---- renaming and forgetting
+
+    def rename(self, old: str, new: str, *, writer: Writer = "user", session: str = "") -> Outcome:
+        self.make_state()
+        with self.journal.writing():
+            content = self.read_bytes(old)
+            self.demand_unpinned(old, writer)
+            memory = read_topic(old, content)
+            proposal = drafts.proposal_of(dataclasses.replace(memory, path=new), writer, session)
+            verdict = decide(proposal, self._context(without=old))
+            # Moving says nothing new: only what no memory may be called or hold is in the way.
+            if verdict.decision == "refuse":
+                raise GateRefused(verdict.reason)
+            if self.files.read(new) is not None:
+                raise Conflict(f"{new} exists already. Choose another name.")
+            rework = pointers.renaming(old, new, memory)
+            indexes = dict.fromkeys([pointers.index_of(old), pointers.index_of(new)])
+            changes = [Change(new, None, content), Change(old, content, None)]
+            changes += [
+                Change(path, now := self.files.read(path), rework(path, now)) for path in indexes
+            ]
+            note = drafts.note_of(
+                proposal, verdict, f"rename {old} to {new}", Renamed=f"{old} -> {new}"
+            )
+            self.journal.apply(changes, note, rework=rework)
+            if old in self.pinned():
+                self._set_pins((self.pinned() - {old}) | {new})
+        return drafts.outcome_of(new, verdict)
+
+    def forget(
+        self,
+        path: str,
+        *,
+        writer: Writer = "user",
+        session: str = "",
+        tombstone: bool = True,
+        purge_history: bool = False,
+        reason: str = "",
+    ) -> None:
+        """Remove a memory and its pointer. `tombstone` keeps it from coming back; a dream that has
+        merged a memory into another puts up none. `purge_history` takes it out of the history too."""
+        self.make_state()
+        with self.journal.writing():
+            content = self.files.read(path)
+            if content is None and not purge_history:
+                self.read_bytes(path)  # says so
+            self.demand_unpinned(path, writer)
+            memory = read_topic(path, content or b"")
+            rework = pointers.removing(path)
+            changes = [Change(path, content, None), self.index_change(path, rework)]
+            stone = self.tombstones.new(memory) if tombstone and content is not None else ""
+            note = Note(writer=writer, subject=f"forget {path}", session=session, reason=reason)
+            self.journal.apply(changes, note, tombstone=stone, rework=rework)
+        if purge_history:
+            self._purge(path)
+
+    def _purge(self, path: str) -> None:
+        with self.journal.recording() as history:
+            names = names_of(history, path)
+            purge(history, names)
+        for item in self.inbox.items():
+            if item.proposal.path in names:
+                self.inbox.remove(item)
+        self.scanner.forget_index()
+
+    def demand_unpinned(self, path: str, writer: Writer) -> None:
+        if writer != "user" and path in self.pinned():
+            raise GateRefused(f"{path} is pinned: only the user may change it.")
+
+    # ---- pins
+
+    def pinned(self) -> set[str]:
+        """Paths that only the user may change."""
+        content = self._own.read("pins.json")
+        return set(msgspec.json.decode(content, type=list[str])) if content else set()
+
+    def pin(self, path: str, *, on: bool = True) -> None:
+        self.read_bytes(path)
+        self.make_state()
+        with self.journal.writing():
+            self._set_pins(self.pinned() | {path} if on else self.pinned() - {path})
+
+    def _set_pins(self, paths: set[str]) -> None:
+        old = self._own.read("pins.json")
+        new = msgspec.json.encode(sorted(paths))
+        if new != old:
+            self._own.write("pins.json", new, expected=old)
+
+    # ---- history
+
+    def catch_up(self) -> list[str]:
+        """Record everything that is due, and what was changed outside; the paths of the latter."""
+        if not self.directory.is_dir() and not self.state.is_dir():
+            return []
+        self.make_state()
+        with self.journal.recording() as history:
+            return record_outside(self.files, self.scanner, history, busy=self.journal.intents)
+
+    def make_state(self) -> None:
+        if not self.state.is_dir():
+            try:
+                self.state.mkdir(parents=True, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise MemoryStoreError(f"Can't make {self.state}: {error.strerror}.") from error
+
+
+def is_index(path: str) -> bool:
+    return path.rsplit("/", 1)[-1] == INDEX
+
+
+def _readable_path(path: str) -> bool:
+    """The gate names what is wrong with a path; reading it first would only say less."""
+    return bool(path) and "\x00" not in path and not path.startswith("/")

@@ -1,0 +1,366 @@
+"""The history of a memory: a bare git repository beside the directory, written without git.
+
+Every change is a commit whose author is the writer and whose trailers name session and messages.
+Objects and refs are written directly; the user's own repository is never touched. If the history is
+damaged it is put aside and a new one begins: memory itself does not depend on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lamina.errors import MemoryStoreError, UsageError
+from lamina.memory.intents import Change, Note
+
+if TYPE_CHECKING:
+    from dulwich.objects import Commit as GitCommit
+    from dulwich.objects import ObjectID, Tree
+    from dulwich.repo import Repo
+
+_BRANCH: Any = b"refs/heads/main"
+_FILE_MODE = 0o100644
+_TREE_MODE = 0o040000
+_MOST_PATHS = 50  # beyond that a commit's paths are found by comparing trees
+_TRAILER = re.compile(r"Lamina-([A-Za-z-]+): (.*)")
+
+
+class HistoryDamaged(MemoryStoreError):
+    """Objects or refs are missing or broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One recorded change."""
+
+    id: str
+    writer: str
+    when: float
+    subject: str
+    paths: tuple[str, ...] = ()  # () where there were too many to name
+    session: str = ""
+    entries: tuple[str, ...] = ()
+    origin: str = ""
+    reason: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class History:
+    """Commits of one memory directory, newest at `main`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._repo: Repo | None = None
+        self._lock = threading.RLock()  # the writer in the background and a reader share it
+
+    def close(self) -> None:
+        if self._repo is not None:
+            self._repo.close()
+            self._repo = None
+
+    def begin(self) -> None:
+        """Make the repository if there is none."""
+        with self._reporting():
+            self._open()
+
+    @property
+    def exists(self) -> bool:
+        return (self.folder / "HEAD").exists()
+
+    # ---- writing (the caller holds the history's lock)
+
+    def commit(self, changes: Mapping[str, bytes | None], note: Note) -> str:
+        """Record these contents (None: removed). Returns the commit's id, "" if nothing changed."""
+        from dulwich.objects import Blob
+
+        with self._reporting():
+            repo = self._open()
+            store = repo.object_store
+            head = self._head()
+            old_tree = self._git_commit(head).tree if head else None
+            blobs: dict[tuple[bytes, ...], ObjectID | None] = {}
+            for path, content in changes.items():
+                blob_id = None
+                if content is not None:
+                    blob = Blob.from_string(content)
+                    store.add_object(blob)
+                    blob_id = blob.id
+                blobs[tuple(os.fsencode(path).split(b"/"))] = blob_id
+            tree = self._changed_tree(old_tree, blobs) or self._empty_tree()
+            if tree == old_tree:
+                return ""
+            made = _git_commit_of(tree, head, note, sorted(changes))
+            store.add_object(made)
+            if not repo.refs.set_if_equals(_BRANCH, head, made.id):
+                raise MemoryStoreError(f"{self.folder} was changed by another program. Try again.")
+            return made.id.decode()
+
+    def put_aside(self) -> Path | None:
+        """Move a damaged history away, so that a new one can begin. None if there was none."""
+        self.close()
+        if not self.folder.exists():
+            return None
+        aside = self.folder.with_name(f"{self.folder.name}.damaged-{time.time_ns():x}")
+        self.folder.rename(aside)
+        return aside
+
+    def tidy(self, limit: int = 3000) -> None:
+        """Pack single objects into one file when there are many."""
+        with self._reporting():
+            store = cast("Any", self._open().object_store)
+            if sum(1 for _ in store._iter_loose_objects()) > limit:  # noqa: SLF001 - no public count
+                store.pack_loose_objects()
+
+    # ---- reading
+
+    def files(self) -> dict[str, str]:
+        """Path and blob id of every file in the newest commit."""
+        with self._reporting():
+            head = self._head() if self.exists else None
+            if head is None:
+                return {}
+            tree = self._git_commit(head).tree
+            entries = self._open().object_store.iter_tree_contents(tree)
+            return {
+                os.fsdecode(entry.path or b""): (entry.sha or b"").decode() for entry in entries
+            }
+
+    def content(self, path: str, commit: str = "") -> bytes | None:
+        """A file as it was after a commit (the newest if none is named)."""
+        with self._reporting():
+            head = self.find(commit).encode() if commit else self._head()
+            return self._blob(head, path) if head else None
+
+    def find(self, prefix: str) -> str:
+        """The full id of the one commit that begins so; UsageError if none or several do."""
+        if not re.fullmatch(r"[0-9a-f]{4,40}", prefix):
+            raise UsageError(f"{prefix[:60]!r} is no commit. `lamina memory log` lists them.")
+        if len(prefix) == 40 and self._has(prefix):
+            return prefix
+        found = [commit.id for commit in self.log() if commit.id.startswith(prefix)]
+        if len(found) != 1:
+            many = "Several commits begin" if found else "No commit begins"
+            raise UsageError(f"{many} with {prefix}. `lamina memory log` lists them.")
+        return found[0]
+
+    def log(self, path: str = "") -> Iterator[Commit]:
+        """Newest first; with a path only the commits that changed it, renames followed."""
+        with self._reporting():
+            head = self._head() if self.exists else None
+        while head:
+            with self._reporting():
+                git = self._git_commit(head)
+                parent = git.parents[0] if git.parents else None
+                commit = _commit_of(head, git)
+                touches = not path or self._touches(commit, head, parent, path)
+            if touches:
+                yield commit
+                if path:
+                    path = _earlier_name(commit, path)
+            head = parent
+
+    def changes(self, commit: str) -> list[Change]:
+        """Every file that the commit changed, before and after."""
+        with self._reporting():
+            full = self.find(commit).encode()
+            git = self._git_commit(full)
+            store = self._open().object_store
+            before = self._git_commit(git.parents[0]).tree if git.parents else None
+            found: list[Change] = []
+            for (old, new), _, (old_id, new_id) in store.tree_changes(before, git.tree):
+                found.append(
+                    Change(os.fsdecode(new or old or b""), self._text(old_id), self._text(new_id))
+                )
+            return sorted(found, key=lambda change: change.path)
+
+    def versions(self, path: str) -> list[tuple[Commit, bytes | None]]:
+        """Each commit that changed the file and its content after it, oldest first."""
+        found: list[tuple[Commit, bytes | None]] = []
+        name = path
+        for commit in self.log(path):
+            with self._reporting():
+                found.append((commit, self._blob(commit.id.encode(), name)))
+            name = _earlier_name(commit, name)
+        return found[::-1]
+
+    # ---- objects
+
+    def _has(self, commit: str) -> bool:
+        with self._reporting():
+            return self.exists and cast("Any", commit.encode()) in self._open().object_store
+
+    def _touches(self, commit: Commit, head: bytes, parent: bytes | None, path: str) -> bool:
+        if commit.paths:
+            return path in commit.paths
+        before = self._blob_id(parent, path) if parent else None
+        return self._blob_id(head, path) != before
+
+    def _blob(self, commit: bytes, path: str) -> bytes | None:
+        return self._text(self._blob_id(commit, path))
+
+    def _blob_id(self, commit: bytes, path: str) -> ObjectID | None:
+        store = self._open().object_store
+        current = self._git_commit(commit).tree
+        for part in os.fsencode(path).split(b"/"):
+            tree = cast("Tree", store[current])
+            if part not in tree:
+                return None
+            current = tree[part][1]
+        return current
+
+    def _text(self, blob: ObjectID | None) -> bytes | None:
+        if blob is None:
+            return None
+        return cast("Any", self._open().object_store[blob]).as_raw_string()
+
+    def _changed_tree(
+        self, tree_id: ObjectID | None, blobs: Mapping[tuple[bytes, ...], ObjectID | None]
+    ) -> ObjectID | None:
+        """The tree with these blobs in it (None takes one out); None if nothing is left."""
+        from dulwich.objects import Tree
+
+        store = self._open().object_store
+        tree = Tree()
+        if tree_id is not None:
+            for name, mode, sha in cast("Tree", store[tree_id]).iteritems():
+                tree.add(name, mode, sha)
+        below: dict[bytes, dict[tuple[bytes, ...], ObjectID | None]] = {}
+        for (first, *rest), blob in blobs.items():
+            if rest:
+                below.setdefault(first, {})[tuple(rest)] = blob
+            elif blob is not None:
+                tree[first] = (_FILE_MODE, blob)
+            elif first in tree:
+                del tree[first]
+        for name, inside in below.items():
+            old = tree[name][1] if name in tree and tree[name][0] == _TREE_MODE else None
+            new = self._changed_tree(old, inside)
+            if new is not None:
+                tree[name] = (_TREE_MODE, new)
+            elif name in tree:
+                del tree[name]
+        if not len(tree):
+            return None
+        store.add_object(tree)
+        return tree.id
+
+    def _empty_tree(self) -> ObjectID:
+        from dulwich.objects import Tree
+
+        tree = Tree()
+        self._open().object_store.add_object(tree)
+        return tree.id
+
+    def _head(self) -> ObjectID | None:
+        refs = self._open().refs
+        found = refs.read_loose_ref(_BRANCH) or refs.get_packed_refs().get(_BRANCH)
+        if found is not None and not re.fullmatch(rb"[0-9a-f]{40}", found):
+            raise HistoryDamaged(f"The history {self.folder} is damaged: main names no commit.")
+        return cast("ObjectID | None", found)
+
+    def _git_commit(self, commit: bytes) -> GitCommit:
+        found = self._open().object_store[cast("ObjectID", commit)]
+        if found.type_name != b"commit":
+            raise HistoryDamaged(f"The history {self.folder} is damaged: {commit!r} is no commit.")
+        return cast("GitCommit", found)
+
+    def _open(self) -> Repo:
+        if self._repo is None:
+            from dulwich.repo import Repo
+
+            if not self.exists:
+                self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+                Repo.init_bare(self.folder, default_branch=b"main").close()
+            self._repo = Repo(str(self.folder), bare=True)
+            store = cast("Any", self._repo.object_store)
+            store.fsync_object_files = True
+            store.loose_compression_level = 1
+        return self._repo
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Generator[None]:
+        """Whatever a broken repository makes the library raise becomes one sentence."""
+        from dulwich.errors import ChecksumMismatch, FileFormatException, NotGitRepository
+
+        broken = (KeyError, ValueError, AssertionError, zlib.error, EOFError)
+        try:
+            with self._lock:
+                yield
+        except (*broken, ChecksumMismatch, FileFormatException, NotGitRepository) as error:
+            raise HistoryDamaged(
+                f"The history {self.folder} is damaged ({type(error).__name__}: {error}). "
+                "Memory works on; the next write begins a new history and keeps this one aside."
+            ) from error
+        except OSError as error:
+            raise MemoryStoreError(
+                f"Can't use the history {self.folder}: {error.strerror or error}."
+            ) from error
+
+
+def _earlier_name(commit: Commit, path: str) -> str:
+    """The file's name before this commit: a rename names the old one in a trailer."""
+    old, arrow, new = commit.marks.get("Renamed", "").partition(" -> ")
+    return old if arrow and new == path else path
+
+
+def _git_commit_of(tree: ObjectID, parent: bytes | None, note: Note, paths: list[str]) -> GitCommit:
+    from dulwich.objects import Commit as GitCommit
+
+    commit = GitCommit()
+    commit.tree = tree
+    commit.parents = [cast("ObjectID", parent)] if parent else []
+    commit.author = f"{note.writer} <{note.writer}@lamina>".encode()
+    commit.committer = b"lamina <lamina@lamina>"
+    commit.author_time = commit.commit_time = int(note.when or time.time())
+    commit.author_timezone = commit.commit_timezone = 0
+    commit.encoding = b"UTF-8"
+    commit.message = _message(note, paths).encode("utf-8", "replace")
+    return commit
+
+
+def _message(note: Note, paths: list[str]) -> str:
+    trailers = [("Writer", note.writer)]
+    if note.session:
+        trailers.append(("Session", note.session))
+    trailers += [("Message", entry) for entry in note.entries]
+    if note.origin:
+        trailers.append(("Origin", note.origin))
+    trailers += list(note.marks.items())
+    named = len(paths) <= _MOST_PATHS and all(" ".join(path.split()) == path for path in paths)
+    if named:
+        trailers += [("Path", path) for path in paths]
+    lines = [f"Lamina-{key}: {' '.join(value.split())}" for key, value in trailers]
+    reason = [" ".join(note.reason.split()), ""] if note.reason else []
+    return "\n".join([" ".join(note.subject.split()), "", *reason, *lines, ""])
+
+
+def _commit_of(commit_id: bytes, git: GitCommit) -> Commit:
+    text = git.message.decode("utf-8", "replace")
+    # Only the last paragraph holds trailers: the reason above it is anybody's text.
+    above, _, last = text.strip().rpartition("\n\n")
+    subject, _, words = above.partition("\n")
+    found: dict[str, list[str]] = {}
+    for line in last.splitlines():
+        if match := _TRAILER.fullmatch(line):
+            found.setdefault(match[1], []).append(match[2])
+    known = ("Writer", "Session", "Message", "Origin", "Path")
+    return Commit(
+        id=commit_id.decode(),
+        writer=git.author.split(b" <")[0].decode("utf-8", "replace"),
+        when=float(git.author_time),
+        subject=subject,
+        paths=tuple(found.get("Path", ())),
+        session="".join(found.get("Session", ())[:1]),
+        entries=tuple(found.get("Message", ())),
+        origin="".join(found.get("Origin", ())[:1]),
+        reason=words.strip(),
+        marks={key: values[0] for key, values in found.items() if key not in known},
+    )

@@ -1,0 +1,94 @@
+"""The inbox: writes that a person should look at first, one file each, with a diff to show.
+
+It keeps proposals and touches only its own folder; accepting one is the store's work.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+
+import msgspec
+
+from lamina.errors import UsageError
+from lamina.memories import Memory, Proposal, Verdict
+from lamina.memory.beneath import Beneath
+from lamina.memory.blame import diff_text
+
+
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A proposal that waits."""
+
+    id: str
+    when: float
+    proposal: Proposal
+    reason: str
+    warnings: tuple[str, ...] = ()
+    update_of: str = ""
+    origin: str = ""
+    base: Memory | None = None  # what its writer had read; None: a new memory
+    exact: bytes | None = None  # the whole file, where its writer gave one
+
+
+class Inbox:
+    """All that waits, oldest first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = Beneath(folder)
+
+    def close(self) -> None:
+        self._files.close()
+
+    def add(
+        self, proposal: Proposal, verdict: Verdict, *, base: Memory | None, exact: bytes | None
+    ) -> InboxItem:
+        """Keep a proposal; one that waits already is not kept twice."""
+        for item in self.items():
+            if (item.proposal.path, item.proposal.body, item.proposal.description) == (
+                proposal.path,
+                proposal.body,
+                proposal.description,
+            ):
+                return item
+        item = InboxItem(
+            id=f"{time.time_ns():x}{secrets.token_hex(2)}",
+            when=time.time(),
+            proposal=proposal,
+            reason=verdict.reason,
+            warnings=tuple(verdict.warnings),
+            update_of=verdict.update_of,
+            origin=verdict.origin,
+            base=base,
+            exact=exact,
+        )
+        self._files.write(f"{item.id}.json", msgspec.json.encode(item), expected=None)
+        return item
+
+    def items(self) -> list[InboxItem]:
+        names = sorted(name for name, _ in self._files.listing() if name.endswith(".json"))
+        found: list[InboxItem] = []
+        for name in names:
+            content = self._files.read(name)
+            try:
+                if content is not None:
+                    found.append(msgspec.json.decode(content, type=InboxItem))
+            except msgspec.MsgspecError:
+                continue  # not ours, or damaged: it stays where it is and is not offered
+        return found
+
+    def get(self, item_id: str) -> InboxItem:
+        """One item by the beginning of its id; UsageError if none or several begin so."""
+        found = [item for item in self.items() if item.id.startswith(item_id)] if item_id else []
+        if len(found) != 1:
+            many = "Several items begin" if found else "No item begins"
+            raise UsageError(f"{many} with {item_id!r}. `lamina memory inbox` lists them.")
+        return found[0]
+
+    def remove(self, item: InboxItem) -> None:
+        self._files.remove(f"{item.id}.json")
+
+
+def diff_of(item: InboxItem, current: bytes | None, proposed: bytes) -> str:
+    """What accepting the item would change."""
+    return diff_text(item.proposal.path, current, proposed)

@@ -1,0 +1,148 @@
+"""Intents: what is about to be written, on disk before it is, and the locks that keep writers apart.
+
+An intent holds every byte before and after, and who wrote it and why. It is removed when the change
+is in the history. It touches only the store's own folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from lamina.errors import MemoryStoreError
+from lamina.memories import Writer
+from lamina.memory.beneath import Beneath
+
+
+class Change(NamedTuple):
+    """One file before and after; None where there is no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Who made a change and what it rests on: it becomes the commit's author and trailers."""
+
+    writer: Writer
+    subject: str
+    session: str = ""
+    entries: tuple[str, ...] = ()  # uuids of ledger entries
+    origin: str = ""
+    reason: str = ""
+    marks: dict[str, str] = {}  # further trailers: what it undoes, what it was renamed from
+    when: float = 0.0
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    changes: tuple[Change, ...]
+    note: Note
+    tombstone: str = ""  # the tombstone's line, to be put up with the change
+    lifted: tuple[str, ...] = ()  # tombstones that the change takes away
+    process: int = 0
+
+
+class IntentLog:
+    """Intents in the order in which they were made, one file each: `.json` until the change is in the
+    files, then `.done` until it is in the history."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = Beneath(folder)
+
+    def close(self) -> None:
+        self._files.close()
+
+    def write(
+        self,
+        changes: Sequence[Change],
+        note: Note,
+        *,
+        tombstone: str = "",
+        lifted: Sequence[str] = (),
+        replaces: Intent | None = None,
+    ) -> Intent:
+        """Put it on disk for good. The caller holds the store's lock."""
+        intent = Intent(
+            id=replaces.id if replaces else self._next_id(),
+            changes=tuple(changes),
+            note=note,
+            tombstone=tombstone,
+            lifted=tuple(lifted),
+            process=os.getpid(),
+        )
+        name = f"{intent.id}.json"
+        self._files.write(name, _encoded(intent), expected=_encoded(replaces) if replaces else None)
+        return intent
+
+    def unapplied(self) -> list[Intent]:
+        """What a writer that died may have left half done. Only meaningful under the store's lock."""
+        return self._named(".json")
+
+    def applied(self) -> list[Intent]:
+        """What is in the files and not yet in the history, oldest first."""
+        return self._named(".done")
+
+    def any_applied(self) -> bool:
+        return any(name.endswith(".done") for name, _ in self._files.listing())
+
+    def mark_applied(self, intent: Intent) -> None:
+        self._files.rename(f"{intent.id}.json", f"{intent.id}.done")
+
+    def drop(self, intent: Intent) -> None:
+        """Nothing of it was done."""
+        self._files.remove(f"{intent.id}.json")
+
+    def settle(self, intent: Intent) -> None:
+        """It is in the history."""
+        self._files.remove(f"{intent.id}.done")
+
+    def _named(self, ending: str) -> list[Intent]:
+        found: list[Intent] = []
+        for name in sorted(name for name, _ in self._files.listing() if name.endswith(ending)):
+            content = self._files.read(name)
+            if content is None:
+                continue  # settled by another process
+            try:
+                found.append(msgspec.json.decode(content, type=Intent))
+            except msgspec.MsgspecError as error:
+                raise MemoryStoreError(
+                    f"{self._files.root / name} is damaged: {error}. "
+                    "It holds a memory that was being written; move it away to go on."
+                ) from error
+        return found
+
+    def _next_id(self) -> str:
+        last = max(
+            (name for name, _ in self._files.listing() if name.endswith(".json")), default=""
+        )
+        after = int(last.split("-", 1)[0]) + 1 if last else 0
+        return f"{max(time.time_ns(), after):020d}-{secrets.token_hex(4)}"
+
+
+def _encoded(intent: Intent) -> bytes:
+    return msgspec.json.encode(intent)
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path) -> Generator[None]:
+    """Hold a kernel lock on the file: one holder at a time, released even by `kill -9`."""
+    try:
+        lock.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise MemoryStoreError(f"Can't lock the memory by {lock}: {error.strerror}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,290 @@
+"""How a change reaches the files and then the history, such that a crash at any point loses nothing.
+
+Intent on disk → files renamed into place → acknowledged → commit → intent removed. The last two
+steps run in a background thread, or when asked; whoever opens the memory next finishes what was left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from lamina.errors import Conflict, LaminaError, MemoryStoreError
+from lamina.events import Emit, LayerFailed, MemoryUpdated, Warned
+from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
+from lamina.memory.history import History, HistoryDamaged
+from lamina.memory.index import INDEX
+from lamina.memory.intents import Change, Intent, IntentLog, Note, exclusive
+from lamina.memory.merge import merge_text
+from lamina.memory.tombstones import Tombstones
+
+# Given a path and what stands there now: what should stand there after all.
+Rework = Callable[[str, bytes | None], bytes | None]
+
+
+class Journal:
+    """The only way by which the store changes memory files."""
+
+    def __init__(
+        self, files: Beneath, state: Path, tombstones: Tombstones, emit: Emit, *, background: bool
+    ) -> None:
+        self._files = files
+        self._state = state
+        self._tombstones = tombstones
+        self._emit = emit
+        self.intents = IntentLog(state / "intents")
+        self.history = History(state / "history.git")
+        self._background = background
+        self._wake = threading.Event()
+        self._stop = False
+        self._thread: threading.Thread | None = None
+
+    # ---- changing files
+
+    @contextlib.contextmanager
+    def writing(self) -> Generator[None]:
+        """Hold the store's lock; what a writer that died left half done is finished first."""
+        with exclusive(self._state / "lock"):
+            left = self.intents.unapplied()
+            if left:
+                self._clear_strays(left)
+            for intent in left:
+                self._finish(intent)
+            yield
+
+    def apply(
+        self,
+        changes: Sequence[Change],
+        note: Note,
+        *,
+        tombstone: str = "",
+        lifted: Sequence[str] = (),
+        rework: Rework | None = None,
+    ) -> bool:
+        """Bring the changes into the files, all or none; False if there was nothing to change.
+
+        When this returns the change is on disk for good. Conflict means that another program
+        changed the first file meanwhile and nothing was done. The caller holds `writing()`.
+        """
+        wanted = [change for change in changes if change.before != change.after]
+        if not wanted and not tombstone and not lifted:
+            return False
+        _demand_utf8(wanted)
+        note = note if note.when else replace(note, when=time.time())
+        intent = self.intents.write(wanted, note, tombstone=tombstone, lifted=lifted)
+        done: list[Change] = []
+        try:
+            for change in wanted:
+                made = self._put(change, rework if done and change.path.endswith(INDEX) else None)
+                done.append(made)
+                if made != change:  # the intent must say what was really written
+                    now = [*done, *wanted[len(done) :]]
+                    intent = self.intents.write(
+                        now, note, tombstone=tombstone, lifted=lifted, replaces=intent
+                    )
+        except LaminaError:
+            self._take_back(done, intent)
+            raise
+        self._mark(intent)
+        if paths := [change.path for change in done if not change.path.endswith(INDEX)]:
+            self._emit(MemoryUpdated(paths, note.writer))
+        self._wake_up()
+        return True
+
+    def adopt(self, changes: Sequence[Change], note: Note) -> None:
+        """Have changes recorded that are in the files already. The caller holds `writing()`."""
+        note = note if note.when else replace(note, when=time.time())
+        self._mark(self.intents.write(changes, note))
+        self._wake_up()
+
+    def _put(self, change: Change, rework: Rework | None) -> Change:
+        for attempt in range(5):
+            try:
+                if change.after is None:
+                    self._files.remove(change.path, expected=change.before)
+                else:
+                    self._files.write(change.path, change.after, expected=change.before)
+            except Conflict:
+                if rework is None or attempt == 4:
+                    raise
+                current = self._files.read(change.path)
+                change = Change(change.path, current, rework(change.path, current))
+                if change.before == change.after:
+                    break
+            else:
+                break
+        return change
+
+    def _take_back(self, done: list[Change], intent: Intent) -> None:
+        """Undo the first changes of a write whose later ones failed; else recovery will finish it."""
+        with contextlib.suppress(LaminaError):
+            for change in reversed(done):
+                self._put(Change(change.path, change.after, change.before), None)
+            self.intents.drop(intent)
+
+    def _mark(self, intent: Intent) -> None:
+        if intent.tombstone:
+            self._tombstones.put_up(intent.tombstone)
+        self._tombstones.lift(intent.lifted)
+        self.intents.mark_applied(intent)
+
+    # ---- after a crash
+
+    def _finish(self, intent: Intent) -> None:
+        """Bring what is missing of a dead writer's intent into the files."""
+        for change in intent.changes:
+            current = self._files.read(change.path)
+            if current == change.after:
+                continue
+            if current == change.before:
+                self._put(Change(change.path, current, change.after), None)
+                continue
+            # Somebody edited the file between the crash and now: keep both changes if they fit.
+            merged = merge_contents(change.before, current, change.after, change.path)
+            if merged is None:
+                self._rescue(intent, change)
+            else:
+                self._put(Change(change.path, current, merged), None)
+        self._mark(intent)
+
+    def _clear_strays(self, left: Sequence[Intent]) -> None:
+        """Remove temporary files of dead writers; one that holds somebody else's words is kept."""
+        changes = [change for intent in left for change in intent.changes]
+        for folder in {change.path.rpartition("/")[0] for change in changes}:
+            for name in [name for name, _ in self._files.listing(folder)]:
+                if not name.startswith(TEMPORARY_PREFIX):
+                    continue
+                path = f"{folder}/{name}" if folder else name
+                content = self._files.read(path) or b""
+                if not any(_ours(content, change) for change in changes):
+                    self._keep_aside(name.removeprefix("."), content, "a file found after a crash")
+                self._files.remove(path)
+
+    def _rescue(self, intent: Intent, change: Change) -> None:
+        if change.after is not None:
+            name = f"{intent.id}-{change.path.replace('/', '-')}"
+            what = f"{change.path} was edited after a crash; the version that was being written"
+            self._keep_aside(name, change.after, what)
+
+    def _keep_aside(self, name: str, content: bytes, what: str) -> None:
+        with Beneath(self._state / "rescued") as rescued:
+            if rescued.read(name) is None:
+                rescued.write(name, content, expected=None)
+        self._emit(Warned(f"{what} is kept as {self._state / 'rescued' / name}."))
+
+    # ---- history
+
+    @contextlib.contextmanager
+    def recording(self) -> Generator[History]:
+        """Hold the history's lock, with everything that is in the files and due recorded."""
+        with exclusive(self._state / "history.lock"):
+            for intent in self.intents.applied():
+                self._record_safely(intent)
+                self.intents.settle(intent)
+            yield self.history
+
+    def settle(self) -> None:
+        """Record what is due. Cheap if nothing is."""
+        if self.intents.any_applied():
+            with self.recording() as history:
+                history.tidy()
+
+    def _record_safely(self, intent: Intent) -> None:
+        try:
+            self._record(intent)
+        except HistoryDamaged as error:
+            aside = self.history.put_aside()
+            self._emit(Warned(f"{error} It is now {aside}."))
+            self._record(intent)
+
+    def _record(self, intent: Intent) -> None:
+        last = next(self.history.log(), None)
+        if last and last.marks.get("Intent") == intent.id:
+            return  # recorded just before a crash
+        outside = {
+            change.path: change.before
+            for change in intent.changes
+            if self.history.content(change.path) != change.before
+        }
+        if outside:
+            self.history.commit(outside, outside_note(len(outside)))
+        marks = {**intent.note.marks, "Intent": intent.id}
+        if intent.tombstone:
+            marks["Tombstone"] = intent.tombstone.partition('"id":"')[2].partition('"')[0]
+        self.history.commit(
+            {change.path: change.after for change in intent.changes},
+            replace(intent.note, marks=marks),
+        )
+
+    # ---- background
+
+    def start(self) -> None:
+        """Record in the background what an earlier process left."""
+        if self.intents.any_applied():
+            self._wake_up()
+
+    def _wake_up(self) -> None:
+        if not self._background:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="lamina-history", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def _work(self) -> None:
+        while not self._stop:
+            self._wake.wait()
+            self._wake.clear()
+            try:
+                self.settle()
+            except Exception as error:  # noqa: BLE001 - the edge of a background task
+                self._emit(LayerFailed("memory history", f"{type(error).__name__}: {error}"))
+
+    def close(self) -> None:
+        """Record what is due and stop."""
+        self._stop = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        try:
+            self.settle()
+        finally:
+            self.history.close()
+            self.intents.close()
+
+
+def merge_contents(
+    base: bytes | None, ours: bytes | None, theirs: bytes | None, path: str
+) -> bytes | None:
+    """Both changes in one file, None where they don't fit (or one of them removed it)."""
+    if base is None or ours is None or theirs is None:
+        return None
+    text = [content.decode("utf-8", "surrogateescape") for content in (base, ours, theirs)]
+    is_index = path.rsplit("/", 1)[-1] == INDEX
+    merged = merge_text(text[0], text[1], text[2], both_insert=is_index)
+    return None if merged is None else merged.encode("utf-8", "surrogateescape")
+
+
+def _ours(content: bytes, change: Change) -> bool:
+    return content == change.before or (change.after or b"").startswith(content)
+
+
+def outside_note(count: int) -> Note:
+    """For changes that nobody told us of: they are no evidence of the user's word."""
+    return Note(writer="outside", subject=f"change outside, {count} file{'s' * (count != 1)}")
+
+
+def _demand_utf8(changes: Sequence[Change]) -> None:
+    for change in changes:
+        try:
+            change.path.encode()
+        except UnicodeEncodeError:
+            raise MemoryStoreError(
+                f"The name {change.path!r} is not UTF-8. Rename the file by hand first."
+            ) from None

@@ -1,0 +1,152 @@
+"""What waits for a person, and what tools wrote behind the store's back: both end at the same gate.
+
+Accepting an item of the inbox is the user's own write. Changes that a tool call of ours made to
+memory files are attributed to it and gated after the fact: what is not accepted is taken back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from lamina.errors import Conflict, GateRefused
+from lamina.memories import Evidence, Writer
+from lamina.memory import drafts
+from lamina.memory.file_store import FileStore, is_index
+from lamina.memory.inbox import InboxItem, diff_of
+from lamina.memory.index import INDEX
+from lamina.memory.intents import Change, Note
+from lamina.memory.outside import differences
+from lamina.memory.store import Outcome
+from lamina.memory.topics import read_topic
+
+
+def inbox_diff(store: FileStore, item: InboxItem) -> str:
+    """What accepting the item would change, as a unified diff."""
+    current = store.files.read(item.proposal.path)
+    return diff_of(item, current, proposed_content(store, item))
+
+
+def proposed_content(store: FileStore, item: InboxItem) -> bytes:
+    """The file as it would be; where it no longer fits, the proposal alone."""
+    current = store.files.read(item.proposal.path)
+    if item.exact is not None:
+        return item.exact
+    try:
+        return drafts.written(item.proposal, current, item.base, replace=False)
+    except Conflict:
+        return drafts.written(item.proposal, None, None, replace=True)
+
+
+def accept(store: FileStore, item_id: str, *, edited: bytes | None = None) -> Outcome:
+    """Write an item, as it is or as the user edited it. Hard refusals still refuse."""
+    item = store.inbox.get(item_id)
+    proposal = dataclasses.replace(
+        item.proposal, writer="user", reason=f"proposed by {item.proposal.writer}, accepted"
+    )
+    path = proposal.path
+    current = store.files.read(path)
+    if edited is None and item.exact is None:
+        outcome = store.write(proposal, base=item.base)
+    else:
+        content = edited if edited is not None else item.exact or b""
+        known = item.base is None if current is None else _same(path, current, item)
+        if not known and edited is None:
+            raise Conflict(f"{path} was changed since. Edit the item, or reject it.")
+        outcome = store.write_file(
+            path,
+            content,
+            writer="user",
+            base=current,
+            evidence=proposal.evidence,
+            session=proposal.session,
+            reason=proposal.reason,
+            pointer=not is_index(path),
+        )
+    store.inbox.remove(item)
+    return outcome
+
+
+def _same(path: str, current: bytes, item: InboxItem) -> bool:
+    memory = read_topic(path, current)
+    return item.base is not None and dataclasses.replace(
+        memory, mtime=item.base.mtime, size=item.base.size
+    ) == dataclasses.replace(item.base)
+
+
+def reject(store: FileStore, item_id: str) -> InboxItem:
+    """Drop an item; the same words won't be proposed again."""
+    item = store.inbox.get(item_id)
+    store.make_state()
+    with store.journal.writing():
+        if not is_index(item.proposal.path):
+            store.tombstones.put_up(store.tombstones.new(item.proposal, kind="rejected"))
+    store.inbox.remove(item)
+    return item
+
+
+def attribute(
+    store: FileStore,
+    *,
+    writer: Writer,
+    session: str = "",
+    evidence: Sequence[Evidence] = (),
+    reason: str = "",
+) -> list[Outcome | GateRefused]:
+    """Gate what a tool call just changed by itself; `store.catch_up()` came before the call.
+
+    Accepted changes are recorded as the writer's; for the others the file is put back as it was, and
+    the proposal waits in the inbox or is refused.
+    """
+    store.make_state()
+    with store.journal.recording() as history:
+        changed = differences(store.files, store.scanner, history, busy=store.journal.intents)
+    # The index last: its lines point at memories that must be judged first.
+    changed.sort(key=lambda change: (change.path.endswith(INDEX), change.path))
+    outcomes: list[Outcome | GateRefused] = []
+    for change in changed:
+        with store.journal.writing():
+            if store.files.read(change.path) == change.after:
+                outcomes.append(_judged(store, change, writer, session, evidence, reason))
+    return outcomes
+
+
+def _judged(
+    store: FileStore,
+    change: Change,
+    writer: Writer,
+    session: str,
+    evidence: Sequence[Evidence],
+    reason: str,
+) -> Outcome | GateRefused:
+    path = change.path
+    memory = read_topic(path, change.after or b"")
+    proposal = dataclasses.replace(
+        drafts.proposal_of(memory, writer, session), evidence=evidence, reason=reason
+    )
+    try:
+        if change.after is None:
+            store.demand_unpinned(path, writer)
+            note = Note(writer=writer, subject=f"remove {path}", session=session, reason=reason)
+            store.journal.adopt([change], note)
+            return Outcome(path, "accept")
+        verdict = store.judge(proposal, change.before, change.after)
+    except GateRefused as error:
+        _put_back(store, change)
+        return error
+    if verdict.decision == "inbox":
+        base = read_topic(path, change.before) if change.before is not None else None
+        item = store.inbox.add(proposal, verdict, base=base, exact=change.after)
+        _put_back(store, change)
+        return drafts.outcome_of(path, verdict, inbox_id=item.id)
+    subject = drafts.subject_of(change.before, path)
+    store.journal.adopt([change], drafts.note_of(proposal, verdict, subject))
+    return drafts.outcome_of(path, verdict)
+
+
+def _put_back(store: FileStore, change: Change) -> None:
+    """As the newest commit has it; what was refused must not enter the history on the way."""
+    if change.before is None:
+        store.files.remove(change.path, expected=change.after)
+    else:
+        store.files.write(change.path, change.before, expected=change.after)

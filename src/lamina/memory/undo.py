@@ -1,0 +1,76 @@
+"""Taking back what was written: undo of any commit, and earlier versions of a file brought back.
+
+Both are writes by the user like any other: gated, journalled, recorded, and can be undone again.
+"""
+
+from __future__ import annotations
+
+from lamina.errors import Conflict, UsageError
+from lamina.memory import drafts
+from lamina.memory.file_store import FileStore, is_index
+from lamina.memory.intents import Change, Note
+from lamina.memory.journal import merge_contents
+from lamina.memory.store import Outcome
+from lamina.memory.topics import read_topic
+
+
+def undo(store: FileStore, commit_id: str) -> list[str]:
+    """Take one commit back, whenever it was; what was changed since stays. The paths that changed.
+
+    Conflict, and nothing is changed, where a later change touched the same lines.
+    """
+    store.catch_up()
+    history = store.journal.history
+    full = history.find(commit_id)
+    commit = next(one for one in history.log() if one.id == full)
+    recorded = history.changes(full)
+    with store.journal.writing():
+        changes = [_reversed(store, change) for change in recorded]
+        for change in changes:
+            if change.after is not None and not is_index(change.path):
+                memory = read_topic(change.path, change.after)
+                store.judge(drafts.proposal_of(memory, "user", ""), change.before, change.after)
+        note = Note(
+            writer="user",
+            subject=f"undo {full[:8]}: {commit.subject}",
+            origin="typed" if commit.origin == "typed" else "",
+            marks={"Undoes": full},
+        )
+        stone = commit.marks.get("Tombstone", "")
+        store.journal.apply(changes, note, lifted=[stone] if stone else [])
+    return [change.path for change in changes if change.before != change.after]
+
+
+def _reversed(store: FileStore, change: Change) -> Change:
+    """The file without that change, whatever else happened to it since."""
+    current = store.files.read(change.path)
+    if current == change.after:
+        return Change(change.path, current, change.before)
+    if current == change.before:
+        return Change(change.path, current, current)
+    merged = merge_contents(change.after, current, change.before, change.path)
+    if merged is None:
+        raise Conflict(
+            f"{change.path} was changed again since, at the same place. "
+            "Undo the later commit first, or edit the file."
+        )
+    return Change(change.path, current, merged)
+
+
+def restore(store: FileStore, path: str, commit_id: str) -> Outcome:
+    """Bring a file back as it was after a commit."""
+    store.catch_up()
+    full = store.journal.history.find(commit_id)
+    content = store.journal.history.content(path, full)
+    if content is None:
+        raise UsageError(
+            f"{path} did not exist after {full[:8]}. `lamina memory log {path}` helps."
+        )
+    return store.write_file(
+        path,
+        content,
+        writer="user",
+        base=store.files.read(path),
+        pointer=True,
+        subject=f"restore {path} from {full[:8]}",
+    )
