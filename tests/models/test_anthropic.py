@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import socket
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.models.talk import READ, Talk, answer, request, user
 from tests.wire.server import Answer, WireServer, fails, says
 
 from lamina.errors import (
@@ -21,79 +20,11 @@ from lamina.errors import (
     PromptTooLong,
     UsageError,
 )
-from lamina.events import Event, Retrying, StreamRestarted, TextDelta, ThinkingDelta, Warned, quiet
-from lamina.messages import Request, Response, Usage, text, tool_use
+from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta, Warned, quiet
+from lamina.messages import Usage, text, tool_use
 from lamina.models import open_model
 from lamina.models.anthropic import AnthropicModel
 from lamina.ports import Model
-
-READ = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}
-
-
-class StillClock:
-    """Time that passes only by sleeping, and sleeping takes none."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-
-    def now(self) -> float:
-        return 1_800_000_000.0 + sum(self.slept)
-
-    def monotonic(self) -> float:
-        return sum(self.slept)
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-
-
-class Talk:
-    """A model at the wire server, what it emitted, and the pauses it took."""
-
-    def __init__(self, wire: WireServer, name: str = "claude-sonnet-4-6", **options: Any) -> None:
-        self.wire = wire
-        self.clock = StillClock()
-        self.events: list[Event] = []
-        given = {"api_key": "test-key", "base_url": wire.anthropic_url, "timeout": 20.0, **options}
-        given |= {"clock": self.clock, "chance": random.Random(1)}
-        self.model = open_model(f"anthropic:{name}", options=given)
-
-    def ask(self, *requests: Request) -> Response:
-        return self.run(lambda model: self._all(model, requests))
-
-    def run(self, work: Callable[[Any], Any]) -> Any:
-        async def whole() -> Any:
-            try:
-                return await work(self.model)
-            finally:
-                await self.model.close()
-
-        return asyncio.run(whole())
-
-    async def _all(self, model: Model, requests: tuple[Request, ...]) -> Response:
-        for request in requests[:-1]:
-            await model.complete(request, self.events.append)
-        return await model.complete(requests[-1], self.events.append)
-
-    @property
-    def body(self) -> Any:
-        return self.wire.received[-1].body
-
-    def heard(self, kind: type[Event]) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-
-def request(*messages: Any, **fields: Any) -> Request:
-    given: dict[str, Any] = {"system": [text("Be brief.")], "tools": [READ], **fields}
-    return Request(messages=list(messages) or [user("hi")], **given)
-
-
-def user(*blocks: Any) -> dict[str, Any]:
-    return {"role": "user", "content": [text(b) if isinstance(b, str) else b for b in blocks]}
-
-
-def answer(*blocks: Any) -> dict[str, Any]:
-    return {**user(*blocks), "role": "assistant"}
-
 
 # ---- answers
 
@@ -293,13 +224,13 @@ def test_cache_diagnostics_name_the_last_answer_of_the_same_purpose(wire: WireSe
 def test_the_suffix_for_a_million_becomes_a_header_where_the_model_needs_one(
     wire: WireServer,
 ) -> None:
-    talk = Talk(wire, "claude-sonnet-4-5[1m]")
+    talk = Talk(wire, "anthropic:claude-sonnet-4-5[1m]")
     talk.ask(request())
     assert talk.model.capabilities.window == 1_000_000
     assert talk.body["model"] == "claude-sonnet-4-5"
     assert wire.received[0].headers["anthropic-beta"] == "context-1m-2025-08-07"
     assert talk.heard(Warned)[0].message.startswith("claude-sonnet-4-5 ends on")
-    talk = Talk(wire, "claude-opus-5-5[1m]")
+    talk = Talk(wire, "anthropic:claude-opus-5-5[1m]")
     talk.ask(request())
     assert "anthropic-beta" not in wire.received[1].headers
 

@@ -249,12 +249,12 @@ class AnthropicModel:
         except _ErrorInStream as error:
             raise faults.refusal(place, 200, error.body, error.headers, now) from error
         except (anthropic.APITimeoutError, httpx2.TimeoutException) as error:
-            if _while_connecting(error):
+            if faults.while_connecting(error):
                 raise faults.unreached(place, "no answer") from error
             raise faults.silent(place, self._timeout) from error
         except anthropic.APIConnectionError as error:
-            fault = faults.unreached if _while_connecting(error) else faults.broken_off
-            raise fault(place, _cause_of(error)) from error
+            fault = faults.unreached if faults.while_connecting(error) else faults.broken_off
+            raise fault(place, faults.cause_of(error)) from error
         except (_BrokenOff, httpx2.TransportError) as error:
             raise faults.broken_off(place) from error
         except (Malformed, anthropic.APIResponseValidationError) as error:
@@ -293,15 +293,3 @@ def _betas_of(params: Mapping[str, Any]) -> list[str]:
     if params.get("compaction"):
         betas.append(_COMPACTION_BETA)
     return betas
-
-
-def _while_connecting(error: BaseException) -> bool:
-    import httpx2
-
-    reaching = httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout
-    return isinstance(error.__cause__ or error, reaching)
-
-
-def _cause_of(error: BaseException) -> str:
-    cause = str(error.__cause__ or "") or str(error)
-    return cause.rstrip(".") or "no connection"

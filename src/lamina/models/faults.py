@@ -196,3 +196,19 @@ def _short(message: str) -> str:
     line = " ".join(message.split()) or "no reason was given"
     line = re.sub(r"\b(sk|key)-[\w*-]{6,}", "…", line)
     return line if len(line) <= 300 else line[:297] + "…"
+
+
+# ---- what the transport says (both packages use httpx2)
+
+
+def while_connecting(error: BaseException) -> bool:
+    """Did it fail before a connection stood?"""
+    import httpx2
+
+    reaching = httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout
+    return isinstance(error.__cause__ or error, reaching)
+
+
+def cause_of(error: BaseException) -> str:
+    cause = str(error.__cause__ or "") or str(error)
+    return cause.rstrip(".") or "no connection"
