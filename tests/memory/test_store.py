@@ -1,0 +1,352 @@
+"""The store: pointers, exact writes, merging with editors, pins, tombstones, real directories."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lamina.errors import Conflict, GateRefused, MemoryStoreError
+from lamina.events import Event, MemoryUpdated
+from lamina.memory import file_store as module
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext
+from lamina.testing import a_memory
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    with FileStore(tmp_path / "memory") as opened:
+        yield opened
+
+
+def index_of(store: FileStore) -> str:
+    return (store.directory / "MEMORY.md").read_text()
+
+
+@pytest.mark.spec("M4")
+def test_remember_writes_topic_file_and_pointer_in_one_call(store: FileStore) -> None:
+    outcome = store.remember(a_memory("deploys.md", name="Deploys", description="On Fridays never"))
+    assert outcome.sentence == "Memory updated: deploys.md"
+    assert index_of(store) == "- [Deploys](deploys.md) — On Fridays never\n"
+    assert (store.directory / "deploys.md").read_text().startswith("---\nname: Deploys\n")
+    assert stat.S_IMODE((store.directory / "deploys.md").stat().st_mode) == 0o600
+
+
+@pytest.mark.spec("T1")
+def test_a_team_memory_points_from_the_teams_index(store: FileStore) -> None:
+    store.remember(a_memory("team/style.md"))
+    assert "](style.md)" in (store.directory / "team" / "MEMORY.md").read_text()
+    assert not (store.directory / "MEMORY.md").exists()
+    store.rename("team/style.md", "style.md")
+    assert "style.md" not in (store.directory / "team" / "MEMORY.md").read_text()
+    assert "](style.md)" in index_of(store)
+
+
+@pytest.mark.spec("L5.6")
+def test_whose_word_it_is_shows_in_the_index_line(store: FileStore) -> None:
+    store.remember(a_memory("facts.md", writer="agent", body="The build takes nine minutes."))
+    assert "(source: " in index_of(store)
+
+
+def test_an_update_keeps_what_people_wrote_into_the_index_line(store: FileStore) -> None:
+    store.remember(a_memory("deploys.md"))
+    custom = "# Mine\n- [My words](deploys.md) - by hand\n"
+    (store.directory / "MEMORY.md").write_text(custom)
+    base = store.read("deploys.md")
+    store.remember(a_memory("deploys.md", body="New text."), base=base)
+    assert index_of(store) == custom
+
+
+@pytest.mark.spec("M3")
+def test_an_update_keeps_unknown_keys_comments_and_line_ends(store: FileStore) -> None:
+    store.directory.mkdir()
+    old = b"---\r\n# mine\r\nname: N\r\nx: 1\r\ndescription: d\r\ntype: project\r\n---\r\n\r\nText.\r\n"
+    (store.directory / "a.md").write_bytes(old)
+    base = store.read("a.md")
+    store.write(a_memory("a.md", name="N", description="new", body="Text."), base=base)
+    assert (store.directory / "a.md").read_bytes() == old.replace(
+        b"description: d\r", b"description: new\r"
+    )
+
+
+@pytest.mark.spec("L5.6")
+def test_a_plain_write_is_kept_byte_for_byte_and_passes_the_gate(store: FileStore) -> None:
+    odd = b"---\nname: 'A'   # odd\ndescription: d\ntype: project\n---\n\n\n  Body\t\n\n\n"
+    store.write_file("odd.md", odd, writer="user", base=None)
+    assert store.read_bytes("odd.md") == odd
+    with pytest.raises(GateRefused):
+        store.write_file("odd.md", odd + "\u202e".encode(), writer="agent", base=odd)
+    assert store.read_bytes("odd.md") == odd
+
+
+@pytest.mark.spec("L5.6")
+def test_direct_edits_of_the_index_are_gated(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    old = store.read_bytes("MEMORY.md")
+    outcome = store.write_file(
+        "MEMORY.md", old + b"- [Evil](nowhere.md)\n", writer="agent", base=old
+    )
+    assert outcome.decision == "inbox"
+    assert store.read_bytes("MEMORY.md") == old
+    store.write_file("MEMORY.md", b"# Title\n" + old, writer="agent", base=old)
+    assert index_of(store).startswith("# Title\n")
+
+
+@pytest.mark.spec("M9")
+def test_an_editor_that_is_faster_than_us_loses_nothing(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between our look and our write a person adds a line to the memory and one to the index."""
+    store.remember(a_memory("a.md", body="one\ntwo\nthree"))
+    base = store.read("a.md")
+    real = module.decide
+    edited: list[str] = []
+
+    def slow_gate(*arguments: object) -> object:
+        verdict = real(*arguments)  # type: ignore[arg-type]
+        if not edited:
+            for name, line in (("a.md", "by hand\n"), ("MEMORY.md", "- [Hand](hand.md)\n")):
+                edited.append(name)
+                with (store.directory / name).open("a") as file:
+                    file.write(line)
+        return verdict
+
+    monkeypatch.setattr(module, "decide", slow_gate)
+    changed = a_memory("a.md", description="a new one", body="ONE\ntwo\nthree")
+    store.write(changed, base=base)
+    assert store.read("a.md").body == "ONE\ntwo\nthree\nby hand"
+    assert "[Hand](hand.md)" in index_of(store)
+    assert "a new one" in index_of(store)
+
+
+@pytest.mark.spec("M9")
+def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    program = """
+import sys, pathlib
+from dataclasses import replace
+from lamina.errors import Conflict
+from lamina.memory.file_store import FileStore
+from lamina.testing import a_memory
+who = sys.argv[2]
+with FileStore(pathlib.Path(sys.argv[1])) as store:
+    print("ready", flush=True); sys.stdin.readline()
+    for number in range(12):
+        store.remember(a_memory(f"{who}_{number}.md", body=f"Unique words {who} {number} " * 3))
+        while True:
+            base = store.read("shared.md")
+            line = f"line {who} {number}"
+            top = base.body.split("middle")
+            body = (f"{line}\\n" + base.body) if who == "a" else (base.body + f"\\n{line}")
+            try:
+                store.write(a_memory("shared.md", body=body), base=base); break
+            except Conflict:
+                continue
+"""
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("shared.md", body="middle"))
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path / "memory"), who],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for who in "ab"
+    ]
+    for child in children:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.communicate("\n")
+    assert [child.returncode for child in children] == [0, 0]
+    with FileStore(tmp_path / "memory") as store:
+        body = store.read("shared.md").body.splitlines()
+        assert sorted(body) == sorted(
+            ["middle", *(f"line {who} {number}" for who in "ab" for number in range(12))]
+        )
+        index = index_of(store)
+        assert all(f"({who}_{number}.md)" in index for who in "ab" for number in range(12))
+        assert store.catch_up() == []
+        written = [commit for commit in store.journal.history.log() if commit.writer == "user"]
+        assert len(written) == 1 + 48
+
+
+@pytest.mark.spec("L5.6")
+def test_a_pinned_memory_changes_by_the_users_hand_only(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.pin("a.md")
+    base = store.read("a.md")
+    update = a_memory("a.md", body="Changed by the agent.", writer="agent")
+    for attempt in (
+        lambda: store.write(update, base=base),
+        lambda: store.forget("a.md", writer="dream"),
+        lambda: store.rename("a.md", "b.md", writer="agent"),
+    ):
+        with pytest.raises(GateRefused, match="pinned"):
+            attempt()
+    store.write(replace(update, writer="user"), base=base)
+    store.rename("a.md", "b.md")
+    assert store.pinned() == {"b.md"}
+    store.pin("b.md", on=False)
+    store.forget("b.md", writer="dream")
+    with pytest.raises(MemoryStoreError, match="no memory"):
+        store.pin("b.md")
+
+
+@pytest.mark.spec("M10")
+def test_a_tombstone_knows_the_words_again_but_does_not_hold_them(store: FileStore) -> None:
+    said = a_memory(
+        "pet.md",
+        name="Pet",
+        description="The user has a hamster called Zorro",
+        body="Zorro the hamster lives in the kitchen.\nHe is three years old.",
+    )
+    store.remember(said)
+    store.forget("pet.md")
+    kept = b"".join(file.read_bytes() for file in store.state.iterdir() if file.is_file())
+    assert b"zorro" not in kept.lower()
+    assert b"hamster" not in kept.lower()
+    for body in ("A hamster named Zorro lives in the kitchen.", said.body):
+        again = a_memory(
+            "animals.md",
+            name="Animals",
+            description="Pets of the user",
+            body=body,
+            writer="extraction",
+        )
+        with pytest.raises(GateRefused, match="forgotten"):
+            store.write(again)
+    other = a_memory(
+        "plants.md",
+        name="Plants",
+        description="The office",
+        body="The ficus needs water.",
+        writer="extraction",
+    )
+    assert store.write(other).decision == "accept"
+
+
+@pytest.mark.spec("M10")
+def test_the_user_may_say_again_what_was_forgotten(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.forget("a.md")
+    assert store.tombstones.all()
+    outcome = store.remember(a_memory("a.md"))
+    assert any("comes back" in warning for warning in outcome.warnings)
+    assert store.tombstones.all() == []
+
+
+@pytest.mark.spec("M10")
+def test_a_dream_that_merges_puts_up_no_tombstone(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.forget("a.md", writer="dream", tombstone=False)
+    assert store.tombstones.all() == []
+
+
+@pytest.mark.spec("L5.5")
+def test_writes_are_told_and_the_index_is_not_named(tmp_path: Path) -> None:
+    events: list[Event] = []
+    with FileStore(tmp_path / "memory", emit=events.append) as store:
+        store.remember(a_memory("a.md"))
+    assert events == [MemoryUpdated(["a.md"], "user")]
+
+
+@pytest.mark.spec("L5.6")
+def test_a_setting_sends_everything_but_the_users_own_to_the_inbox(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory", gate=GateContext(inbox_all=True)) as store:
+        assert store.write(a_memory("a.md", writer="agent")).decision == "inbox"
+        assert store.write(a_memory("a.md", writer="agent")).inbox_id
+        assert len(store.inbox.items()) == 1
+        assert store.write(a_memory("b.md")).decision == "accept"
+
+
+@pytest.mark.spec("M4")
+def test_a_huge_index_is_cut_when_read_and_refused_when_written(store: FileStore) -> None:
+    store.directory.mkdir()
+    with (store.directory / "MEMORY.md").open("wb") as file:
+        file.truncate(100_000_000)
+        file.write(b"- [a](a.md)\n" * 1000)
+    loaded = store.index()
+    assert "100,000,000 bytes" in loaded.warning
+    assert len(loaded.text) <= 25_000
+    with pytest.raises(MemoryStoreError, match="Shorten it"):
+        store.remember(a_memory("a.md"))
+    assert not (store.directory / "a.md").exists()
+    assert store.catch_up() == []
+
+
+def test_reading_creates_nothing(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory") as store:
+        assert store.list() == []
+        assert store.index().text == ""
+        assert store.search("x y") == []
+        assert store.catch_up() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "memory").write_text("precious")
+    with FileStore(tmp_path / "memory") as store:
+        for attempt in (store.list, lambda: store.remember(a_memory("a.md"))):
+            with pytest.raises(MemoryStoreError, match="memory"):
+                attempt()
+    assert (tmp_path / "memory").read_text() == "precious"
+
+
+def digests(folder: Path) -> dict[str, tuple[str, int]]:
+    return {
+        str(file.relative_to(folder)): (
+            hashlib.sha256(file.read_bytes()).hexdigest(),
+            file.stat().st_mtime_ns,
+        )
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+@pytest.mark.spec("M13")
+def test_real_directories_open_in_place_without_a_byte_changed(
+    memory_dirs: Path, tmp_path: Path
+) -> None:
+    found = sorted(memory_dirs.glob("*/.claude/memory"))
+    assert len(found) >= 4
+    for source in found:
+        copy = tmp_path / source.parts[-3]
+        shutil.copytree(source, copy / "memory")
+        for file in copy.rglob("*"):
+            file.chmod(0o700 if file.is_dir() else 0o644)
+        before = digests(copy / "memory")
+        with FileStore(copy / "memory", tmp_path / "lamina" / copy.name) as store:
+            paths = {memory.path for memory in store.list()}
+            assert paths == {path for path in before if path != "MEMORY.md"}
+            for path in paths:
+                assert store.read(path).body
+            assert store.index().text.encode() == (copy / "memory" / "MEMORY.md").read_bytes()
+            assert sorted(store.catch_up()) == sorted(before)
+            store.search("project conventions")
+        assert digests(copy / "memory") == before
+        assert os.listdir(copy) == ["memory"]
+        with FileStore(copy / "memory", tmp_path / "lamina" / copy.name) as store:
+            store.remember(a_memory("zz_new.md"))
+            store.forget("zz_new.md")
+        after = digests(copy / "memory")
+        assert {path: both[0] for path, both in after.items()} == {
+            path: both[0] for path, both in before.items()
+        }
+
+
+def test_a_memory_that_is_gone_meanwhile_is_a_clear_conflict(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    base = store.read("a.md")
+    (store.directory / "a.md").unlink()
+    with pytest.raises(Conflict, match="removed"):
+        store.write(a_memory("a.md", body="x y z"), base=base)
