@@ -8,6 +8,7 @@ the group (found by a mark in its environment).
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import selectors
@@ -80,7 +81,7 @@ class Command:
     stdin: bytes | None = None
     join_streams: bool = True  # stderr into stdout, in the order of writing
     sandbox: Sandbox | None = None
-    stop_at: int | None = None  # bytes of output that are enough: then it is ended
+    stop_at: float = math.inf  # bytes of output that are enough: then it is ended
     report: bool = False  # give it a descriptor, named by $LAMINA_REPORT, to tell us something
 
 
@@ -212,7 +213,7 @@ class _Running:
         while not (self._exited() or self._cancelled or timed_out or enough):
             self._serve(max(0.0, deadline - time.monotonic()))
             timed_out = time.monotonic() >= deadline
-            enough = self._command.stop_at is not None and self._out.total > self._command.stop_at
+            enough = max(self._out.total, self._err.total) > self._command.stop_at
         exited = self._exited()
         if exited:
             self._drain(GRACE if self._alive() else 0.0)

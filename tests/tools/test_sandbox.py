@@ -1,0 +1,346 @@
+"""The kernel sandbox, tried with real processes: the tricks that get round lesser ones fail here."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lamina.errors import ToolError
+from lamina.messages import text_of
+from lamina.tools import sandbox
+from lamina.tools.sandbox import Sandbox, available, sandbox_for, spawn
+from lamina.tools.seccomp import SYSTEM_CALLS, filter_program
+
+if TYPE_CHECKING:
+    from tests.tools.conftest import Bench
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.spec("F7"),
+    pytest.mark.skipif(available() is not None, reason=f"no sandbox: {available()}"),
+]
+
+PYTHON = sys.executable
+
+# Each tries to change $OUT (a file outside, holding "kept"), or to make $DIR/new beside it.
+TRICKS = {
+    "redirection": "echo x > $OUT",
+    "append": "echo x >> $OUT",
+    "make": "touch $DIR/new",
+    "directory": "mkdir $DIR/new",
+    "tee": "echo x | tee $OUT",
+    "remove": "rm -f $OUT",
+    "move over": "echo x > mine; mv -f mine $OUT",
+    "move away": "mv $OUT mine",
+    "move the directory": "mv $DIR moved",
+    "truncate": "truncate -s 0 $OUT",
+    "open to truncate": f"{PYTHON} -c \"import os; os.open('$OUT', os.O_RDONLY | os.O_TRUNC)\"",
+    "symbolic link": "ln -s $OUT link; echo x > link",
+    "link to a directory": "ln -s $DIR link; touch link/new",
+    "link made there": "ln -s /etc/passwd $DIR/new",
+    "hard link in": "ln $OUT mine; echo x > mine",
+    "hard link out": "echo x > mine; ln mine $DIR/new",
+    "root of a process": "echo x > /proc/self/root/$OUT",
+    "directory of a process": "cd $DIR; echo x > /proc/self/cwd/new",
+    "descriptor again": "exec 9<$OUT; echo x > /proc/self/fd/9",
+    "root of the parent": "echo x > /proc/$PARENT/root$OUT",
+    "memory of the parent": "echo x > /proc/$PARENT/mem && echo x > $OUT",
+    "python": f"{PYTHON} -c \"open('$OUT', 'w').write('x')\"",
+    "python in a thread": (
+        f"{PYTHON} -c \"import threading; t = threading.Thread(target=lambda: open('$OUT', 'w'));"
+        't.start(); t.join()"'
+    ),
+    "perl": "perl -e 'open(F, \">\", $ENV{OUT}) or exit 1; print F \"x\"'",
+    "awk": "awk 'BEGIN { print \"x\" > ENVIRON[\"OUT\"] }'",
+    "sed in place": "sed -i s/kept/x/ $OUT",
+    "find": "find $DIR -name kept -delete",
+    "git": "git init -q $DIR/new",
+    "tar": "echo x > new; tar cf - new | tar xf - -C $DIR",
+    "copy": "echo x > mine; cp mine $OUT",
+    "install": "echo x > mine; install mine $OUT",
+    "dd": "echo x | dd of=$OUT",
+    "background": "(sleep 0.1; echo x > $OUT) & wait",
+    "left in the background": "(echo x > $OUT) & disown",
+    "own session": "setsid -w bash -c 'echo x > $OUT'",
+    "no environment": "env -i bash -c \"echo x > $OUT\"",
+    "another shell": "sh -c 'echo x > $OUT'",
+    "a command by exec": "exec bash -c 'echo x > $OUT'",
+    "new namespace": "unshare -rm bash -c 'echo x > $OUT'",
+    "bind mount": "mkdir m; mount --bind $DIR m && touch m/new",
+    "change of root": "chroot / bash -c \"echo x > $OUT\"",
+    "device": "mknod disk b 8 0 && echo x > disk",
+    "pipe outside": "mkfifo $DIR/new",
+    "rename by exchange": (
+        f'{PYTHON} -c "import ctypes, os; open(\'mine\', \'w\').write(\'x\');'
+        "c = ctypes.CDLL(None); c.renameat2(-100, b'mine', -100, b'$OUT', 2)\""
+    ),
+    "copy by the kernel": (
+        f"{PYTHON} -c \"import os; s = os.open('/etc/passwd', 0); os.copy_file_range(s,"
+        " os.open('$OUT', os.O_WRONLY), 3)\""
+    ),
+    "temporary directory": "TMPDIR=$DIR mktemp",
+}  # fmt: skip
+
+
+@pytest.fixture
+def outside(bench: Bench) -> Path:
+    directory = bench.root / "outside"
+    directory.mkdir()
+    (directory / "kept").write_text("kept")
+    bench.context.env = {
+        **bench.context.env,
+        "DIR": str(directory),
+        "OUT": str(directory / "kept"),
+        "PARENT": str(os.getpid()),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+    }
+    return directory
+
+
+def untouched(directory: Path) -> bool:
+    entries = [(entry.name, entry.read_text()) for entry in directory.iterdir()]
+    return entries == [("kept", "kept")] and directory.stat().st_nlink == 2
+
+
+@pytest.mark.parametrize("profile", ["workspace", "read-only"])
+@pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS)
+async def test_no_trick_writes_outside(
+    bench: Bench, outside: Path, trick: str, profile: str
+) -> None:
+    bench.context.sandbox = profile  # type: ignore[assignment]
+    await bench.shell(trick)
+    assert untouched(outside)
+
+
+WORK_WITHOUT = [
+    *("redirection", "truncate", "symbolic link", "hard link in", "python", "own session"),
+    *("no environment", "rename by exchange", "copy by the kernel", "root of a process", "tar"),
+]
+
+
+@pytest.mark.parametrize("trick", WORK_WITHOUT)
+async def test_the_same_tricks_do_write_without_a_sandbox(
+    bench: Bench, outside: Path, trick: str
+) -> None:
+    bench.context.sandbox = "full"
+    await bench.shell(TRICKS[trick])
+    assert not untouched(outside)
+
+
+async def test_workspace_allows_work_in_project_scratch_and_private_tmp(bench: Bench) -> None:
+    shown = await bench.text(
+        "Bash",
+        command=(
+            "echo a > a && mkdir d && mv a d/b && ln d/b c && ln -s c l && chmod +x c && rm d/b && "
+            f"t=$(mktemp) && echo x > $t && mv $t d/ && echo y > {bench.context.scratch}/note && "
+            "echo gone > /dev/null && git init -q . && cat c && echo fine"
+        ),
+    )
+    assert shown == "a\nfine"
+
+
+async def test_read_only_reads_everything_and_writes_nothing(bench: Bench) -> None:
+    (bench.project / "a").write_text("hello\n")
+    bench.context.sandbox = "read-only"
+    assert await bench.text("Bash", command="cat a; ls /etc/passwd") == "hello\n/etc/passwd"
+    for command in (
+        *("echo x > a", "rm a", "touch b", "mktemp", "chmod 777 a", "chown 1 a", "touch -d @1 a"),
+        *(f"{PYTHON} -c \"import os; os.setxattr('a', 'user.x', b'1')\"", "truncate -s 0 a"),
+    ):
+        assert (await bench.shell(command)).is_error, command
+    assert (bench.project / "a").read_text() == "hello\n"
+    assert os.listdir(bench.project) == ["a"]
+
+
+async def test_the_parent_can_not_be_looked_into_or_signalled(bench: Bench, outside: Path) -> None:
+    for profile in ("workspace", "read-only"):
+        bench.context.sandbox = profile
+        for command in (
+            "cat /proc/$PARENT/environ",
+            "kill -0 $PARENT",
+            "readlink /proc/$PARENT/fd/0",
+        ):
+            assert (await bench.shell(command)).is_error, command
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+    """Listeners on TCP and UDP, a Unix socket by name and an abstract one."""
+    monkeypatch.chdir(tmp_path)
+    tcp, udp = socket.create_server(("127.0.0.1", 0)), socket.socket(type=socket.SOCK_DGRAM)
+    unix, abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    with tcp, udp, unix, abstract:
+        udp.bind(("127.0.0.1", 0))
+        unix.bind("sock")
+        abstract.bind(f"\0lamina-{os.getpid()}")
+        unix.listen()
+        abstract.listen()
+        yield {"tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1]}
+
+
+def reach(ports: dict[str, int], root: Path) -> dict[str, str]:
+    """For each kind of socket a program that says `reached` if it could use it."""
+    head = "from socket import *; import os; "
+    programs = {
+        "tcp": f"create_connection(('127.0.0.1', {ports['tcp']}), 5)",
+        "udp": f"socket(AF_INET, SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {ports['udp']}))",
+        "tcp6": "socket(AF_INET6, SOCK_STREAM)",
+        "listen": "create_server(('127.0.0.1', 0))",
+        "unix": f"os.chdir('{root}'); socket(AF_UNIX).connect('sock')",
+        "abstract": f"socket(AF_UNIX).connect(b'\\0lamina-{os.getpid()}')",
+        "raw": "socket(AF_INET, SOCK_RAW, IPPROTO_ICMP)",
+        "packet": "socket(AF_PACKET, SOCK_RAW)",
+        "vsock": "socket(AF_VSOCK, SOCK_STREAM)",
+        "uring": "import ctypes; c = ctypes.CDLL(None, use_errno=True); "
+        "assert c.syscall(425, 8, ctypes.create_string_buffer(120)) >= 0",
+        "pair": "one, other = socketpair(); one.send(b'x')",
+    }
+    return {
+        name: f"{PYTHON} -I -c \"{head}{code}; print('reached')\""
+        for name, code in programs.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("profile", "network", "reached"),
+    [
+        ("read-only", True, {"pair"}),
+        ("workspace", False, {"pair"}),
+        ("workspace", True, {"pair", "tcp", "udp", "tcp6", "listen"}),
+    ],
+)
+async def test_sockets_are_cut_as_the_profile_says(
+    bench: Bench,
+    servers: dict[str, int],
+    tmp_path: Path,
+    profile: str,
+    network: bool,
+    reached: set[str],
+) -> None:
+    bench.context.sandbox = profile  # type: ignore[assignment]
+    bench.context.network = network
+    got = {
+        name
+        for name, command in reach(servers, tmp_path).items()
+        if "reached" in text_of((await bench.shell(command)).content)
+    }
+    assert got == reached
+
+
+async def test_without_a_sandbox_the_same_programs_reach_their_sockets(
+    bench: Bench, servers: dict[str, int], tmp_path: Path
+) -> None:
+    bench.context.sandbox = "full"
+    for name in ("tcp", "udp", "unix", "abstract"):
+        outcome = await bench.shell(reach(servers, tmp_path)[name])
+        assert outcome.content == "reached", name
+
+
+async def test_root_loses_the_powers_that_would_undo_the_sandbox(bench: Bench) -> None:
+    shown = await bench.text(
+        "Bash", command="grep -E 'NoNewPrivs|CapEff|Seccomp:' /proc/self/status"
+    )
+    values = dict(line.split(":\t") for line in shown.splitlines())
+    assert values["NoNewPrivs"] == "1"
+    assert values["Seccomp"] == "2"
+    effective = int(values["CapEff"], 16)
+    assert not effective & (1 << 21 | 1 << 16 | 1 << 17 | 1 << 19 | 1 << 27 | 1 << 39)
+
+
+def test_the_own_process_keeps_all_its_powers(tmp_path: Path) -> None:
+    start = lambda: subprocess.Popen(["/bin/true"])  # noqa: E731
+    assert spawn(Sandbox(), start).wait() == 0
+    (tmp_path / "still").write_text("writable")
+    socket.socket().close()
+    names = [thread.name for thread in threading.enumerate()]
+    assert "lamina-sandbox" not in names
+
+
+def test_a_command_that_can_not_start_is_reported_to_the_caller() -> None:
+    with pytest.raises(FileNotFoundError):
+        spawn(Sandbox(), lambda: subprocess.Popen(["/no/such/program"]))
+
+
+async def test_where_the_kernel_has_no_sandbox_nothing_runs_unprotected(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "available", lambda: "this kernel has no Landlock")
+    assert "can't be sandboxed here" in await bench.error("Bash", command="touch x")
+    assert not (bench.project / "x").exists()
+    bench.context.sandbox = "full"
+    await bench.text("Bash", command="touch x")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "word"),
+    [
+        ("_abi", lambda: -1, "has no Landlock"),
+        ("_abi", lambda: 1, "version 1; 3"),
+    ],
+)
+def test_an_old_kernel_is_named_as_the_reason(
+    monkeypatch: pytest.MonkeyPatch, attribute: str, value: object, word: str
+) -> None:
+    monkeypatch.setattr(sandbox, attribute, value)
+    reason = available.__wrapped__()
+    assert reason is not None
+    assert word in reason
+
+
+def test_profiles(tmp_path: Path) -> None:
+    def made(profile: str) -> Sandbox | None:
+        return sandbox_for(
+            profile,  # type: ignore[arg-type]
+            project=tmp_path,
+            scratch=tmp_path / "s",
+            private_tmp=tmp_path / "t",
+            network=True,
+        )
+
+    assert made("full") is None
+    assert made("read-only") == Sandbox((), network=False, metadata=False)
+    workspace = made("workspace")
+    assert workspace is not None
+    assert (workspace.network, workspace.metadata, len(workspace.writable)) == (True, True, 3)
+
+
+@pytest.mark.parametrize("machine", SYSTEM_CALLS)
+def test_every_filter_is_a_whole_program(machine: str) -> None:
+    sizes = {
+        len(filter_program(machine, network=network, metadata=metadata))
+        for network in (True, False)
+        for metadata in (True, False)
+    }
+    assert len(sizes) == 4
+    assert all(size % 8 == 0 and size // 8 < 4_096 for size in sizes)
+
+
+def test_the_sandbox_costs_little() -> None:
+    def once(box: Sandbox | None) -> float:
+        began = time.perf_counter()
+        spawn(box, lambda: subprocess.Popen(["/bin/true"])).wait()
+        return time.perf_counter() - began
+
+    for box in (None, Sandbox()):
+        once(box)
+    plain = statistics.median(once(None) for _ in range(9))
+    boxed = statistics.median(once(Sandbox()) for _ in range(9))
+    assert boxed - plain < 0.1  # a launcher would take longer on a busy machine, this does not
+
+
+def test_a_broken_set_up_is_an_error_and_not_a_weaker_sandbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sandbox, "_prctl", lambda *_: -1)
+    with pytest.raises(ToolError, match="could not be set up"):
+        spawn(Sandbox(), lambda: subprocess.Popen(["/bin/true"]))
