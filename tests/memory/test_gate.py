@@ -507,3 +507,19 @@ def test_nothing_typed_means_nothing_accepted_about_the_user(body: str, kind: st
     context = ledger([("tool", body)])
     verdict = decide(proposal(body, type=kind, name="", description=body[:20], body=body), context)
     assert verdict.decision != "accept"
+
+
+_COLOURS = ["amber", "blue", "coral", "dune", "ember", "fjord", "grove", "haze", "iris", "jade"]
+_SOME = st.lists(st.sampled_from(_COLOURS), min_size=1, max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_SOME, _SOME)
+def test_near_duplicates_are_found_exactly_by_their_likeness(
+    one: list[str], other: list[str]
+) -> None:
+    first, second = set(one), set(other)
+    likeness = len(first & second) / len(first | second)
+    context = GateContext(memories=[memory("there.md", " ".join(other))])
+    wanted = proposal(type="project", name="", description="", body=" ".join(one), writer="user")
+    assert (decide(wanted, context).update_of == "there.md") is (likeness >= 0.72)

@@ -6,9 +6,11 @@ says of a quote) comes in as plain data and callables in a `GateContext`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lamina.memories import Memory, Proposal, Verdict, Writer
@@ -234,16 +236,26 @@ def _nearest(proposal: Proposal, memories: Sequence[Memory]) -> tuple[str, float
     """The memory that says nearly the same at another path, and how alike they are."""
     if any(memory.path == proposal.path for memory in memories):
         return "", 0.0  # an update of its own file doubles nothing
-    own = f"{proposal.description}\n{proposal.body}"
-    stems = wording.content_stems(own)
+    stems = _stems(proposal.description, proposal.body)
+    size = len(stems)
+    # A memory that is alike lacks at most so many of these words. Most are ruled out by a few of
+    # the long words, which are rare.
+    may_lack = size - math.ceil(_ALIKE * size - 1e-9)
+    some = frozenset(sorted(stems, key=len, reverse=True)[: may_lack + 12])
+    needed = len(some) - may_lack
     best, at = 0.0, ""
     for memory in memories:
-        other = wording.content_stems(f"{memory.description}\n{memory.body}")
-        smaller, larger = sorted((len(stems), len(other)))
-        if not smaller or smaller < _ALIKE * larger:
-            continue  # sizes alone rule it out
+        other = _stems(memory.description, memory.body)
+        if not _ALIKE * size <= len(other) <= size / _ALIKE or len(some & other) < needed:
+            continue
         shared = len(stems & other)
-        alike = shared / (smaller + larger - shared)
+        alike = shared / (size + len(other) - shared)
         if alike > best:
             best, at = alike, memory.path
     return (at, best) if best >= _ALIKE else ("", 0.0)
+
+
+@lru_cache(maxsize=8192)
+def _stems(description: str, body: str) -> frozenset[str]:
+    """Kept by the two texts themselves: stores hold memories in mind, so looking up costs no hashing."""
+    return wording.content_stems(f"{description}\n{body}")

@@ -6,6 +6,7 @@ where, never what.
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from collections import Counter
@@ -51,11 +52,9 @@ def scan(text: str, rules: Rules | None = None) -> list[Finding]:
     """All secrets in `text` in order, overlapping ones once."""
     rules = own_rules() if rules is None else rules
     data = text.encode("utf-8", "replace")
-    lowered = data.lower()
     spans: list[tuple[int, int, str]] = []
-    for rule in rules.rules:
-        if _worth_trying(rule, data, lowered):
-            spans += _matches(rule, rules, data)
+    for rule in _worth_trying(rules, data):
+        spans += _matches(rule, rules, data)
     spans.sort(key=lambda span: (span[0], -span[1]))
     return _located(data, _without_overlaps(spans))
 
@@ -79,23 +78,37 @@ def entropy(value: bytes) -> float:
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Any:
     """The pattern over bytes, by RE2; raises `re2.error` for what RE2 does not take."""
-    import re2
-
-    options: Any = re2.Options()
+    re2 = _re2()
+    options = re2.Options()
     options.log_errors = False
-    return re2.compile(pattern.encode(), options)  # pyright: ignore[reportUnknownMemberType] - re2 carries no types
+    return re2.compile(pattern.encode(), options)
 
 
-@lru_cache(maxsize=4096)
-def _keyword_bytes(rule: Rule) -> tuple[bytes, ...]:
-    return tuple((word.lower() if rule.folded else word).encode() for word in rule.keywords)
+def _re2() -> Any:
+    """RE2, imported when first needed; it carries no types."""
+    return importlib.import_module("re2")
 
 
-def _worth_trying(rule: Rule, data: bytes, lowered: bytes) -> bool:
-    if not rule.keywords:
-        return True
-    haystack = lowered if rule.folded else data
-    return any(word in haystack for word in _keyword_bytes(rule))
+def _worth_trying(rules: Rules, data: bytes) -> list[Rule]:
+    """The rules of which a keyword is in the text: one pass for all of them together."""
+    keywords = _keyword_set(tuple((rule.keywords, rule.folded) for rule in rules.rules))
+    found: set[int] = set(keywords.Match(data) or ())
+    return [rule for number, rule in enumerate(rules.rules) if not rule.keywords or number in found]
+
+
+@lru_cache(maxsize=16)
+def _keyword_set(rules: tuple[tuple[Sequence[str], bool], ...]) -> Any:
+    re2 = _re2()
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 64 << 20
+    options.encoding = options.Encoding.LATIN1  # bytes as they are
+    keywords = re2.Set.SearchSet(options)
+    for words, folded in rules:
+        any_of = "|".join(re2.escape(word) for word in words) or "tried anyway"
+        keywords.Add(f"(?i:{any_of})" if folded else any_of)
+    keywords.Compile()
+    return keywords
 
 
 def _matches(rule: Rule, rules: Rules, data: bytes) -> Iterator[tuple[int, int, str]]:
