@@ -71,6 +71,7 @@ async def _call(state: State) -> Response:
     started = clock.monotonic()
     response = await state.deps.model.complete(request, listen)
     state.book(request, response, clock.monotonic() - started)
+    microcompact.book_cleared(state, response)
     if broke := state.guard.after(request, response, clock.now(), capabilities):
         state.emit(broke)
         state.ledger.append(edits.event(broke.to_json()))

@@ -202,7 +202,7 @@ class Session:
             model=state.deps.model.name,
             tokens=state.ledger.tokens(),
             window=state.capabilities.window,
-            cache_hit_rate=used.cache_read / used.prompt if used.prompt else None,
+            cache_hit_rate=_hit_rate(used) if state.capabilities.cache != "none" else None,
             background=state.background.running(),
         )
 
@@ -272,7 +272,12 @@ class Opening:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if error is not None and group.exceptions == (error,):
+                return False  # the caller's own error, as it was raised
+            raise
 
     def __enter__(self) -> SyncSession:
         from anyio.from_thread import start_blocking_portal
@@ -313,6 +318,10 @@ class SyncSession:
             return self._portal.call(lambda: value(*args, **options))
 
         return call
+
+
+def _hit_rate(used: Usage) -> float | None:
+    return used.cache_read / used.prompt if used.prompt else None
 
 
 def _answer(ledger: Ledger, start: int) -> str:

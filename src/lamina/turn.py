@@ -9,7 +9,6 @@ from __future__ import annotations
 import anyio
 
 from lamina.calls import ask_model, keep_interrupted
-from lamina.errors import LaminaError
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
 from lamina.layers import microcompact, tool_results
 from lamina.messages import Response
@@ -79,7 +78,7 @@ async def _make_room(state: State) -> None:
     ):
         try:
             act(state)
-        except LaminaError as error:
+        except Exception as error:  # noqa: BLE001 - booked; the next layer serves
             state.layer_failed(name, error)
 
 

@@ -6,6 +6,7 @@ moved: what was shown whole stays whole, and a replacement keeps its bytes for e
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -172,7 +173,8 @@ def write_whole(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise StorageError(f"Can't keep a tool result at {path}: {error.strerror}.") from error
 
 

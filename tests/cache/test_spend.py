@@ -1,0 +1,92 @@
+"""The ledger of spending: every call booked, caps for background work alone."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lamina.cache.spend import Spend, grouped
+from lamina.messages import Usage
+
+NOON = 1_790_000_000.0
+USAGE = Usage(input=1_000_000)
+PRICES = {"m": {"input": 2.0, "output": 10.0}}
+
+
+def spend(folder: Path, **caps: object) -> Spend:
+    return Spend(folder, prices=PRICES, **caps)  # type: ignore[arg-type]
+
+
+def book(ledger: Spend, purpose: str, at: float = NOON) -> float:
+    return ledger.book(purpose=purpose, model="m", usage=USAGE, session="s", at=at)
+
+
+@pytest.mark.spec("F10")
+def test_every_call_is_booked_with_purpose_tokens_and_money(tmp_path: Path) -> None:
+    ledger = spend(tmp_path)
+    assert book(ledger, "main") == pytest.approx(2.0)
+    book(ledger, "dream")
+    [one, two] = ledger.calls()
+    assert (one["purpose"], one["input"], one["cost"], one["session"]) == (
+        "main",
+        1_000_000,
+        2.0,
+        "s",
+    )
+    assert [(g.name, g.calls, g.cost) for g in grouped(ledger.calls(), "layer")] == [
+        ("main", 1, 2.0),
+        ("dream", 1, 2.0),
+    ]
+    assert grouped([one, two], "day")[0].usage.input == 2_000_000
+    assert len(grouped([one, two], "model")) == len(grouped([one, two], "session")) == 1
+
+
+@pytest.mark.spec("F10")
+def test_caps_stop_background_work_in_words_and_never_the_user_s_turn(tmp_path: Path) -> None:
+    ledger = spend(tmp_path, daily_cap=5.0, layer_caps={"dream": 3.0})
+    assert ledger.refusal("dream", NOON) == ""
+    book(ledger, "dream")
+    assert ledger.refusal("dream", NOON) == ""
+    book(ledger, "dream")
+    assert "dream stopped: today's cap of $3" in ledger.refusal("dream", NOON)
+    assert ledger.refusal("notes", NOON) == ""
+    book(ledger, "notes")
+    assert "cap of $5" in ledger.refusal("notes", NOON)
+    assert ledger.refusal("main", NOON) == ledger.refusal("agent", NOON) == ""
+    assert ledger.refusal("notes", NOON + 86_400) == ""  # a new day
+
+
+@pytest.mark.spec("F10")
+def test_the_user_s_own_turns_do_not_use_up_the_caps(tmp_path: Path) -> None:
+    ledger = spend(tmp_path, daily_cap=1.0)
+    for _ in range(5):
+        book(ledger, "main")
+    assert ledger.refusal("extraction", NOON) == ""
+
+
+@pytest.mark.spec("F10")
+def test_many_processes_share_one_file_without_tearing_a_line(tmp_path: Path) -> None:
+    ledgers = [spend(tmp_path, daily_cap=1e9) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda ledger: [book(ledger, "notes") for _ in range(50)], ledgers))
+    assert len(list(ledgers[0].calls())) == 400
+
+
+@pytest.mark.spec("F10")
+def test_a_folder_that_can_t_be_written_never_stops_a_call(tmp_path: Path) -> None:
+    (tmp_path / "spend").write_text("a file")
+    ledger = spend(tmp_path / "spend")
+    assert book(ledger, "main") == pytest.approx(2.0)
+    assert "Can't write spending" in ledger.problem
+    assert list(ledger.calls()) == []
+
+
+def test_torn_lines_are_passed_over(tmp_path: Path) -> None:
+    ledger = spend(tmp_path)
+    book(ledger, "main")
+    [file] = tmp_path.iterdir()
+    with file.open("ab") as handle:
+        handle.write(b'{"torn": \n[1]\n')
+    assert len(list(ledger.calls())) == 1

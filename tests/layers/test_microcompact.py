@@ -1,0 +1,214 @@
+"""Layer 2: old results are cleared when the cache is cold anyway, or where the provider can do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.layers.test_tool_results import results, saying
+from tests.sessions import Place, run, use
+from tests.test_turn import Probe
+
+from lamina import flags
+from lamina.config import load
+from lamina.layers.microcompact import CLEARED, api_management
+from lamina.ledger.window import Window
+from lamina.models.scripted import ScriptedModel, Step
+from lamina.ports import Capabilities
+
+LONG = "a result of some length " * 40
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def rounds(count: int, tool: str = "Probe") -> list[Any]:
+    return [*(use(tool, f"r{n}", n=n) for n in range(count)), "done"]
+
+
+@pytest.mark.spec("L2.1", "F12")
+def test_after_a_pause_longer_than_the_cache_lives_old_results_are_cleared_and_the_break_is_named(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        model = ScriptedModel(
+            [*rounds(8), Step("fresh", {"contains": CLEARED})],
+            capabilities=Capabilities(cache="anthropic", min_cacheable=0, cache_ttl=300),
+        )
+        async with place.open(model, tools=[Probe(saying(LONG * 20), clearable=True)]) as session:
+            await session.ask("work")
+            place.clock.at += 301
+            reply = await session.ask("go on")
+            contents = [b["content"] for b in results(session)]
+            assert contents == [CLEARED] * 3 + [LONG * 20] * 5
+            [acted] = [e for e in reply.events if e.kind == "layer_acted"]
+            assert acted.count == 3
+            assert acted.tokens_saved > 3_000
+            [broke] = [e for e in reply.events if e.kind == "cache_broke"]
+            assert broke.registered
+            assert "pause of 5 min" in broke.cause
+
+    run(story)
+
+
+@pytest.mark.spec("L2.1")
+def test_within_the_cache_s_life_nothing_is_cleared(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(
+            [*rounds(8), Step("ok", {"prefix": True, "lacks": CLEARED})],
+            tools=[Probe(saying(LONG), clearable=True)],
+        ) as session:
+            await session.ask("work")
+            place.clock.at += 299
+            await session.ask("go on")
+
+    run(story)
+
+
+@pytest.mark.spec("L2.4")
+def test_only_results_of_tools_that_allow_it_are_cleared(place: Place) -> None:
+    async def story() -> None:
+        steps = [*rounds(4, "Probe"), *rounds(8, "Mine"), "ok"]
+        for n, step in enumerate(steps):
+            if isinstance(step, dict):
+                step["tool_use"][0]["id"] = f"id{n}"
+        model = ScriptedModel(steps)
+        async with place.open(
+            model, tools=[Probe(saying(LONG)), Probe(saying(LONG), "Mine", clearable=True)]
+        ) as session:
+            await session.ask("first")
+            await session.ask("second")
+            before = [m for m in session.view().messages if m["role"] == "assistant"]
+            place.clock.at += 10_000
+            await session.ask("third")
+            cleared = {b["tool_use_id"] for b in results(session) if b["content"] == CLEARED}
+            assert cleared == {"id5", "id6", "id7"}
+            after = [m for m in session.view().messages if m["role"] == "assistant"]
+            assert after[: len(before)] == before
+
+    run(story)
+
+
+@pytest.mark.spec("L2.1")
+def test_it_never_keeps_fewer_than_one_and_short_results_are_left_alone(place: Place) -> None:
+    async def story() -> None:
+        config = {"microcompact.keep": 1}
+        async with place.open(
+            [*rounds(3), "ok"],
+            tools=[Probe(saying([LONG, "short", LONG]), clearable=True)],
+            config=config,
+        ) as session:
+            await session.ask("work")
+            place.clock.at += 10_000
+            await session.ask("on")
+            assert [b["content"] for b in results(session)] == [CLEARED, "short", LONG]
+
+    run(story)
+
+
+@pytest.mark.spec("L2.2")
+def test_where_the_provider_can_the_oldest_are_named_for_deletion_and_local_messages_stay(
+    place: Place,
+) -> None:
+    can = Capabilities(cache="anthropic", min_cacheable=0, cache_edits=True)
+
+    async def story() -> None:
+        model = ScriptedModel(rounds(14), capabilities=can)
+        async with place.open(model, tools=[Probe(saying(LONG), clearable=True)]) as session:
+            await session.ask("work")
+            deleted = [list(r.cache_deletions) for r in model.requests]
+            assert deleted[:12] == [[]] * 12
+            assert deleted[12] == [f"r{n}" for n in range(7)]
+            assert deleted[-1] == deleted[12]
+            assert [b["content"] for b in results(session)] == [LONG] * 14
+            assert not [e for e in session.ledger.entries if e["kind"] == "edit"]
+
+    run(story)
+
+
+@pytest.mark.spec("L2.2")
+def test_only_the_main_thread_can_name_deletions(place: Place) -> None:
+    can = Capabilities(cache="anthropic", min_cacheable=0, cache_edits=True)
+
+    async def story() -> None:
+        from lamina.agents.fork import branch_of
+        from lamina.layers import microcompact
+
+        model = ScriptedModel(rounds(11), capabilities=can)
+        async with place.open(model, tools=[Probe(saying(LONG), clearable=True)]) as session:
+            await session.ask("work")
+            child = branch_of(session.state, "notes", session.state.tools.permit, 3)
+            microcompact.act(child)
+            assert microcompact.request_parts(child) == {}
+            assert session.ledger.state("cache_edits") is None
+
+    run(story)
+
+
+@pytest.mark.spec("L2.2", "F8")
+def test_without_the_capability_nothing_is_named(place: Place) -> None:
+    async def story() -> None:
+        model = ScriptedModel(rounds(14))
+        async with place.open(model, tools=[Probe(saying(LONG), clearable=True)]) as session:
+            await session.ask("work")
+            assert all(not r.cache_deletions for r in model.requests)
+
+    run(story)
+
+
+@pytest.mark.spec("L2.3")
+@pytest.mark.parametrize(("size", "trigger"), [(1_000_000, 180_000), (200_000, 150_300)])
+def test_the_provider_s_own_clearing_is_set_below_the_autocompact_threshold(
+    tmp_path: Path, size: int, trigger: int
+) -> None:
+    config = load(tmp_path, home=tmp_path / "h", env={})
+    window = Window(size, 64_000)
+    can = Capabilities(window=size, context_management=True)
+    params = api_management(flags.read(config), window, can, {})
+    [rule] = params["context_management"]["edits"]
+    assert rule["type"] == "clear_tool_uses_20250919"
+    assert rule["trigger"]["value"] == trigger < window.autocompact
+    assert rule["clear_at_least"]["value"] < rule["trigger"]["value"]
+    assert api_management(flags.read(config), window, Capabilities(), {}) == {}
+
+
+@pytest.mark.spec("L2.3", "F12")
+def test_what_the_server_cleared_is_booked_as_a_registered_break_never_as_an_edit(
+    place: Place,
+) -> None:
+    report = {
+        "context_management": {
+            "applied_edits": [
+                {
+                    "type": "clear_tool_uses_20250919",
+                    "cleared_tool_uses": 4,
+                    "cleared_input_tokens": 90_000,
+                }
+            ]
+        }
+    }
+    first = {
+        "text": "a",
+        "usage": {"input": 10, "output": 5, "cache_read": 0, "cache_write": 100_000},
+    }
+    second = {
+        "text": "b",
+        "usage": {"input": 10, "output": 5, "cache_read": 3_000, "cache_write": 9_000},
+        "extra": report,
+    }
+
+    async def story() -> None:
+        async with place.open([first, second]) as session:
+            await session.ask("one")
+            reply = await session.ask("two")
+            [acted] = [e for e in reply.events if e.kind == "layer_acted"]
+            assert (acted.count, acted.tokens_saved) == (4, 90_000)
+            [broke] = [e for e in reply.events if e.kind == "cache_broke"]
+            assert broke.registered
+            assert not [e for e in session.ledger.entries if e["kind"] == "edit"]
+            assert session.ledger.tokens() == 12_015
+
+    run(story)
