@@ -11,8 +11,6 @@ import json
 import os
 import random
 import re
-import statistics
-import subprocess
 import tempfile
 import time
 import tomllib
@@ -20,12 +18,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.figures import at_least, at_most, median, report
+
 from lamina.secrets import scan
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 SEED = 20_260_101
 PER_KIND = 5
+_INTRODUCTION = """\
+Samples are made from the table of formats by a generator: they show that tokens are found in the
+places where they stand, not that the table is complete. Every finding in real text counts as a false
+alarm. The peer is asked whether it reports any line of a sample.
+
+"""
 
 _ALPHABETS = {
     "w": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
@@ -211,16 +217,19 @@ def alarm_share(texts: Iterator[tuple[str, str]]) -> tuple[float, int, dict[str,
 
 
 def seconds_per_megabyte(lines: int) -> float:
-    """Median of five scans of made-up notes that hold the words that rules look for."""
-    text = "".join(f"line {n}: the token is taken from the store, key={n}\n" for n in range(lines))
+    """CPU time of scanning made-up notes that hold the words that rules look for."""
+    text = "".join(
+        f"line {n}: the token is taken from the store, password={n}; see http://x.io/{n}\n"
+        for n in range(lines)
+    )
 
     def once() -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         scan(text)
-        return (time.perf_counter() - start) / (len(text) / 1e6)
+        return (time.process_time() - start) / (len(text) / 1e6)
 
     once()
-    return statistics.median(once() for _ in range(5))
+    return median(once)
 
 
 def detect_secrets_share(samples: list[tuple[str, str, str]]) -> float | None:
@@ -239,28 +248,16 @@ def detect_secrets_share(samples: list[tuple[str, str, str]]) -> float | None:
     return found / len(samples)
 
 
-def _figure(id: str, value: float, goal: str, holds: bool, unit: str = "share") -> dict[str, Any]:  # noqa: A002
-    return {
-        "id": id,
-        "value": round(value, 4),
-        "unit": unit,
-        "goal": goal,
-        "holds": holds,
-        "peers": {},
-    }
-
-
-def main() -> None:
+def main() -> int:
     samples = make_samples()
     kinds = {kind for kind, _, _ in samples}
     share, missed = found_share(samples)
-    figures = [
-        _figure("secrets.kinds", len(kinds), "≥150", len(kinds) >= 150, "kinds"),
-        _figure("secrets.found", share, "≥0.95", share >= 0.95),
-    ]
     peer = detect_secrets_share(samples)
-    if peer is not None:
-        figures[1]["peers"]["detect-secrets"] = round(peer, 4)
+    peers = {} if peer is None else {"detect-secrets": round(peer, 4)}
+    figures = [
+        at_least("secrets.kinds", len(kinds), "kinds", 150),
+        at_least("secrets.found", share, "share", 0.95, **peers),
+    ]
     notes = [
         f"{len(samples)} samples of {len(kinds)} kinds; missed kinds: {sorted(set(missed)) or 'none'}"
     ]
@@ -270,49 +267,21 @@ def main() -> None:
     )
     for name, texts in readers if DATA.is_dir() else ():
         alarms, count, rules = alarm_share(texts())
-        figures.append(_figure(f"secrets.alarms.{name}", alarms, "≤0.05", alarms <= 0.05))
+        figures.append(at_most(f"secrets.alarms.{name}", alarms, "share", 0.05))
         notes.append(f"{count} {name}; rules that fired: {rules or 'none'}")
     if not DATA.is_dir():
         notes.append("no shared data here: false alarms were not measured")
-    small, large = seconds_per_megabyte(5_000), seconds_per_megabyte(40_000)
+    small, large = seconds_per_megabyte(10_000), seconds_per_megabyte(80_000)
+    figures.append(at_most("secrets.growth", large / small, "ratio", 2))
     notes.append(
-        f"{large:.2f} s a megabyte; 8 times the text costs {large / small:.2f} times as much a byte"
+        f"{large:.2f} s of CPU a megabyte; 8 times the text costs {large / small:.2f} times as much a byte"
     )
-    figures.append(_figure("secrets.growth", large / small, "≤2", large / small <= 2, "ratio"))
-    report(figures, notes)
-
-
-def report(figures: list[dict[str, Any]], notes: list[str]) -> None:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    lines = ["| figure | value | unit | goal | holds | peers |", "|---|---|---|---|---|---|"]
-    for figure in figures:
-        peers = ", ".join(f"{name} {value}" for name, value in figure["peers"].items())
-        lines.append(
-            f"| {figure['id']} | {figure['value']} | {figure['unit']} | {figure['goal']} "
-            f"| {'yes' if figure['holds'] else 'NO'} | {peers} |"
-        )
-    table = "\n".join(lines)
-    print(table, *notes, sep="\n")
-    out = ROOT / "bench" / "out"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "secrets.json").write_text(
-        json.dumps({"name": "secrets", "commit": commit, "figures": figures}, indent=2) + "\n"
-    )
-    results = ROOT / "bench" / "results"
-    results.mkdir(parents=True, exist_ok=True)
-    text = "\n".join(f"- {note}" for note in notes)
-    (results / "secrets.md").write_text(
-        f"# Secrets\n\nCommit {commit}. Samples are made from the table of formats by a generator, "
-        f"so they show that formats survive the places where tokens stand, not that the table is "
-        f"complete. Every finding in the real text counts as a false alarm.\n\n{table}\n\n{text}\n"
-    )
+    print(*notes, sep="\n")
+    results = ROOT / "bench" / "results" / "secrets.md"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(_INTRODUCTION + "\n".join(f"- {note}" for note in notes) + "\n")
+    return report("secrets", figures)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
