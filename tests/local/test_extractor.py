@@ -188,6 +188,52 @@ def test_no_trap_of_the_labelled_set_gives_a_user_or_feedback_memory(half: str) 
             assert [p for p in found if p.type in {"user", "feedback"}] == [], exchange["id"]
 
 
+WORK_TALK = """can we always show the agent name in the list?
+never mind, I fixed it
+I never get the message when the hook fails
+please don't add tests for the getters
+don't touch main.go, only the tests
+we should always return an error in this case
+make sure we never write to stdout in hook mode
+the hook should never block the commit
+add a check so that we never push secrets
+stop tracking the file and commit
+don't commit the settings file
+we no longer need the session command
+remember that we need to handle detached heads here
+remember to update the changelog
+note: the test fails on windows
+I'm on the release branch now
+this has to be done by tomorrow
+the bug is tracked in Linear as ENT-260
+docs are in docs/architecture
+In the future we might want to support more agents
+next time we call this function it should be cached
+as a rule the parser should skip comments
+every time you call it, it allocates a new buffer
+whenever you run the installer, it overwrites my settings
+always fails on CI
+stop hook fails with exit code 1
+To suppress this warning in future sessions, run:
+perfect, keep the rest as it is
+great, now do the same for all other agents
+that's the right approach, continue with the implementation
+I prefer the second variant over the first
+don't use mocks here
+Remembering those days made me smile
+das ist immer noch kaputt
+ab jetzt gibt es zwei Hooks
+in Zukunft brauchen wir mehr Agenten
+以后再加测试
+不要改这个函数"""
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize("text", WORK_TALK.splitlines())
+def test_talk_about_the_task_at_hand_leaves_no_memory(text: str) -> None:
+    assert extract([answer("I updated the code and ran the tests."), typed(text)], now=NOW) == []
+
+
 # --- properties ---
 
 _WORDS = (

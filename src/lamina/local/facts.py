@@ -32,6 +32,8 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
         return None
     if PATH.search(plain) or IDENTIFIER.search(plain):
         return None
+    if _NAMELESS.match(plain):
+        return None
     today = sentence.said.date()
     if not any(hit.day >= today for hit in find_dates(sentence.text, today)):
         return None
@@ -41,6 +43,9 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
     )
 
 
+_NAMELESS = re.compile(r"(?i)(?:this|that|it|das|es|dies)(?:'s)? ")  # due is what, nobody will know
+
+
 def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:
     """Where something is kept, outside the repository."""
     text, plain = sentence.text, sentence.plain
@@ -48,7 +53,7 @@ def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:
     if not (system or url) or _CHORE_START.match(plain):
         return None
     labelled = _LABELLED_URL.match(text)
-    if url and _ONE_ITEM.search(url[0]) and not labelled:
+    if (url and _ONE_ITEM.search(url[0]) and not labelled) or _TICKET.search(plain):
         return None
     if not labelled and not rules.placed.search(plain):
         return None
@@ -68,6 +73,7 @@ _LASTING_THING = re.compile(
 _LABELLED_URL = re.compile(
     r"(?i)^(?:[-*] )?(?:[\w/-]+ ){0,3}(?:[\w-]*(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|tracker|guide|handbook|monitoring|playbook|dokumentation|handbuch)|[^\s:：]{0,6}(?:文档|面板|看板|监控|手册))\s?[:：=]\s?https?://\S+$"
 )
+_TICKET = re.compile(r"\b[A-Z]{2,8}-\d+\b")
 _ONE_ITEM = re.compile(
     r"(?i)/(?:issues?|pull|pulls|commit|merge_requests|browse|questions|actions/runs)/[\w-]*\d"
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory.index import (
@@ -75,8 +74,6 @@ def _renamed(file: str, candidates: Sequence[str]) -> str:
     """The one file whose name differs by a slip: case, folder, hyphens."""
     key = _name_key(file)
     same = [path for path in candidates if _name_key(path) == key]
-    if not same:
-        same = [p for p in candidates if SequenceMatcher(None, _name_key(p), key).ratio() >= 0.93]
     return same[0] if len(same) == 1 else ""
 
 

@@ -65,7 +65,11 @@ def _is_general(sentence: Sentence, rules: Cues) -> bool:
     """A bare "don't" is a rule only if it speaks of a kind of thing, not of one thing."""
     if PATH.search(sentence.plain) or IDENTIFIER.search(sentence.plain):
         return False
-    return bool(rules.general.search(sentence.plain))
+    first_clause = sentence.plain.partition(",")[0]
+    return bool(rules.general.search(sentence.plain)) and not _CERTAIN_ONES.search(first_clause)
+
+
+_CERTAIN_ONES = re.compile(r"(?i)\b(?:the|these|those|my) \w+s\b(?! (?:that|which|without))")
 
 
 def _first_person_habit(plain: str, rules: Cues) -> bool:

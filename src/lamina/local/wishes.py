@@ -34,7 +34,9 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     if "\x01" in asked["what"] and not asked["what"].strip("\x01 .!。"):
         return None  # nothing but a quotation
-    if _ADDRESSED.search(what) and rules.this_time.search(asked["what"]):
+    if (_ADDRESSED.search(what) or _OPEN_TASK.match(what)) and rules.this_time.search(
+        asked["what"]
+    ):
         return None  # a chore of this task
     if _PEP_TALK.match(what):
         return None
@@ -45,8 +47,11 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
 
 
 _POLITE = re.compile(r"(?i)(?:can|could|would|will|kannst|könntest|请|帮我|能)")
+_OPEN_TASK = re.compile(
+    r"(?i)(?:we|you|i) (?:still )?(?:need|have|should|must|want)\b|wir (?:müssen|sollten)\b"
+)
 _PEP_TALK = re.compile(
-    r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|you (?:got|can|are)|any(?:thing|one)) "
+    r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|it takes|you(?:'re)? (?!should|must|need|have)\w+|any(?:thing|one)) "
 )
 
 

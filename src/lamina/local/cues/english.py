@@ -27,14 +27,13 @@ ENGLISH = Cues(
     remember=verbose(
         r"""(?:^|[.!,;:]\s|^(?:(?:please|pls|kindly|also|and|oh|so|ok|btw|but)\b,?\s)+|\b(?:can|could|would)\syou\s(?:please\s)?|\bplease\s|\bpls\s)
         (?:(?:please|pls|kindly|also)\s)?
-        (?:(?:always\s)?(?:remember|rember|remeber|memori[sz]e)
+        (?:(?:always\s)?(?:remember|rember|remeber|memori[sz]e)\b
             (?!\s(?:when|how|what|which|where|why|who|me\b|to\b|the\s(?:time|day)|if|whether))
           |(?:do\snot|don'?t|never)\sforget(?!\s(?:to|the|about)\b)
           |(?:keep|bear|have)\s(?:it\s|this\s)?in\smind(?!\sto\b)
           |(?:save|store|put|add|commit|write|note)\s(?:this\s|that\s|it\s)?(?:down\s)?(?:in|to|into)\s(?:your\s|the\s|my\s|long-term\s)?(?:memory|memories)
           |(?:save|note|keep)\s(?:this|that)\s(?:down\s)?for\s(?:later|next\stime|the\sfuture|future\s\w+)
-          |(?:make|take)\sa\s(?:mental\s)?note|note\sto\s(?:memory|self|yourself)|for\s(?:future\sreference|the\srecord)
-          |(?:please\s)?note(?=\s?:|\sthat\b(?=.*\b(?:future|always|never)\b)))
+          |(?:make|take)\sa\s(?:mental\s)?note|note\sto\s(?:memory|self|yourself)|for\s(?:future\sreference|the\srecord))
         (?:\s(?:this|that|it)\b(?!'))?(?:\s(?:for\s(?:the\sfuture|later|next\stime|good)|please))?
         \s?(?:[:,–—-]|\bthat\b|\bof\sthe\sfact\sthat\b)?\s*(?P<what>\S.*)"""
     ),
@@ -52,7 +51,7 @@ ENGLISH = Cues(
         |{_CLAUSE}{_FROM_NOW},?\s(?:on,?\s)?(?:i(?:'d|\swould)?\s(?:like|prefer|want|rather)|we\s|you\s|please|pls|kindly|only|always|never|don'?t|do\snot|no\s|all\s|every\s|{_VERB})
         |(?:{_CLAUSE}|\byou\s(?:should|must|can|need\sto)\s)(?:(?:only|always|never|don'?t|do\snot)\s)?{_VERB}.*\b{_FROM_NOW}
         |{_CLAUSE}stop\s(?:\w+ly\s)?{_ING}
-        |^(?:please\s|and\s|so\s)?(?:whenever|every\stime|each\stime)\syou\b.*[,]
+        |^(?:please\s|and\s|so\s)?(?:whenever|every\stime|each\stime)\syou\b.*,\s(?:please\s|also\s|always\s|never\s|only\s|don'?t\s)*{_VERB}
         |\bwhen(?:ever)?\syou\s\w+.*\b(?:always|never)\b
         |^(?:please\s)?(?:{_VERB}|no\s).*,\s(?:always|ever|every\stime|each\stime|every\ssingle\stime)\s?[.!,]?(?:\s(?:please|because|since|as)\b.*)?$
         |\b(?:do|keep)\s(?:it|that|this)\s(?:like\sthat\s)?(?:every\stime|each\stime|always)\b
@@ -62,7 +61,7 @@ ENGLISH = Cues(
         rf"""{_CLAUSE}(?:do\snot|don'?t|avoid|never)\s(?P<what>{_VERB}.+|(?<=avoid\s).+)|\bwe\s(?:don'?t|never)\s(?:do|use|write|want|allow|accept)\s\w+s\b"""
     ),
     prefers=verbose(
-        r"\bi\s(?:much\s|strongly\s|really\s)?prefer\s.+\s(?:over|instead\sof|rather\sthan)\s|\bi(?:'d|\swould)?\s(?:much\s|strongly\s|really\s)?(?:prefer|rather)\s(?:that\s|if\s)?you\b|\b(?:in\sgeneral|generally|always|usually),?\si(?:'d|\swould)?\s(?:much\s)?(?:prefer|rather)\b|\bi\s(?:generally|always|usually)\sprefer\b|\bi\s(?:hate|can'?t\sstand)\s"
+        r"\bi\s(?:much\s|strongly\s|really\s)?prefer\s(?!.*\b(?:first|second|third|last|other|former|latter|option|variant|version|approach)\b).+\s(?:over|instead\sof|rather\sthan)\s|\bi(?:'d|\swould)?\s(?:much\s|strongly\s|really\s)?(?:prefer|rather)\s(?:that\s|if\s)?you\b(?!\s(?:could|can)\b)|\b(?:in\sgeneral|generally|always|usually),?\si(?:'d|\swould)?\s(?:much\s)?(?:prefer|rather)\b|\bi\s(?:generally|always|usually)\sprefer\b|\bi\s(?:hate|can'?t\sstand)\s"
     ),
     this_time=verbose(
         r"""\b(?:don'?t|not|never|stop|avoid|and|to)\s\w+\s(?:it|them|that|this)\b|\b(?:here|yet|right\snow|for\snow|now|today|tonight|this\stime|for\sthe\smoment|until\si|instead\sof\sthat|the\sother\s(?:one|two)
@@ -74,7 +73,7 @@ ENGLISH = Cues(
         |\b(?!this\b|does\b|always\b|was\b|has\b|is\b|its\b|us\b|yes\b|as\b|thus\b|less\b|unless\b|class\b|pass\b|process\b|access\b|address\b|css\b|js\b|https?\b|tests\spass)[a-z-]{3,}(?<![su])s\b"""
     ),
     about_code=verbose(
-        r"""\b(?:always|never)\s\w+(?<!s)s\b|\bmake\ssure\s(?:the|that|it|this)\b|\bthe\s(?:function|method|class|endpoint|job|test|button|field|page|user|script|server|component|module|query|model|label|header|column|app)\s(?:should|must|always|never|is|has|returns|will)\b
+        r"""^(?:they|he|she|it|these|those|who|everyone|people)(?:'re|'s|'ll|'ve|\s)|\b(?:always|never)\s\w+(?<!s)s\b|\bmake\ssure\s(?:the|that|it|this)\b|\bthe\s(?:function|method|class|endpoint|job|test|button|field|page|user|script|server|component|module|query|model|label|header|column|app)\s(?:should|must|always|never|is|has|returns|will)\b
         |\b(?:should|must)\s(?:say|return|show|display|appear|render|throw|raise|accept)\b"""
     ),
     praise=verbose(
@@ -83,7 +82,7 @@ ENGLISH = Cues(
     ),
     go_on=verbose(
         rf"""(?:{_CLAUSE})keep\s(?:{_ING}|that\sup|this\sup)|\bplease\s(?:keep|continue)\b|(?:{_CLAUSE})keep\s[\w\s-]{{1,40}}\slike\s(?:this|that)\b|(?:{_CLAUSE})continue\s(?:to\s{_VERB}|{_ING}|with\sthis|like)
-        |\bdo\s(?:it|that|the\ssame|this|so)\b.{{0,40}}\b(?:every\stime|always|from\snow|in\s(?:the\s)?future|going\sforward|for\sall)|\b(?:was|is)\s(?:absolutely\s)?the\sright\s(?:call|choice|approach)\b
+        |\bdo\s(?:it|that|the\ssame|this|so)\b.{{0,40}}\b(?:every\stime|always|from\snow|in\s(?:the\s)?future|going\sforward)|\b(?:was|is)\s(?:absolutely\s)?the\sright\s(?:call|choice|approach)\b
         |\bexactly\s(?:how|the\sway)\si\s(?:like|want|prefer)|\bworks\s(?:very\s|really\s)?well\sfor\sme\b|(?:{_CLAUSE}){_FROM_NOW},?\s(?:always\s|please\s|only\s)?{_VERB}|{_CLAUSE}(?:always|only)\s{_VERB}
         |{_CLAUSE}{_VERB}.*\b{_FROM_NOW}"""
     ),
@@ -93,16 +92,16 @@ ENGLISH = Cues(
             (?:[\w-]*(?:engineer|developer|programmer|scientist|designer|manager|analyst|researcher|teacher|lecturer|professor|student|consultant|architect|admin(?:istrator)?|translator|maintainer|tester|freelancer|contractor|journalist|accountant|physicist|chemist|biologist|mathematician|linguist|economist|statistician|psychologist|librarian|owner|founder|director|technician|electrician|photographer|musician|novelist|hobbyist)
             |dev|devs|sysadmin|lead|head|cto|ceo|cfo|vp|pm|sre|dba|ml\sengineer|intern|apprentice|trainee|junior|senior|novice|beginner|newbie|expert|nurse|doctor|physician|surgeon|lawyer|writer|editor|author|trainer|artist|farmer|pilot|postdoc|undergrad|grad|hacker|coder)\b
         |\bi\s(?:work|worked)\s(?:as|in|at|for|with)\s(?!it\b|this\b|that\b|the\s(?:file|bug|branch|function)\b)\w+|\bi\s(?:lead|manage|run|head|own|maintain|teach|study|studied)\s(?!it\b|this\b|that\b|the\s(?:test|command|script|code|server|app|program|build)|tests|out\b|into\b|npm|make|python|pytest|\x01)(?:a|an|the|our|my|high|\w+ics|\w+y\b|\w+ing\b)
-        |\bi(?:'ve|\shave)\s(?:been\s(?:a|an|the|writing|coding|programming|doing|using|working|developing)\b(?!\s(?:on\s)?(?:it|this|that)\b).{1,60}\b(?:years?|months?|decades?|long)\b|(?:a|an)\s(?:\w+\s)?(?:degree|phd|background|masters?)\b|never\s(?:used|written|touched|worked\swith)\b|\w+\syears\sof\b)
+        |\bi(?:'ve|\shave)\s(?:been\s(?:a|an|writing|coding|programming|working|developing|teaching)\b(?!\s(?:on\s)?(?:it|this|that)\b).{1,60}\b(?:years?|months?|decades?|long)\b|(?:a|an)\s(?:\w+\s)?(?:degree|phd|background|masters?)\b|never\s(?:used|written|touched|worked\swith)\b|\w+\syears\sof\b)
         |\bmy\s(?:job|role|profession|background|field|title|position)\s(?:is|as)\b|\bby\s(?:training|profession|trade)\b|\bmy\sfirst\stime\s(?:touching|using|writing|working|with)\b
         |\bi'?m\s(?:(?:completely|totally|quite|pretty|fairly|very|rather)\s)?new\sto\s\w+|\bi(?:'?m|\sam)\s(?:colou?r\s?-?blind|dyslexic|blind|deaf|left-handed|a\snon-native)|\bi\sam\snot\sa\s(?:programmer|developer|coder)
         |^(?:[\w/+#-]+\s){0,3}(?:dev|developer|engineer|admin|designer|scientist|analyst|student|guy|girl)(?:\shere\b|,\s\d+\s?(?:yrs?|years?)\b)"""
     ),
     event=verbose(
         r"""\b(?:deadline|due|release[sd]?|launch(?:es|ed)?|ships?|shipping|freez(?:e|es|ing)|frozen|demo|presentation|present|talk|audit|expires?|expiring|ends?|ending|closes?|begins?|starts?
-        |switch(?:ed|ing)?\s(?:it\s|them\s)?off|shut(?:s|ting)?\sdown|turn(?:ed|ing)?\soff|go(?:es|ing)?\s(?:live|out)|cut(?:ting|s|over)?|migrat(?:e|ed|ion)|holiday|vacation|leave|away|out\sof\soffice|visit(?:s|ing)?|exam|submi(?:t|tted|ssion)
+        |switch(?:ed|ing)?\s(?:it\s|them\s)?off|shut(?:s|ting)?\sdown|turn(?:ed|ing)?\soff|go(?:es|ing)?\s(?:live|out)|cut(?:ting|s|over)?|migrat(?:e|ed|ion)|holiday|vacation|leave|away|out\sof\soffice|visits|visiting|exam|submi(?:t|tted|ssion)
         |hand\sin|handed\sin|deliver(?:y|ed)?|moved\sto|postponed|rescheduled|meeting\swith|review\swith|(?:must|has\sto|have\sto|needs?\sto|should)\sbe\s(?:\w+\s)?(?:done|finished|ready|live|off|out|merged|submitted|delivered)
-        |(?:needs?|wants?|expects?)\s(?:the|that|this|our|it)\b|(?:finished|ready|done|live)\sby|until|contract|conference|trade\sshow|sunset|deprecated|end\sof\slife)\b"""
+        |(?<!\bi\s)(?<!\breally\s)(?:needs?|wants?|expects?)\s(?:the|that|this|our|it)\b|(?:finished|ready|done|live)\sby|until|contract|conference|trade\sshow|sunset|deprecated|end\sof\slife)\b"""
     ),
     not_event=verbose(
         r"""\b(?:i|we|he|she|they|you)\s(?:\w+ly\s|just\s|also\s)?(?!need|moved|postponed|rescheduled|decided|agreed|scheduled|planned)(?:\w{2,}ed|took|had|did|went|got|saw|fell|spent|bought|made|came|met)\b|\blooking\sto\b

@@ -25,7 +25,7 @@ GERMAN = Cues(
         r"\b(?:immer|nie|niemals|nie\swieder|stets|jedes\smal|ab\sjetzt|ab\ssofort|ab\sheute|von\snun\san|künftig|zukünftig|in\szukunft|in\szukünftig\w+|nächstes\smal|grundsätzlich|generell|weiterhin|nicht\smehr|jede[mrsn]?|in\sdiesem\s(?:projekt|repo)|im\sprojekt)\b"
     ),
     order=verbose(
-        rf"""^(?!ich\b|es\b|das\swird|vielleicht|ob\b)(?:.*\s)?(?:ab\sjetzt|ab\ssofort|von\snun\san|künftig|zukünftig|in\szukunft|nächstes\smal|grundsätzlich|generell|weiterhin)\b(?!\s(?:werde|wird)\b)
+        rf"""^(?!ich\b|es\b|vielleicht|ob\b|.*\b(?:gibt\ses|brauchen|wird|werden|könnte\w*|müss\w+|haben|hat|sollte\w*|wäre\w*)\b)(?:.*\s)?(?:ab\sjetzt|ab\ssofort|von\snun\san|künftig|zukünftig|in\szukunft|nächstes\smal|grundsätzlich|generell|weiterhin)\b(?!\s(?:werde|wird)\b)
         |^(?:(?:bitte|nein|und|also|ach)[,\s]+)*(?:niemals|nie\swieder|nie|immer|stets)\s.*\w+(?:en|ern|eln)\b
         |(?:^|[.,!:]\s|\bund\s|\bbitte\s)(?:{_GERMAN_IMPERATIVE})\s(?:[\w-]+\s){{0,5}}(?:niemals|nie\swieder|nie|immer|stets|jedes\smal)\b
         |\bbitte\s(?:[\w-]+\s){{0,4}}(?:immer|nie|niemals|stets|jedes\smal)\b|\bsondern\simmer\b|^{_GERMAN_IMPERATIVE}\b.*,\simmer\s?[.!]?$
