@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
-from lamina.memory.history import Commit
+from lamina.memory.commits import Commit
 
 
 @dataclass(frozen=True, slots=True)

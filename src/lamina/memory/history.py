@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import threading
 import time
 import zlib
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lamina.errors import MemoryStoreError, UsageError
+from lamina.memory.commits import Commit, commit_of, earlier_name, git_commit_of
 from lamina.memory.intents import Change, Note
 
 if TYPE_CHECKING:
@@ -29,28 +30,10 @@ if TYPE_CHECKING:
 _BRANCH: Any = b"refs/heads/main"
 _FILE_MODE = 0o100644
 _TREE_MODE = 0o040000
-_MOST_PATHS = 50  # beyond that a commit's paths are found by comparing trees
-_TRAILER = re.compile(r"Lamina-([A-Za-z-]+): (.*)")
 
 
 class HistoryDamaged(MemoryStoreError):
     """Objects or refs are missing or broken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One recorded change."""
-
-    id: str
-    writer: str
-    when: float
-    subject: str
-    paths: tuple[str, ...] = ()  # () where there were too many to name
-    session: str = ""
-    entries: tuple[str, ...] = ()
-    origin: str = ""
-    reason: str = ""
-    marks: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class History:
@@ -97,7 +80,7 @@ class History:
             tree = self._changed_tree(old_tree, blobs) or self._empty_tree()
             if tree == old_tree:
                 return ""
-            made = _git_commit_of(tree, head, note, sorted(changes))
+            made = git_commit_of(tree, head, note, sorted(changes))
             store.add_object(made)
             if not repo.refs.set_if_equals(_BRANCH, head, made.id):
                 raise MemoryStoreError(f"{self.folder} was changed by another program. Try again.")
@@ -159,12 +142,12 @@ class History:
             with self._reporting():
                 git = self._git_commit(head)
                 parent = git.parents[0] if git.parents else None
-                commit = _commit_of(head, git)
+                commit = commit_of(head, git)
                 touches = not path or self._touches(commit, head, parent, path)
             if touches:
                 yield commit
                 if path:
-                    path = _earlier_name(commit, path)
+                    path = earlier_name(commit, path)
             head = parent
 
     def changes(self, commit: str) -> list[Change]:
@@ -188,7 +171,7 @@ class History:
         for commit in self.log(path):
             with self._reporting():
                 found.append((commit, self._blob(commit.id.encode(), name)))
-            name = _earlier_name(commit, name)
+            name = earlier_name(commit, name)
         return found[::-1]
 
     # ---- objects
@@ -277,13 +260,24 @@ class History:
             from dulwich.repo import Repo
 
             if not self.exists:
-                self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-                Repo.init_bare(self.folder, default_branch=b"main").close()
+                self._make()
             self._repo = Repo(str(self.folder), bare=True)
             store = cast("Any", self._repo.object_store)
             store.fsync_object_files = True
             store.loose_compression_level = 1
         return self._repo
+
+    def _make(self) -> None:
+        """A new repository, made elsewhere and renamed, so that a crash leaves none half made."""
+        from dulwich.repo import Repo
+
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise HistoryDamaged(f"The history {self.folder} is damaged: it is no repository.")
+        fresh = self.folder.with_name(f"{self.folder.name}.begin-{os.getpid()}")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True, mode=0o700)
+        Repo.init_bare(fresh, default_branch=b"main").close()
+        fresh.rename(self.folder)
 
     @contextlib.contextmanager
     def _reporting(self) -> Generator[None]:
@@ -303,64 +297,3 @@ class History:
             raise MemoryStoreError(
                 f"Can't use the history {self.folder}: {error.strerror or error}."
             ) from error
-
-
-def _earlier_name(commit: Commit, path: str) -> str:
-    """The file's name before this commit: a rename names the old one in a trailer."""
-    old, arrow, new = commit.marks.get("Renamed", "").partition(" -> ")
-    return old if arrow and new == path else path
-
-
-def _git_commit_of(tree: ObjectID, parent: bytes | None, note: Note, paths: list[str]) -> GitCommit:
-    from dulwich.objects import Commit as GitCommit
-
-    commit = GitCommit()
-    commit.tree = tree
-    commit.parents = [cast("ObjectID", parent)] if parent else []
-    commit.author = f"{note.writer} <{note.writer}@lamina>".encode()
-    commit.committer = b"lamina <lamina@lamina>"
-    commit.author_time = commit.commit_time = int(note.when or time.time())
-    commit.author_timezone = commit.commit_timezone = 0
-    commit.encoding = b"UTF-8"
-    commit.message = _message(note, paths).encode("utf-8", "replace")
-    return commit
-
-
-def _message(note: Note, paths: list[str]) -> str:
-    trailers = [("Writer", note.writer)]
-    if note.session:
-        trailers.append(("Session", note.session))
-    trailers += [("Message", entry) for entry in note.entries]
-    if note.origin:
-        trailers.append(("Origin", note.origin))
-    trailers += list(note.marks.items())
-    named = len(paths) <= _MOST_PATHS and all(" ".join(path.split()) == path for path in paths)
-    if named:
-        trailers += [("Path", path) for path in paths]
-    lines = [f"Lamina-{key}: {' '.join(value.split())}" for key, value in trailers]
-    reason = [" ".join(note.reason.split()), ""] if note.reason else []
-    return "\n".join([" ".join(note.subject.split()), "", *reason, *lines, ""])
-
-
-def _commit_of(commit_id: bytes, git: GitCommit) -> Commit:
-    text = git.message.decode("utf-8", "replace")
-    # Only the last paragraph holds trailers: the reason above it is anybody's text.
-    above, _, last = text.strip().rpartition("\n\n")
-    subject, _, words = above.partition("\n")
-    found: dict[str, list[str]] = {}
-    for line in last.splitlines():
-        if match := _TRAILER.fullmatch(line):
-            found.setdefault(match[1], []).append(match[2])
-    known = ("Writer", "Session", "Message", "Origin", "Path")
-    return Commit(
-        id=commit_id.decode(),
-        writer=git.author.split(b" <")[0].decode("utf-8", "replace"),
-        when=float(git.author_time),
-        subject=subject,
-        paths=tuple(found.get("Path", ())),
-        session="".join(found.get("Session", ())[:1]),
-        entries=tuple(found.get("Message", ())),
-        origin="".join(found.get("Origin", ())[:1]),
-        reason=words.strip(),
-        marks={key: values[0] for key, values in found.items() if key not in known},
-    )

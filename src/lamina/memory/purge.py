@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from lamina.memory.history import Commit, History
+from lamina.memory.commits import Commit
+from lamina.memory.history import History
 from lamina.memory.index import INDEX, without_pointer
 from lamina.memory.intents import Note
 

@@ -1,0 +1,95 @@
+"""A commit of the history as a value, and how it is written into git's form: author and trailers."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from lamina.memory.intents import Note
+
+if TYPE_CHECKING:
+    from dulwich.objects import Commit as GitCommit
+    from dulwich.objects import ObjectID
+
+_MOST_PATHS = 50  # beyond that a commit's paths are found by comparing trees
+_TRAILER = re.compile(r"Lamina-([A-Za-z-]+): (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One recorded change."""
+
+    id: str
+    writer: str
+    when: float
+    subject: str
+    paths: tuple[str, ...] = ()  # () where there were too many to name
+    session: str = ""
+    entries: tuple[str, ...] = ()
+    origin: str = ""
+    reason: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def earlier_name(commit: Commit, path: str) -> str:
+    """The file's name before this commit: a rename names the old one in a trailer."""
+    old, arrow, new = commit.marks.get("Renamed", "").partition(" -> ")
+    return old if arrow and new == path else path
+
+
+def git_commit_of(tree: ObjectID, parent: bytes | None, note: Note, paths: list[str]) -> GitCommit:
+    from dulwich.objects import Commit as GitCommit
+
+    commit = GitCommit()
+    commit.tree = tree
+    commit.parents = [cast("ObjectID", parent)] if parent else []
+    commit.author = f"{note.writer} <{note.writer}@lamina>".encode()
+    commit.committer = b"lamina <lamina@lamina>"
+    commit.author_time = commit.commit_time = int(note.when or time.time())
+    commit.author_timezone = commit.commit_timezone = 0
+    commit.encoding = b"UTF-8"
+    commit.message = _message(note, paths).encode("utf-8", "replace")
+    return commit
+
+
+def _message(note: Note, paths: list[str]) -> str:
+    trailers = [("Writer", note.writer)]
+    if note.session:
+        trailers.append(("Session", note.session))
+    trailers += [("Message", entry) for entry in note.entries]
+    if note.origin:
+        trailers.append(("Origin", note.origin))
+    trailers += list(note.marks.items())
+    named = len(paths) <= _MOST_PATHS and all(" ".join(path.split()) == path for path in paths)
+    if named:
+        trailers += [("Path", path) for path in paths]
+    lines = [f"Lamina-{key}: {' '.join(value.split())}" for key, value in trailers]
+    reason = [" ".join(note.reason.split()), ""] if note.reason else []
+    return "\n".join([" ".join(note.subject.split()), "", *reason, *lines, ""])
+
+
+def commit_of(commit_id: bytes, git: GitCommit) -> Commit:
+    text = git.message.decode("utf-8", "replace")
+    # Only the last paragraph holds trailers: the reason above it is anybody's text.
+    above, _, last = text.strip().rpartition("\n\n")
+    subject, _, words = above.partition("\n")
+    found: dict[str, list[str]] = {}
+    for line in last.splitlines():
+        if match := _TRAILER.fullmatch(line):
+            found.setdefault(match[1], []).append(match[2])
+    known = ("Writer", "Session", "Message", "Origin", "Path")
+    return Commit(
+        id=commit_id.decode(),
+        writer=git.author.split(b" <")[0].decode("utf-8", "replace"),
+        when=float(git.author_time),
+        subject=subject,
+        paths=tuple(found.get("Path", ())),
+        session="".join(found.get("Session", ())[:1]),
+        entries=tuple(found.get("Message", ())),
+        origin="".join(found.get("Origin", ())[:1]),
+        reason=words.strip(),
+        marks={key: values[0] for key, values in found.items() if key not in known},
+    )

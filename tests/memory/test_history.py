@@ -1,0 +1,272 @@
+"""The history: commits that real git reads, blame, undo, restore, outside edits, damage, purge."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lamina.errors import Conflict, UsageError
+from lamina.events import Event, Warned
+from lamina.memories import Evidence
+from lamina.memory.blame import blame, diff_text, users_word
+from lamina.memory.file_store import FileStore
+from lamina.memory.undo import restore, undo
+from lamina.testing import a_memory
+
+pytestmark = pytest.mark.spec("M9")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    with FileStore(tmp_path / "memory") as opened:
+        yield opened
+
+
+def git(store: FileStore, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "--git-dir", str(store.state / "history.git"), *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=True,
+        env={"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null"},
+    )
+    return done.stdout
+
+
+def subjects(store: FileStore, path: str = "") -> list[str]:
+    return [commit.subject for commit in store.journal.history.log(path)]
+
+
+def test_real_git_reads_what_we_write_and_finds_no_fault(store: FileStore) -> None:
+    store.remember(
+        a_memory(
+            "a.md",
+            session="s-1",
+            evidence=[Evidence("the file", "s-1", "e-1"), Evidence("it", "s-1", "e-2")],
+            reason="asked to\nLamina-Origin: forged",
+        )
+    )
+    store.remember(a_memory("team/b.md", body="Other words in the team's memory."))
+    store.forget("a.md")
+    store.catch_up()
+    git(store, "fsck", "--strict")
+    assert git(store, "log", "--format=%an %s").splitlines() == [
+        "user forget a.md",
+        "user remember team/b.md",
+        "user remember a.md",
+    ]
+    assert git(store, "ls-tree", "-r", "--name-only", "main").split() == [
+        "MEMORY.md",
+        "team/MEMORY.md",
+        "team/b.md",
+    ]
+    first = list(store.journal.history.log())[-1]
+    assert (first.writer, first.session, first.entries) == ("user", "s-1", ("e-1", "e-2"))
+    assert (first.origin, first.reason) == ("typed", "asked to Lamina-Origin: forged")
+
+
+def test_nothing_is_written_into_the_users_own_repository(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    before = sorted(str(file) for file in (tmp_path / ".git").rglob("*"))
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md"))
+    assert sorted(str(file) for file in (tmp_path / ".git").rglob("*")) == before
+
+
+def test_outside_edits_are_found_and_are_nobodys_word(store: FileStore) -> None:
+    store.remember(a_memory("a.md", body="typed line"))
+    with (store.directory / "a.md").open("a") as file:
+        file.write("added by an editor\n")
+    (store.directory / "new.md").write_text("made by hand\n")
+    assert store.catch_up() == ["a.md", "new.md"]
+    assert store.catch_up() == []
+    newest = next(store.journal.history.log())
+    assert (newest.writer, newest.paths) == ("outside", ("a.md", "new.md"))
+    vouched = users_word(blame(store.journal.history.versions("a.md")))
+    assert "typed line" in vouched
+    assert "editor" not in vouched
+    (store.directory / "new.md").unlink()
+    assert store.catch_up() == ["new.md"]
+
+
+def test_an_outside_edit_before_our_write_is_recorded_apart(store: FileStore) -> None:
+    store.remember(a_memory("a.md", body="one"))
+    store.catch_up()
+    with (store.directory / "a.md").open("a") as file:
+        file.write("by hand\n")
+    base = store.read("a.md")
+    store.write(a_memory("a.md", body=base.body + "\nours", writer="user"), base=base)
+    store.catch_up()
+    lines = {
+        line.text: line.commit.writer for line in blame(store.journal.history.versions("a.md"))
+    }
+    assert (lines["one"], lines["by hand"], lines["ours"]) == ("user", "outside", "user")
+
+
+def test_blame_follows_a_rename(store: FileStore) -> None:
+    store.remember(a_memory("a.md", body="first line"))
+    store.rename("a.md", "b.md")
+    base = store.read("b.md")
+    store.write(a_memory("b.md", body="first line\nsecond line"), base=base)
+    store.catch_up()
+    lines = {
+        line.text: line.commit.subject for line in blame(store.journal.history.versions("b.md"))
+    }
+    assert lines["first line"] == "remember a.md"
+    assert lines["second line"] == "update b.md"
+    assert subjects(store, "b.md") == ["update b.md", "rename a.md to b.md", "remember a.md"]
+
+
+def test_any_commit_can_be_undone_and_later_changes_stay(store: FileStore) -> None:
+    body = "\n".join(f"line {number}" for number in range(12))
+    store.remember(a_memory("a.md", body=body))
+    base = store.read("a.md")
+    store.write(a_memory("a.md", body=body.replace("line 2", "LINE 2")), base=base)
+    base = store.read("a.md")
+    store.write(a_memory("a.md", body=base.body.replace("line 9", "LINE 9")), base=base)
+    store.catch_up()
+    middle = [commit.id for commit in store.journal.history.log("a.md")][1]
+    assert undo(store, middle[:10]) == ["a.md"]
+    assert store.read("a.md").body == body.replace("line 9", "LINE 9")
+    store.catch_up()
+    newest = next(store.journal.history.log())
+    assert newest.marks["Undoes"] == middle
+    undo(store, newest.id)
+    assert "LINE 2" in store.read("a.md").body
+
+
+def test_undoing_what_was_changed_again_is_a_conflict_and_changes_nothing(store: FileStore) -> None:
+    store.remember(a_memory("a.md", body="one"))
+    for text in ("two", "three"):
+        store.write(a_memory("a.md", body=text), base=store.read("a.md"))
+    store.catch_up()
+    middle = list(store.journal.history.log("a.md"))[1].id
+    with pytest.raises(Conflict, match="changed again"):
+        undo(store, middle)
+    assert store.read("a.md").body == "three"
+
+
+def test_undoing_a_creation_removes_and_undoing_a_forgetting_restores(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    content = store.read_bytes("a.md")
+    store.forget("a.md")
+    store.catch_up()
+    forget, create = (commit.id for commit in store.journal.history.log())
+    assert undo(store, forget) == ["MEMORY.md", "a.md"]
+    assert store.read_bytes("a.md") == content
+    assert "(a.md)" in store.index().text
+    assert store.tombstones.all() == []
+    undo(store, create)
+    assert list(store.list()) == []
+    assert store.index().text == ""
+
+
+def test_an_earlier_version_can_be_restored(store: FileStore) -> None:
+    store.remember(a_memory("a.md", body="first version"))
+    store.write(a_memory("a.md", body="second version"), base=store.read("a.md"))
+    store.catch_up()
+    first = list(store.journal.history.log("a.md"))[-1].id
+    restore(store, "a.md", first)
+    assert store.read("a.md").body == "first version"
+    with pytest.raises(UsageError, match="did not exist"):
+        restore(store, "b.md", first)
+
+
+def test_a_commit_that_is_not_there_is_named(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    for wrong in ("zz", "ffffffff", ""):
+        with pytest.raises(UsageError, match="commit"):
+            undo(store, wrong)
+
+
+@pytest.mark.parametrize("damage", ["head", "objects", "truncated", "deleted", "a file", "config"])
+def test_a_damaged_history_is_told_and_memory_works_on(tmp_path: Path, damage: str) -> None:
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md"))
+    repository = tmp_path / "memory.lamina" / "history.git"
+    objects = [file for file in (repository / "objects").rglob("*") if file.is_file()]
+    if damage == "head":
+        (repository / "refs" / "heads" / "main").write_text("garbage\n")
+    elif damage == "objects":
+        for file in objects:
+            file.chmod(0o600)
+            file.write_bytes(b"garbage")
+    elif damage == "truncated":
+        for file in objects:
+            file.chmod(0o600)
+            file.write_bytes(b"")
+    elif damage == "deleted":
+        for file in objects:
+            file.unlink()
+    elif damage == "a file":
+        import shutil
+
+        shutil.rmtree(repository)
+        repository.write_text("no repository")
+    else:
+        (repository / "config").write_bytes(b"[core\x00")
+    events: list[Event] = []
+    with FileStore(tmp_path / "memory", emit=events.append) as store:
+        assert [memory.path for memory in store.list()] == ["a.md"]
+        store.remember(a_memory("b.md", body="Written while the history was broken."))
+        store.journal.settle()
+        assert any(isinstance(event, Warned) and "damaged" in event.message for event in events)
+        assert "a.md" in store.catch_up()
+        assert subjects(store, "b.md") == ["remember b.md"]
+    aside = [file.name for file in (tmp_path / "memory.lamina").iterdir()]
+    assert any(name.startswith("history.git.damaged-") for name in aside)
+
+
+@pytest.mark.spec("M10")
+def test_purging_takes_every_trace_out_of_the_store(store: FileStore, tmp_path: Path) -> None:
+    store.remember(a_memory("keep.md", body="This stays in the memory."))
+    store.remember(
+        a_memory("secret.md", name="Zanzibar", description="zanzibar plan", body="zanzibar " * 30)
+    )
+    store.rename("secret.md", "other.md")
+    store.remember(
+        a_memory("more.md", description="also stays", body="Many further words that stay here.")
+    )
+    store.forget("other.md", purge_history=True)
+    store.close()
+    with FileStore(tmp_path / "memory") as again:
+        assert again.catch_up() == []
+        assert {memory.path for memory in again.list()} == {"keep.md", "more.md"}
+        git(again, "fsck", "--strict")
+        everything = git(again, "log", "-p", "--all").lower()
+        assert "stays" in everything
+        for word in ("zanzibar", "secret.md", "other.md"):
+            assert word not in everything
+        blobs = git(again, "cat-file", "--batch-all-objects", "--batch").lower()
+        assert "zanzibar" not in blobs
+    left = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"zanzibar" not in left.lower()
+
+
+def test_many_single_objects_are_packed(store: FileStore) -> None:
+    for number in range(4):
+        store.remember(a_memory(f"m{number}.md", body=f"Words of their own: {number} {number}."))
+    store.journal.settle()
+    store.journal.history.tidy(limit=5)
+    assert list((store.state / "history.git" / "objects" / "pack").glob("*.pack"))
+    assert len(subjects(store)) == 4
+    git(store, "fsck", "--strict")
+
+
+def test_a_diff_names_files_that_come_and_go() -> None:
+    assert diff_text("a.md", None, b"x\n").splitlines()[:2] == ["--- /dev/null", "+++ b/a.md"]
+    assert "-x" in diff_text("a.md", b"x\n", None)
+
+
+def test_background_recording_follows_and_loses_nothing(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory", background=True) as store:
+        for number in range(5):
+            store.remember(a_memory(f"m{number}.md", body=f"Own words here: {number} {number}."))
+    with FileStore(tmp_path / "memory") as store:
+        assert store.catch_up() == []
+        assert sorted(subjects(store)) == [f"remember m{number}.md" for number in range(5)]

@@ -1,0 +1,151 @@
+"""The inbox, and changes that tools made behind the store's back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lamina.errors import Conflict, GateRefused, UsageError
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext
+from lamina.memory.review import accept, attribute, inbox_diff, reject
+from lamina.testing import a_memory
+
+pytestmark = pytest.mark.spec("L5.6")
+
+UNPROVEN = a_memory(
+    "user_taste.md",
+    type="user",
+    name="Taste",
+    description="Likes tabs",
+    body="The user likes tabs.",
+    writer="extraction",
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    with FileStore(tmp_path / "memory") as opened:
+        yield opened
+
+
+def test_a_claim_about_the_user_without_evidence_waits_with_a_diff(store: FileStore) -> None:
+    outcome = store.write(UNPROVEN)
+    assert outcome.decision == "inbox"
+    assert "inbox" in outcome.sentence
+    assert list(store.list()) == []
+    item = store.inbox.get(outcome.inbox_id)
+    assert "+The user likes tabs." in inbox_diff(store, item)
+
+
+def test_accepting_is_the_users_own_write(store: FileStore) -> None:
+    item_id = store.write(UNPROVEN).inbox_id
+    accept(store, item_id[:10])
+    assert store.read("user_taste.md").body == "The user likes tabs."
+    assert "(user_taste.md)" in store.index().text
+    assert store.inbox.items() == []
+    store.catch_up()
+    commit = next(store.journal.history.log("user_taste.md"))
+    assert (commit.writer, commit.reason) == ("user", "proposed by extraction, accepted")
+
+
+def test_an_item_may_be_edited_before_it_is_accepted(store: FileStore) -> None:
+    item_id = store.write(UNPROVEN).inbox_id
+    edited = b"---\nname: Taste\ndescription: Likes spaces\ntype: user\n---\n\nSpaces.\n"
+    accept(store, item_id, edited=edited)
+    assert store.read_bytes("user_taste.md") == edited
+
+
+def test_an_update_in_the_inbox_merges_with_what_was_written_since(store: FileStore) -> None:
+    body = "one\ntwo\nthree\nfour"
+    store.write(replace(UNPROVEN, writer="user", body=body))
+    base = store.read(UNPROVEN.path)
+    waiting = store.write(
+        replace(UNPROVEN, body=body + "\nThe user hates tea."), base=base
+    ).inbox_id
+    assert waiting
+    store.write(replace(UNPROVEN, writer="user", body="ONE\ntwo\nthree\nfour"), base=base)
+    accept(store, waiting)
+    assert store.read(UNPROVEN.path).body == "ONE\ntwo\nthree\nfour\nThe user hates tea."
+
+
+def test_an_update_that_no_longer_fits_is_a_conflict_and_stays(store: FileStore) -> None:
+    store.write(replace(UNPROVEN, writer="user", body="one"))
+    base = store.read(UNPROVEN.path)
+    waiting = store.write(replace(UNPROVEN, body="The user hates tea."), base=base).inbox_id
+    store.write(replace(UNPROVEN, writer="user", body="ONE"), base=base)
+    with pytest.raises(Conflict):
+        accept(store, waiting)
+    assert len(store.inbox.items()) == 1
+    assert store.read(UNPROVEN.path).body == "ONE"
+
+
+@pytest.mark.spec("M10")
+def test_what_was_rejected_is_not_proposed_again(store: FileStore) -> None:
+    reject(store, store.write(UNPROVEN).inbox_id)
+    assert store.inbox.items() == []
+    with pytest.raises(GateRefused, match="rejected"):
+        store.write(replace(UNPROVEN, path="other.md"))
+
+
+def test_an_unknown_item_is_named(store: FileStore) -> None:
+    for wrong in ("", "ffff"):
+        with pytest.raises(UsageError, match="inbox"):
+            accept(store, wrong)
+
+
+@pytest.mark.spec("M9")
+def test_what_a_tool_wrote_by_itself_is_attributed_and_gated(store: FileStore) -> None:
+    store.remember(a_memory("old.md", body="As it was."))
+    store.catch_up()
+    fine = "---\nname: Build\ndescription: Build time\ntype: project\n---\n\nNine minutes.\n"
+    (store.directory / "build.md").write_text(fine)
+    (store.directory / "Bad Name.md").write_text(fine.replace("Nine", "Ten"))
+    claim = "---\nname: T\ndescription: taste\ntype: user\n---\n\nThe user likes tabs.\n"
+    (store.directory / "taste.md").write_text(claim)
+    before = store.read_bytes("old.md")
+    (store.directory / "old.md").write_bytes(before + "hidden\u202e".encode())
+    outcomes = attribute(store, writer="agent", session="s-9", reason="Bash")
+    refused = [str(outcome) for outcome in outcomes if isinstance(outcome, GateRefused)]
+    judged = {one.path: one.decision for one in outcomes if not isinstance(one, GateRefused)}
+    assert judged == {"build.md": "accept", "taste.md": "inbox"}
+    assert len(refused) == 2
+    assert sorted(file.name for file in store.directory.iterdir()) == [
+        "MEMORY.md",
+        "build.md",
+        "old.md",
+    ]
+    assert store.read_bytes("old.md") == before
+    assert store.catch_up() == []
+    commit = next(store.journal.history.log("build.md"))
+    assert (commit.writer, commit.session, commit.reason) == ("agent", "s-9", "Bash")
+    for one in store.journal.history.log():
+        for change in store.journal.history.changes(one.id):
+            assert b"hidden" not in (change.after or b"")
+
+
+@pytest.mark.spec("M9")
+def test_a_tool_may_not_remove_what_is_pinned(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.remember(a_memory("b.md", body="Other words that are not like the first."))
+    store.pin("a.md")
+    store.catch_up()
+    (store.directory / "a.md").unlink()
+    (store.directory / "b.md").unlink()
+    attribute(store, writer="agent")
+    assert [memory.path for memory in store.list()] == ["a.md"]
+
+
+def test_everything_may_be_sent_to_the_inbox_and_accepted_one_by_one(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory", gate=GateContext(inbox_all=True)) as store:
+        for number in range(3):
+            proposal = a_memory(
+                f"m{number}.md", writer="dream", body=f"Own words {number}{number}."
+            )
+            store.write(proposal)
+        for item in store.inbox.items():
+            accept(store, item.id)
+        assert len(store.list()) == 3
