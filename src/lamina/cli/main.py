@@ -32,6 +32,8 @@ DONE, FAILED, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 
 # A command's module has `EXAMPLES`, `add_arguments(parser)` and `run(args) -> int`.
 COMMANDS: dict[str, Command] = {
+    "chat": ("lamina.cli.chat", "talk with an agent, or ask one question"),
+    "demo": ("lamina.cli.demo", "watch a short session: no key, no network"),
     "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
     "settings": ("lamina.cli.settings", "show, explain and change settings"),
     "doctor": ("lamina.cli.doctor", "check that everything that Lamina needs works here"),
@@ -50,17 +52,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except LaminaError as error:
         return _complain(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _complain("Interrupted.", INTERRUPTED)
+    except (KeyboardInterrupt, BaseExceptionGroup) as error:
+        return _report(error, words)
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:  # noqa: BLE001 - the edge of the program: nobody sees a traceback
-        from lamina.cli import crash
-
-        return _complain(crash.record(error, words), FAILED)
+        return _report(error, words)
     return code
+
+
+def _report(error: BaseException, words: Sequence[str]) -> int:
+    """A task group wraps what went wrong inside it; anything else is a fault of ours."""
+    cause: Any = error
+    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        cause = cause.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(cause, LaminaError):
+        return _complain(str(cause), cause.exit_code)
+    if isinstance(cause, KeyboardInterrupt):
+        return _complain("Interrupted.", INTERRUPTED)
+    from lamina.cli import crash
+
+    return _complain(crash.record(error, words), FAILED)
 
 
 def _run(words: list[str]) -> int:
@@ -84,7 +98,9 @@ def build_parser(name: str | None = None, *, everything: bool = False) -> argpar
     parser = Parser(
         prog="lamina",
         description="Seven-layer memory for LLM agents.",
-        epilog=examples("lamina COMMAND --help\nlamina doctor\nlamina settings --explain"),
+        epilog=examples(
+            "lamina chat\nlamina COMMAND --help\nlamina doctor\nlamina settings --explain"
+        ),
     )
     parser.add_argument("-V", "--version", action="version", version=f"lamina {__version__}")
     add_common(parser)
