@@ -195,3 +195,19 @@ def memory_questions() -> list[tuple[str, Question]]:
         )
         for entry in listed["questions"]
     ]
+
+
+@cache
+def mixed(size: int = 10_000) -> Corpus:
+    """All of LoCoMo's turns among LongMemEval's and, for the rest, service calls of tau-bench."""
+    items = [turn for corpus in locomo() for turn in corpus.items]
+    questions = tuple(question for corpus in locomo() for question in corpus.questions)
+    items += longmemeval().items
+    for path in sorted((DATA / "tau-bench").glob("*.json")):
+        for number, run in enumerate(json.loads(path.read_text())):
+            for place, message in enumerate(run["traj"]):
+                text = message.get("content")
+                if message["role"] in ("user", "assistant") and text:
+                    session = f"tau/{path.stem}/{number}"
+                    items.append(Item(f"{session}/{place}", text, message["role"], session))
+    return Corpus("mix", tuple(items[:size]), questions)

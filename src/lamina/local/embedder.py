@@ -4,7 +4,7 @@ file there are simply no vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 64
 _TABLE = "word_vectors.npz"
+_BATCH = 1_000
 _STEPS = 4_000.0  # a direction's length in whole steps; its square is below 2**24
 
 
 class WordVectors:
     """Vectors of stemmed words. Common words are short vectors, so that they hardly pull."""
 
-    def __init__(self, terms: list[str], vectors: Floats) -> None:
+    def __init__(self, terms: list[str], vectors: Floats, rarities: Floats) -> None:
         self._rows = {term: row for row, term in enumerate(terms)}
         self._vectors = vectors
+        self._rarities = rarities
 
     def __contains__(self, term: str) -> bool:
         return term in self._rows
@@ -33,20 +35,41 @@ class WordVectors:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def embed(self, weights: Mapping[str, float]) -> Floats | None:
-        """The direction of a text, given its terms and how much each counts; None if all are
-        unknown. `likeness` compares two."""
+    def rarity(self, term: str) -> float:
+        """How rare the word is in English at large, from 0 to 1; a word unknown here is rarest."""
+        row = self._rows.get(term)
+        return 1.0 if row is None else float(self._rarities[row])
+
+    def embed(self, texts: Sequence[Mapping[str, float]]) -> Floats:
+        """The direction of each text, given its terms and how much each counts; a text of unknown
+        words alone has none, and is all zeros. `likeness` compares directions."""
         import numpy as np
 
-        known = [
-            (row, w) for term, w in weights.items() if (row := self._rows.get(term)) is not None
-        ]
-        if not known:
-            return None
-        rows, counts = zip(*sorted(known), strict=True)
-        vector = np.asarray(counts, dtype=np.float32) @ self._vectors[list(rows)]
-        length = float(np.sqrt(vector @ vector))
-        return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
+        directions = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        for first in range(0, len(texts), _BATCH):
+            self._embed(texts[first : first + _BATCH], directions[first : first + _BATCH])
+        return directions
+
+    def _embed(self, texts: Sequence[Mapping[str, float]], into: Floats) -> None:
+        import numpy as np
+
+        of, rows = self._rows.get, list[int]()
+        weights, starts, filled = list[float](), list[int](), list[int]()
+        for number, text in enumerate(texts):
+            before = len(rows)
+            for term, weight in text.items():
+                if (row := of(term)) is not None:
+                    rows.append(row)
+                    weights.append(weight)
+            if len(rows) > before:
+                starts.append(before)
+                filled.append(number)
+        if not rows:
+            return
+        pulls = self._vectors[rows] * np.asarray(weights, dtype=np.float32)[:, None]
+        sums = np.add.reduceat(pulls, starts, axis=0)
+        lengths = np.sqrt((sums * sums).sum(axis=1, keepdims=True))
+        into[filled] = np.rint(sums * (np.float32(_STEPS) / np.maximum(lengths, np.float32(1e-9))))
 
 
 def likeness(rows: Floats, vector: Floats) -> Floats:
@@ -66,4 +89,5 @@ def word_vectors() -> WordVectors:
     with source.open("rb") as file, np.load(file, allow_pickle=False) as table:
         terms = bytes(table["terms"]).decode().split("\n")
         vectors = table["vectors"].astype(np.float32) * table["scales"].astype(np.float32)[:, None]
-    return WordVectors(terms, vectors)
+        rarities = table["rarity"].astype(np.float32) / np.float32(255)
+    return WordVectors(terms, vectors, rarities)

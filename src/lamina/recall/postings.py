@@ -7,9 +7,8 @@ Lives in memory; touches no files.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
     Slots: TypeAlias = NDArray[np.uint32]
+    Shorts: TypeAlias = NDArray[np.uint16]
 
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
@@ -53,6 +53,7 @@ class Postings:
         self._totals = [0] * fields
         self._filled = [0] * fields
         self._size = 0
+        self._sorted = 0  # places below this are in the postings; the rest waits for a search
 
     def __len__(self) -> int:
         return self._size
@@ -62,54 +63,79 @@ class Postings:
         """Places in use or dead: the length of every array of scores."""
         return len(self._forward)
 
-    def add(self, texts: Sequence[Iterable[str]]) -> int:
-        """Takes a document's terms, field by field, and returns its place."""
+    def add(self, texts: Sequence[Mapping[str, int]]) -> int:
+        """Takes the counts of a document's terms, field by field, and returns its place."""
         keys, counts = array("I"), array("H")
+        numbers, fields = self._numbers, self.fields
         for field, text in enumerate(texts):
-            for term, count in Counter(text).items():
-                keys.append(self._number(term) * self.fields + field)
-                counts.append(min(count, _MOST))
+            keys.extend([numbers.setdefault(term, len(numbers)) * fields + field for term in text])
+            counts.extend([min(count, _MOST) for count in text.values()])
         return self._place((keys, counts))
 
-    def _number(self, term: str) -> int:
-        number = self._numbers.get(term)
-        if number is None:
-            number = self._numbers[term] = len(self._numbers)
-            self._holders.append(0)
-            self._postings.extend([None] * self.fields)
-        return number
-
     def _place(self, held: Held) -> int:
-        slot = len(self._forward)
         self._forward.append(held)
-        for lengths in self._lengths:
-            lengths.append(0)
-        for key, count in zip(*held, strict=True):
+        self._size += 1
+        return len(self._forward) - 1
+
+    def _sort_in(self) -> None:
+        """Brings what was added since the last search into the postings, all at once."""
+        import numpy as np
+
+        first, slots = self._sorted, len(self._forward)
+        if first == slots:
+            return
+        self._sorted = slots
+        new_terms = len(self._numbers) - len(self._holders)
+        self._holders.frombytes(bytes(new_terms * self._holders.itemsize))
+        self._postings.extend([None] * (new_terms * self.fields))
+        held = [row or (array("I"), array("H")) for row in self._forward[first:]]
+        keys = np.frombuffer(b"".join(row[0].tobytes() for row in held), dtype=np.uint32)
+        counts = np.frombuffer(b"".join(row[1].tobytes() for row in held), dtype=np.uint16)
+        places = np.repeat(np.arange(first, slots, dtype=np.uint32), [len(row[0]) for row in held])
+        self._measure(keys, counts, places, first)
+        if not len(keys):
+            return
+        order = np.argsort(keys, kind="stable")
+        keys, counts, places = keys[order], counts[order], places[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=np.uint32(0xFFFFFFFF)))
+        edges: list[int] = [*starts.tolist(), len(keys)]
+        found: list[int] = keys[starts].tolist()
+        for key, start, end in zip(found, edges, edges[1:], strict=False):
             posting = self._postings[key]
             if posting is None:
                 posting = self._postings[key] = _Posting()
-            posting.slots.append(slot)
-            posting.counts.append(count)
-            posting.alive += 1
-            self._lengths[key % self.fields][slot] += count
-        self._count(slot, held, 1)
-        return slot
+            posting.slots.frombytes(places[start:end].tobytes())
+            posting.counts.frombytes(counts[start:end].tobytes())
+            posting.alive += end - start
 
-    def _count(self, slot: int, held: Held, step: int) -> None:
-        for number in {key // self.fields for key in held[0]}:
-            self._holders[number] += step
+    def _measure(self, keys: Slots, counts: Shorts, places: Slots, first: int) -> None:
+        """Counts holders of terms and lengths of documents for places from `first` on."""
+        import numpy as np
+
+        new, terms = len(self._forward) - first, max(len(self._numbers), 1)
+        pairs = np.unique((places - first).astype(np.int64) * terms + keys // self.fields)
+        holders = np.bincount(pairs % terms, minlength=terms)
+        for number in np.flatnonzero(holders).tolist():
+            self._holders[number] += int(holders[number])
         for field, lengths in enumerate(self._lengths):
-            self._totals[field] += step * lengths[slot]
-            self._filled[field] += step * (lengths[slot] > 0)
-        self._size += step
+            here = keys % self.fields == field
+            fresh = np.bincount(places[here] - first, weights=counts[here], minlength=new)
+            lengths.frombytes(fresh.astype(np.uint32).tobytes())
+            self._totals[field] += int(fresh.sum())
+            self._filled[field] += int(np.count_nonzero(fresh))
 
     def remove(self, slot: int) -> None:
+        self._sort_in()
         held = self._forward[slot]
         if held is None:
             return
-        self._count(slot, held, -1)
         self._forward[slot] = None
-        for lengths in self._lengths:
+        self._size -= 1
+        for number in {key // self.fields for key in held[0]}:
+            self._holders[number] -= 1
+        for field, lengths in enumerate(self._lengths):
+            self._totals[field] -= lengths[slot]
+            self._filled[field] -= lengths[slot] > 0
             lengths[slot] = 0
         for key in held[0]:
             posting = self._postings[key]
@@ -127,14 +153,15 @@ class Postings:
         """Drops dead places and terms. Returns the old places of those that stay, in order."""
         stay = [slot for slot, held in enumerate(self._forward) if held is not None]
         fresh = Postings(self.fields)
-        terms = list(self._numbers)
+        terms, numbers = list(self._numbers), fresh._numbers
         for slot in stay:
             keys, counts = self._forward[slot] or (array("I"), array("H"))
-            renamed = array("I")
-            for key in keys:
-                number, field = divmod(key, self.fields)
-                renamed.append(fresh._number(terms[number]) * self.fields + field)
-            fresh._place((renamed, counts))
+            pairs = (divmod(key, self.fields) for key in keys)
+            renamed = [
+                numbers.setdefault(terms[number], len(numbers)) * self.fields + field
+                for number, field in pairs
+            ]
+            fresh._place((array("I", renamed), counts))
         self.__dict__.update(fresh.__dict__)
         return stay
 
@@ -150,6 +177,7 @@ class Postings:
 
     def holders(self, term: str) -> int:
         """How many documents hold the term, in any field."""
+        self._sort_in()
         number = self._numbers.get(term)
         return 0 if number is None else self._holders[number]
 
@@ -157,6 +185,7 @@ class Postings:
         """Places and counts of a term in a field; dead places may be among them."""
         import numpy as np
 
+        self._sort_in()
         number = self._numbers.get(term)
         posting = None if number is None else self._postings[number * self.fields + field]
         if posting is None:
@@ -171,21 +200,35 @@ class Postings:
         """Each document's length in a field, and the mean over those that have the field at all."""
         import numpy as np
 
+        self._sort_in()
         mean = self._totals[field] / self._filled[field] if self._filled[field] else 1.0
         return np.array(self._lengths[field], dtype=np.float32), mean
 
-    def to_rows(self) -> tuple[list[str], list[Held]]:
-        """All terms by number, and what each place holds: enough to build the index again."""
-        return list(self._numbers), [held or (array("I"), array("H")) for held in self._forward]
+    def to_state(self) -> dict[str, Any]:
+        """Enough to build the index again, as plain values. Call `sweep` before: no gaps here."""
+        rows = [held or (array("I"), array("H")) for held in self._forward]
+        return {
+            "terms": list(self._numbers),
+            "sizes": array("I", [len(keys) for keys, _ in rows]).tobytes(),
+            "keys": b"".join(keys.tobytes() for keys, _ in rows),
+            "counts": b"".join(counts.tobytes() for _, counts in rows),
+        }
 
     @classmethod
-    def from_rows(cls, fields: int, terms: Sequence[str], rows: Iterable[Held]) -> Postings:
-        """The index that `to_rows` described; a key that names no term raises ValueError."""
+    def from_state(cls, fields: int, state: Mapping[str, Any]) -> Postings:
+        """What `to_state` described; ValueError when it contradicts itself."""
         index = cls(fields)
-        for term in terms:
-            index._number(term)
-        for keys, counts in rows:
-            if len(keys) != len(counts) or (keys and max(keys) >= len(index._postings)):
-                raise ValueError("a row names a term that does not exist")
-            index._place((keys, counts))
+        index._numbers = {term: number for number, term in enumerate(state["terms"])}
+        sizes, keys, counts = array("I"), array("I"), array("H")
+        sizes.frombytes(state["sizes"])
+        keys.frombytes(state["keys"])
+        counts.frombytes(state["counts"])
+        if not sum(sizes) == len(keys) == len(counts):
+            raise ValueError("the rows don't add up")
+        if keys and max(keys) >= len(index._numbers) * fields:
+            raise ValueError("a row names a term that does not exist")
+        first = 0
+        for size in sizes:
+            index._place((keys[first : first + size], counts[first : first + size]))
+            first += size
         return index

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
-from lamina.recall.confidence import Evidence, confidence
+from lamina.recall.confidence import Evidence, confidence, coverage
 from lamina.recall.lexical import Field, Lexical, question_terms
 from lamina.recall.manuals import is_manual, tool_terms
 from lamina.recall.order import best_first
@@ -83,7 +84,7 @@ class Hit:
 class _Asked:
     """A question worked out against the whole index: arrays by place."""
 
-    weighed: Mapping[str, float]
+    question: Mapping[str, float]
     names: Sequence[str]
     fields: Sequence[Floats]
     embedding: Floats
@@ -129,10 +130,10 @@ class Ranker:
         """Takes a document; one with the same id is replaced."""
         self.remove(document.id)
         name = terms(document.id.rsplit("/", 1)[-1].removesuffix(".md")) + terms(document.name)
-        texts = (name, terms(document.description), terms(document.body))
+        texts = (Counter(name), Counter(terms(document.description)), Counter(terms(document.body)))
         self._slots[document.id] = self._postings.add(texts)
         self._vectors.append(_pull(texts))
-        self._documents.append(replace(document, body=""))
+        self._documents.append(_without_body(document))
         self._changed()
 
     update = add
@@ -145,12 +146,29 @@ class Ranker:
         self._postings.remove(slot)
         self._documents[slot] = None
         if self._postings.wants_sweep:
-            stay = self._postings.sweep()
-            self._vectors.keep(stay)
-            self._documents = [self._documents[place] for place in stay]
-            self._slots = {doc.id: place for place, doc in enumerate(self._documents) if doc}
+            self._sweep()
         self._changed()
         return True
+
+    def _sweep(self) -> None:
+        stay = self._postings.sweep()
+        self._vectors.keep(stay)
+        self._documents = [self._documents[place] for place in stay]
+        self._slots = {doc.id: place for place, doc in enumerate(self._documents) if doc}
+
+    def sync(self, documents: Iterable[Document]) -> int:
+        """Makes the index hold exactly these documents, reading only those that changed; says how
+        many came, changed or went."""
+        changed, seen = 0, set[str]()
+        for document in documents:
+            seen.add(document.id)
+            slot = self._slots.get(document.id)
+            if slot is None or self._documents[slot] != _without_body(document):
+                self.add(document)
+                changed += 1
+        for id_ in set(self._slots) - seen:
+            changed += self.remove(id_)
+        return changed
 
     def used(self, id_: str, uses: int) -> None:
         """A document's new count of uses, without reading the document again."""
@@ -158,6 +176,28 @@ class Ranker:
         if slot is not None and (document := self._documents[slot]):
             self._documents[slot] = replace(document, uses=uses)
             self._shares = None
+
+    def to_state(self) -> dict[str, Any]:
+        """The whole index as plain values, for `recall/saved.py`."""
+        self._sweep()
+        return {
+            "documents": [astuple(document) for document in self._documents if document],
+            "postings": self._postings.to_state(),
+            "vectors": self._vectors.to_bytes(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Ranker:
+        """The index again; ValueError or TypeError when the state contradicts itself."""
+        index = cls()
+        index._documents = [Document(*row) for row in state["documents"]]
+        index._slots = {doc.id: place for place, doc in enumerate(index._documents) if doc}
+        index._postings = Postings.from_state(len(FIELDS), state["postings"])
+        index._lexical = Lexical(index._postings, _FIELD_WEIGHTS)
+        index._vectors.from_bytes(state["vectors"])
+        if not len(index._slots) == index._postings.slots == len(index._vectors):
+            raise ValueError("the index does not fit its documents")
+        return index
 
     def _changed(self) -> None:
         self._lexical.changed()
@@ -208,8 +248,6 @@ class Ranker:
         weighed = self._lexical.weigh(question)
         fields = self._lexical.score(weighed)
         likeness = self._vectors.near(weighed)
-        if likeness is None:
-            likeness = np.zeros(self._postings.slots, dtype=np.float32)
         above = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         embedding = above * np.float32(_EMBEDDING * sum(weighed.values()))
         relevance = fields[0] + fields[1] + fields[2] + embedding
@@ -221,7 +259,7 @@ class Ranker:
         own = relevance * shares.own if _FIRST_PERSON.search(query) else np.zeros_like(relevance)
         total = (relevance + recency + use + own).astype(np.float32, copy=False)
         return _Asked(
-            weighed, proper_names(query), fields, embedding, likeness, recency, use, own, total
+            question, proper_names(query), fields, embedding, likeness, recency, use, own, total
         )
 
     def _shares_by_place(self) -> _Shares:
@@ -250,26 +288,28 @@ class Ranker:
         return Hit(id_, sum(parts.values()), parts, confidence(self._evidence(slot, asked)))
 
     def _evidence(self, slot: int, asked: _Asked) -> Evidence:
-        whole = sum(asked.weighed.values())
-        held = self._postings.holds(slot, asked.weighed)
-        coverage = sum(asked.weighed[term] for term in held)
-        known = sum(w for term, w in asked.weighed.items() if self._postings.holders(term))
         strange = [name for name in asked.names if not self._postings.holders(name)]
         return Evidence(
-            coverage=coverage / whole,
-            known=known / whole,
+            coverage=coverage(asked.question, self._postings.holds(slot, asked.question)),
             strange_names=len(strange) / max(len(asked.names), 1),
             likeness=float(asked.likeness[slot]),
         )
+
+
+def _without_body(document: Document) -> Document:
+    """What is kept of a document: for the body its digest, to see whether it changed."""
+    digest = blake2b(document.body.encode(errors="replace"), digest_size=8).hexdigest()
+    return replace(document, body=digest)
 
 
 def _own(document: Document | None) -> float:
     return _OWN if document is not None and document.type == "user" else 0.0
 
 
-def _pull(texts: Sequence[Sequence[str]]) -> dict[str, float]:
+def _pull(texts: Sequence[Mapping[str, int]]) -> dict[str, float]:
     """How much each word of a document pulls its vector: headings more, repeats less and less."""
-    pull = {term: count**0.5 for term, count in Counter(texts[2]).items()}
-    for term in (*texts[0], *texts[1]):
-        pull[term] = pull.get(term, 0.0) + _HEADING_IN_VECTOR
+    pull = {term: count**0.5 for term, count in texts[2].items()}
+    for heading in texts[:2]:
+        for term, count in heading.items():
+            pull[term] = pull.get(term, 0.0) + count * _HEADING_IN_VECTOR
     return pull

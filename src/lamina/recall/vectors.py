@@ -17,40 +17,50 @@ class Vectors:
     def __init__(self) -> None:
         self._rows: Floats | None = None
         self._used = 0
+        self._waiting: list[Mapping[str, float]] = []  # worked out at the next search, all at once
 
     def append(self, weights: Mapping[str, float]) -> None:
         """The next place's terms and how much each counts."""
-        import numpy as np
-
-        if self._rows is None or self._used == len(self._rows):
-            larger = np.zeros((max(256, 2 * self._used), DIMENSIONS), dtype=np.float32)
-            if self._rows is not None:
-                larger[: self._used] = self._rows
-            self._rows = larger
-        vector = word_vectors().embed(weights)
-        if vector is not None:
-            self._rows[self._used] = vector
-        self._used += 1
-
-    def keep(self, slots: Sequence[int]) -> None:
-        """Only these places stay, in this order."""
-        if self._rows is not None:
-            self._rows = self._rows[list(slots)].copy()
-        self._used = len(slots)
-
-    def near(self, weighed: Mapping[str, float]) -> Floats | None:
-        """The cosine of each document to the question; None when no word of it is known."""
-        vector = word_vectors().embed(weighed)
-        if vector is None or self._rows is None:
-            return None
-        return likeness(self._rows[: self._used], vector)
+        self._waiting.append(weights)
 
     def rows(self) -> Floats:
+        """All directions, by place."""
         import numpy as np
 
         if self._rows is None:
-            return np.zeros((0, DIMENSIONS), dtype=np.float32)
+            self._rows = np.zeros((256, DIMENSIONS), dtype=np.float32)
+        if self._waiting:
+            used = self._used + len(self._waiting)
+            if used > len(self._rows):
+                larger = np.zeros((max(used, 2 * len(self._rows)), DIMENSIONS), dtype=np.float32)
+                larger[: self._used] = self._rows[: self._used]
+                self._rows = larger
+            self._rows[self._used : used] = word_vectors().embed(self._waiting)
+            self._used, self._waiting = used, []
         return self._rows[: self._used]
 
+    def keep(self, slots: Sequence[int]) -> None:
+        """Only these places stay, in this order."""
+        self.replace(self.rows()[list(slots)])
+
     def replace(self, rows: Floats) -> None:
-        self._rows, self._used = rows.copy(), len(rows)
+        self._rows, self._used, self._waiting = rows.copy(), len(rows), []
+
+    def near(self, weighed: Mapping[str, float]) -> Floats:
+        """The cosine of each document to the question; 0 when no word of it is known."""
+        return likeness(self.rows(), word_vectors().embed([weighed])[0])
+
+    def to_bytes(self) -> bytes:
+        import numpy as np
+
+        return self.rows().astype(np.int16).tobytes()
+
+    def from_bytes(self, saved: bytes) -> None:
+        import numpy as np
+
+        self.replace(
+            np.frombuffer(saved, dtype=np.int16).reshape(-1, DIMENSIONS).astype(np.float32)
+        )
+
+    def __len__(self) -> int:
+        return self._used + len(self._waiting)

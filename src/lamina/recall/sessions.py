@@ -1,0 +1,385 @@
+"""Searches past sessions turn by turn. What helps in a dialogue and nowhere else lives here: the
+turns around, the whole session, who spoke, and when. Lives in memory; touches no files."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lamina.recall.confidence import Evidence, coverage, turn_confidence
+from lamina.recall.dates import asked_dates, asked_span, date_terms
+from lamina.recall.lexical import Field, Lexical, question_terms, rarity
+from lamina.recall.order import best_first
+from lamina.recall.postings import Postings
+from lamina.recall.rank import Hit
+from lamina.recall.vectors import Vectors
+from lamina.recall.words import proper_names, terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lamina.recall.postings import Floats
+
+_TEXT, _DATE = 0, 1
+_FIELDS = (Field(1.0), Field(1.0, length=0.0))
+_SESSION = Field(1.0, saturation=0.9, length=0.75)
+_ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "model"})
+
+# What each part is worth, in shares of the question's whole weight. Fitted on LoCoMo's first five
+# conversations; see docs/decisions.
+WEIGHTS: Mapping[str, float] = {
+    "text": 1.0,
+    "before": 0.6,
+    "after": 0.2,
+    "before2": 0.4,
+    "after2": 0.2,
+    "session": 0.6,
+    "speaker": 0.7,
+    "party": 0.7,
+    "date": 1.0,
+    "span": 0.6,
+    "time_word": 0.5,
+    "embedding": 0.8,
+    "length": 0.2,
+    "recency": 0.05,
+}
+_SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_timed")
+_HALF_LIFE = 30 * 86_400.0
+_WHEN = re.compile(
+    r"\bwhen\b|\bwhat (?:day|date|month|year|time)\b|什么时候|何时|いつ", re.IGNORECASE
+)
+_TIME_WORD = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|weeks?|weekend|months?|years?|days?|"
+    r"morning|night|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|"
+    r"july|august|september|october|november|december|recently|since|20\d\d)\b|昨|今|明|週|周|月",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One thing that somebody said. Turns of a session are added in the order of speaking."""
+
+    id: str
+    session: str
+    text: str
+    speaker: str = ""
+    said: float = 0.0  # timestamp; 0 where unknown
+
+
+class SessionSearch:
+    """An index of turns, grown as sessions go on."""
+
+    def __init__(self) -> None:
+        self._postings = Postings(len(_FIELDS))
+        self._lexical = Lexical(self._postings, _FIELDS)
+        self._vectors = Vectors()
+        self._ids: list[str | None] = []
+        self._slots: dict[str, int] = {}
+        self._sessions: dict[str, int] = {}  # name -> number
+        self._session_of = array("I")
+        self._last: dict[int, int] = {}  # number of a session -> its latest place
+        self._before = array("i")  # the turn before in the same session, or -1
+        self._speaker_of = array("I")
+        self._speakers: dict[str, int] = {"": 0}
+        self._said = array("d")
+        self._timed = array("B")
+        self._columns: _Columns | None = None
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._slots
+
+    def add(self, turn: Turn) -> None:
+        """Takes the next turn of its session; a turn that is known already changes nothing."""
+        if turn.id in self._slots:
+            return
+        texts = (Counter(terms(turn.text)), Counter(date_terms(turn.said)))
+        slot = self._postings.add(texts)
+        self._vectors.append({term: count**0.5 for term, count in texts[0].items()})
+        session = self._sessions.setdefault(turn.session, len(self._sessions))
+        self._before.append(self._last.get(session, -1))
+        self._last[session] = slot
+        self._session_of.append(session)
+        name = turn.speaker.casefold()
+        self._speaker_of.append(self._speakers.setdefault(name, len(self._speakers)))
+        self._said.append(turn.said)
+        self._timed.append(_TIME_WORD.search(turn.text[:2_000]) is not None)
+        self._ids.append(turn.id)
+        self._slots[turn.id] = slot
+        self._lexical.changed()
+        self._columns = None
+
+    def remove_session(self, session: str) -> int:
+        """Forgets all turns of a session; says how many there were."""
+        number = self._sessions.pop(session, None)
+        if number is None:
+            return 0
+        gone = [slot for slot, of in enumerate(self._session_of) if of == number]
+        for slot in gone:
+            self._postings.remove(slot)
+            self._slots.pop(self._ids[slot] or "", None)
+            self._ids[slot] = None
+        self._last.pop(number, None)
+        self._sweep()
+        return len(gone)
+
+    def _sweep(self) -> None:
+        """Closes the gaps. Sessions go as a whole, so the turn before always moves along."""
+        stay = self._postings.sweep()
+        self._vectors.keep(stay)
+        place = {old: new for new, old in enumerate(stay)}
+        self._before = array("i", [place.get(self._before[slot], -1) for slot in stay])
+        numbers: dict[int, int] = {}
+        for slot in stay:
+            numbers.setdefault(self._session_of[slot], len(numbers))
+        self._sessions = {
+            name: numbers[number] for name, number in self._sessions.items() if number in numbers
+        }
+        self._last = {numbers[number]: place[slot] for number, slot in self._last.items()}
+        self._session_of = array("I", [numbers[self._session_of[slot]] for slot in stay])
+        self._speaker_of = array("I", [self._speaker_of[slot] for slot in stay])
+        self._said = array("d", [self._said[slot] for slot in stay])
+        self._timed = array("B", [self._timed[slot] for slot in stay])
+        self._ids = [self._ids[slot] for slot in stay]
+        self._slots = {id_: slot for slot, id_ in enumerate(self._ids) if id_ is not None}
+        self._lexical.changed()
+        self._columns = None
+
+    def to_state(self) -> dict[str, Any]:
+        """The whole index as plain values, for `recall/saved.py`."""
+        return {
+            "ids": self._ids,
+            "sessions": sorted(self._sessions, key=self._sessions.__getitem__),
+            "speakers": list(self._speakers),
+            "columns": [getattr(self, name).tobytes() for name in _SAVED_COLUMNS],
+            "postings": self._postings.to_state(),
+            "vectors": self._vectors.to_bytes(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> SessionSearch:
+        """The index again; ValueError or TypeError when the state contradicts itself."""
+        index = cls()
+        index._ids = list(state["ids"])
+        index._slots = {id_: slot for slot, id_ in enumerate(index._ids) if id_ is not None}
+        index._sessions = {name: number for number, name in enumerate(state["sessions"])}
+        index._speakers = {name: number for number, name in enumerate(state["speakers"])}
+        for name, saved in zip(_SAVED_COLUMNS, state["columns"], strict=True):
+            getattr(index, name).frombytes(saved)
+            if len(getattr(index, name)) != len(index._ids):
+                raise ValueError("a column does not fit the turns")
+        index._last = {session: slot for slot, session in enumerate(index._session_of)}
+        index._postings = Postings.from_state(len(_FIELDS), state["postings"])
+        index._lexical = Lexical(index._postings, _FIELDS)
+        index._vectors.from_bytes(state["vectors"])
+        if not len(index._slots) == index._postings.slots == len(index._vectors):
+            raise ValueError("the index does not fit its turns")
+        return index
+
+    def search(
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        now: float,
+        exclude: Collection[str] = (),
+        at_least: float = 0.0,
+    ) -> list[Hit]:
+        """The best `k` turns, best first; equal scores are ordered by id."""
+        if k < 1 or not self._slots:
+            return []
+        asked = self.ask(query, now)
+        if asked is None:
+            return []
+        left_out = frozenset(exclude)
+        hits: list[Hit] = []
+        for slot in best_first(asked.total, lambda place: self._ids[place] or ""):
+            id_ = self._ids[slot]
+            if id_ is None or id_ in left_out:
+                continue
+            parts = {name: float(values[slot]) for name, values in asked.parts.items()}
+            sure = turn_confidence(self._evidence(slot, asked))
+            if sure >= at_least:
+                hits.append(Hit(id_, sum(parts.values()), parts, sure))
+            if len(hits) == k:
+                break
+        return hits
+
+    def ask(self, query: str, now: float) -> Asked | None:
+        """A question worked out against all turns; None when it has no words to look for."""
+        import numpy as np
+
+        columns = self._arrays()
+        question = question_terms(query)
+        named = {term: columns.named[term] for term in question if term in columns.named}
+        core = {term: weight for term, weight in question.items() if term not in named} or question
+        if not core:
+            return None
+        weighed = self._lexical.weigh(core)
+        mass = np.float32(sum(weighed.values()) or 1.0)
+        text = self._lexical.score(weighed)[_TEXT] / mass
+        speaker, party = self._who(named, columns)
+        likeness = self._vectors.near(weighed)
+        near = np.maximum(likeness - np.float32(0.2), np.float32(0))
+        recency = np.exp2(-np.maximum(now - columns.said, 0.0) / _HALF_LIFE).astype(np.float32)
+        one, two = columns.before, columns.after
+        found = {
+            "text": text,
+            "before": _at(text, one),
+            "after": _at(text, two),
+            "before2": _at(text, _at(one, one, -1)),
+            "after2": _at(text, _at(two, two, -1)),
+            "session": self._by_session(weighed, columns),
+            "speaker": speaker,
+            "party": party,
+            "date": self._dated(query),
+            "span": self._spanned(query, now, columns),
+            "time_word": text * columns.timed if _WHEN.search(query) else np.zeros_like(text),
+            "embedding": near,
+            "length": columns.length,
+            "recency": recency,
+        }
+        matched = (text + found["session"] + near) > 0
+        parts = {name: values * np.float32(WEIGHTS[name]) for name, values in found.items()}
+        total = sum(parts.values(), np.zeros_like(text)) * matched
+        return Asked(question, proper_names(query), named, found, parts, likeness, total)
+
+    def _arrays(self) -> _Columns:
+        import numpy as np
+
+        if self._columns is None:
+            lengths, _ = self._postings.lengths(_TEXT)
+            session = np.array(self._session_of, dtype=np.int64)
+            before = np.array(self._before, dtype=np.int64)
+            after = np.full(len(before), -1, dtype=np.int64)
+            has = before >= 0
+            after[before[has]] = np.flatnonzero(has)
+            named: dict[str, set[int]] = {}
+            for name, number in self._speakers.items():
+                for term in terms(name) if name not in _ROLES else ():
+                    named.setdefault(term, set()).add(number)
+            self._columns = _Columns(
+                session,
+                before,
+                after,
+                np.array(self._speaker_of, dtype=np.int64),
+                np.array(self._said, dtype=np.float64),
+                np.array(self._timed, dtype=np.float32),
+                np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
+                np.bincount(session, weights=lengths).astype(np.float32),
+                named,
+            )
+        return self._columns
+
+    def _who(self, named: Mapping[str, set[int]], columns: _Columns) -> tuple[Floats, Floats]:
+        """1 for turns that a person named in the question spoke, and for all of their sessions."""
+        import numpy as np
+
+        people = set[int]().union(*named.values())
+        spoken = np.isin(columns.speaker, list(people)).astype(np.float32)
+        talks = np.bincount(columns.session, weights=spoken) > 0
+        return spoken, talks[columns.session].astype(np.float32)
+
+    def _by_session(self, weighed: Mapping[str, float], columns: _Columns) -> Floats:
+        """BM25 of each turn's whole session, in shares of the question's weight."""
+        import numpy as np
+
+        sessions = len(columns.session_length)
+        mean = max(float(columns.session_length.mean()), 1e-9)
+        norm = _SESSION.saturation * (
+            1 - _SESSION.length + _SESSION.length * columns.session_length / np.float32(mean)
+        )
+        total, mass = np.zeros(sessions, dtype=np.float32), 1e-9
+        for term, weight in weighed.items():
+            found = self._postings.find(term, _TEXT)
+            holders = 0
+            if found is not None:
+                counts = np.bincount(columns.session[found[0]], found[1], sessions)
+                holders = int(np.count_nonzero(counts))
+                gain = np.float32(weight * rarity(holders, sessions) * (_SESSION.saturation + 1))
+                total += gain * (counts / (counts + norm)).astype(np.float32)
+            mass += weight * rarity(holders, sessions)
+        return (total / np.float32(mass))[columns.session]
+
+    def _dated(self, query: str) -> Floats:
+        """The share of the dates named in the question that a turn's day has."""
+        import numpy as np
+
+        asked = self._lexical.weigh(dict.fromkeys(asked_dates(query), 1.0))
+        total = np.zeros(self._postings.slots, dtype=np.float32)
+        mass = sum(asked.values())
+        for term, weight in asked.items():
+            found = self._postings.find(term, _DATE)
+            if found is not None:
+                total[found[0]] += np.float32(weight / mass)
+        return total
+
+    def _spanned(self, query: str, now: float, columns: _Columns) -> Floats:
+        import numpy as np
+
+        span = asked_span(query, now)
+        if span is None:
+            return np.zeros(len(columns.said), dtype=np.float32)
+        return ((columns.said >= span[0]) & (columns.said <= span[1])).astype(np.float32)
+
+    def _evidence(self, slot: int, asked: Asked) -> Evidence:
+        """What speaks for a turn; the words of the turns beside it count as its own."""
+        columns = self._arrays()
+        places = {slot, int(columns.before[slot]), int(columns.after[slot])} - {-1}
+        held = set(asked.named).union(
+            *(self._postings.holds(place, asked.question) for place in places)
+        )
+        strange = [
+            name
+            for name in asked.names
+            if name not in asked.named and not self._postings.holders(name)
+        ]
+        return Evidence(
+            coverage=coverage(asked.question, held),
+            strange_names=len(strange) / max(len(asked.names), 1),
+            likeness=float(asked.likeness[slot]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question worked out against the index: arrays by place, before and after weighing."""
+
+    question: Mapping[str, float]
+    names: Collection[str]
+    named: Mapping[str, set[int]]  # terms of the question that are speakers, and their numbers
+    found: Mapping[str, Floats]
+    parts: Mapping[str, Floats]
+    likeness: Floats
+    total: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What is known of every turn, as arrays by place; `session_length` and `named` are not."""
+
+    session: NDArray[np.int64]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    speaker: NDArray[np.int64]
+    said: NDArray[np.float64]
+    timed: Floats
+    length: Floats
+    session_length: Floats
+    named: Mapping[str, set[int]]
+
+
+def _at(values: NDArray[Any], places: NDArray[np.int64], missing: float = 0.0) -> NDArray[Any]:
+    """The values at other places, `missing` where there is none (-1)."""
+    import numpy as np
+
+    taken = values[places]
+    return np.where(places >= 0, taken, values.dtype.type(missing))

@@ -1,0 +1,96 @@
+"""The derived index on disk: the same answers after loading, and no harm from a bad file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.errors import StorageError
+from lamina.recall.rank import Document, Ranker
+from lamina.recall.saved import load, save
+from lamina.recall.sessions import SessionSearch, Turn
+
+DOCUMENTS = [
+    Document("a.md", "Database", "where it runs", "Oslo, since 2024", "project", 5.0, 2),
+    Document("b.md", "Style", "tabs", "数据库 uses tabs", "feedback", 9.5),
+]
+
+
+def ranker(documents: list[Document]) -> Ranker:
+    index = Ranker()
+    for document in documents:
+        index.add(document)
+    return index
+
+
+def test_a_loaded_index_answers_the_same_and_goes_on(tmp_path: Path) -> None:
+    index = ranker([*DOCUMENTS, Document("gone.md", body="database")])
+    index.remove("gone.md")
+    save(index, tmp_path / "deep" / "recall.index")
+    loaded = load(Ranker, tmp_path / "deep" / "recall.index")
+    assert loaded is not None
+    for question in ("database in Oslo", "数据库", "tabs", "gone"):
+        assert loaded.search(question, now=9.0) == index.search(question, now=9.0)
+    loaded.add(Document("c.md", body="a new database"))
+    index.add(Document("c.md", body="a new database"))
+    assert loaded.search("database", now=9.0) == index.search("database", now=9.0)
+    assert os.listdir(tmp_path / "deep") == ["recall.index"]
+
+
+def test_sessions_are_saved_too(tmp_path: Path) -> None:
+    index = SessionSearch()
+    index.add(Turn("1", "s", "the boat sank", "Alma", 5.0))
+    save(index, tmp_path / "sessions.index")
+    loaded = load(SessionSearch, tmp_path / "sessions.index")
+    assert loaded is not None
+    assert loaded.search("boat", now=9.0) == index.search("boat", now=9.0)
+
+
+def test_only_what_changed_is_read_again() -> None:
+    index = ranker(DOCUMENTS)
+    assert index.sync(DOCUMENTS) == 0
+    edited = Document("a.md", "Database", "where it runs", "Bergen now", "project", 5.0, 2)
+    assert index.sync([edited, Document("c.md", body="new")]) == 3
+    assert set(index.ids) == {"a.md", "c.md"}
+    assert [hit.id for hit in index.search("bergen", now=9.0)][:1] == ["a.md"]
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"lamina-recall-index\n"])
+def test_a_foreign_or_missing_file_is_not_taken(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "recall.index"
+    assert load(Ranker, path) is None
+    path.write_bytes(content)
+    assert load(Ranker, path) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_damaged_file_is_not_taken(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("index") / "recall.index"
+    save(ranker(DOCUMENTS), path)
+    whole = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        path.write_bytes(whole[:place])
+    else:
+        whole[place] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(whole)
+    assert load(Ranker, path) is None
+
+
+def test_one_kind_of_index_is_not_taken_for_the_other(tmp_path: Path) -> None:
+    save(ranker(DOCUMENTS), tmp_path / "x")
+    assert load(SessionSearch, tmp_path / "x") is None
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(StorageError, match="could not be written"):
+        save(ranker(DOCUMENTS), blocked / "recall.index")
