@@ -18,7 +18,8 @@ from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
 from lamina.replay.run import CALL_TOKENS, NonePolicy, Sent, Turn, replay
-from lamina.replay.weigh import USUAL, Scales, Weigher, calibrate, piece_of
+from lamina.replay.scales import USUAL, Scales, calibrate, piece_of
+from lamina.replay.weigh import Weigher
 
 pytestmark = pytest.mark.spec("I4")
 
@@ -346,5 +347,10 @@ def test_branches_and_compactions_of_a_real_shape_are_followed(
     recording = read_recording(save(session))
     done = replay(recording, NonePolicy())
     assert [f.context for f in done.requests] == pytest.approx([2100, 2700, 2800, 900], abs=40)
-    whole = replay(recording.without_compactions(), NonePolicy())
-    assert whole.requests[-1].context > 2700
+    weigher = Weigher(recording).uncut()
+    whole = replay(weigher.recording, NonePolicy(), weigher=weigher)
+    assert [f.context for f in whole.requests[:3]] == [f.context for f in done.requests[:3]]
+    # Everything that was said, the last answer included, but not the summary.
+    answer = recording.messages[recording.requests[2].answer].message
+    assert whole.requests[-1].context == done.requests[2].context + weigher.tokens(answer)
+    assert replay(recording.without_compactions(), NonePolicy()).requests[-1].context > 2700

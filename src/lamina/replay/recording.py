@@ -105,8 +105,10 @@ class Recording:
 
     def without_compactions(self) -> Recording:
         """The same work with nothing taken away: what followed a summary follows what the summary
-        stood for, so that every policy faces the whole history.
+        stood for, so that every policy faces the whole history. Usage from a compaction on is left
+        out, as it tells of shorter prompts; for exact sizes use `Weigher(self).uncut()`.
         """
+        compacted: set[str] = set()
         messages: list[RecordedMessage] = []
         for entry in self.messages:
             parent = entry.parent
@@ -115,11 +117,15 @@ class Recording:
             depth = messages[parent].depth + 1 if parent >= 0 else 1
             messages.append(replace(entry, parent=parent, depth=depth, summary=False))
         requests: list[RecordedRequest] = []
-        for request in self.requests:
+        steps = list(self.steps())
+        for number, request in enumerate(self.requests):
             tail = request.tail
             while tail >= 0 and self.messages[tail].summary:
                 tail = self.messages[tail].after
-            requests.append(replace(request, tail=tail))
+            if steps[number].compacted:
+                compacted.add(request.thread)
+            usage = None if request.thread in compacted else request.usage
+            requests.append(replace(request, tail=tail, usage=usage))
         return replace(self, messages=messages, requests=requests)
 
 

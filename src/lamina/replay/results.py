@@ -55,10 +55,10 @@ class RequestFigures:
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
     policy: str
-    model: str  # whose prices were used; "" if each request's own
     window: int
     requests: Sequence[RequestFigures]
-    guessed_price: bool = False  # a model was in no price list
+    prices: Sequence[str] = ()  # the models whose prices were used
+    guessed_price: bool = False  # some request's model is unnamed or in no price list
 
     @property
     def usage(self) -> Usage:
@@ -149,6 +149,7 @@ def _policy_json(result: PolicyResult) -> Json:
         "max_context": result.max_context,
         "overflows": result.overflows,
         "rereads": {"count": len(rereads), "tokens": sum(reread.tokens for reread in rereads)},
+        "prices": list(result.prices),
         "price_guessed": result.guessed_price,
     }
     if result.policy != "none":

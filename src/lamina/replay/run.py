@@ -69,7 +69,8 @@ class NonePolicy:
         held = self._held.setdefault(turn.request.thread, [])
         del held[turn.keep :]
         held.extend(turn.new)
-        return Sent(held)
+        told = [Action("recorder", "compacted by the recorder itself")] if turn.compacted else []
+        return Sent(held, told)
 
 
 def replay(
@@ -91,7 +92,7 @@ def replay(
         thread = threads.setdefault(step.request.thread, _Thread(recording, weigher, books))
         turn = thread.hold(step)
         figures.append(thread.book(step, policy.send(turn)))
-    return PolicyResult(policy.name, model, window, figures, books.guessed)
+    return PolicyResult(policy.name, window, figures, books.names(), books.guessed)
 
 
 class _Books:
@@ -110,7 +111,12 @@ class _Books:
         return self._prices[model]
 
     def price_for(self, request: RecordedRequest) -> Price:
-        return self.price(self._model or request.model or DEFAULT_MODEL)
+        named = self._model or request.model
+        self.guessed = self.guessed or not named
+        return self.price(named or DEFAULT_MODEL)
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(price.model for price in self._prices.values()))
 
     def cache_for(self, request: RecordedRequest) -> PaperCache:
         price = self.price_for(request)

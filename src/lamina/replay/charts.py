@@ -1,0 +1,334 @@
+"""Draws a replay's figures as inline SVG: no scripts, no outside assets, colours by class so that the
+page's light and dark styles apply. Pure: values in, text out, everything shown escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import floor, log10
+
+from lamina.replay.results import PolicyResult, ReplayResult, RequestFigures
+
+WIDTH = 960
+LEFT, RIGHT = 62, 178
+MOST_COLUMNS = 480  # beyond that neighbours are drawn together
+LANE = 18
+IDLE = 300.0  # seconds after which a pause is drawn
+LABELLED_PAUSES = 5
+MANY_MARKS = 40  # beyond that only the rows below the plot show them
+LONGEST_NAME = 26
+
+
+def tokens_text(value: float) -> str:
+    """12, 3.4k, 120k, 1.25M."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if value >= size:
+            digits = 0 if value / size >= 100 else 1 if value / size >= 10 else 2
+            return (
+                f"{value / size:.{digits}f}".rstrip("0").rstrip(".") + unit
+                if digits
+                else (f"{value / size:.0f}{unit}")
+            )
+    return f"{value:.0f}"
+
+
+def money_text(value: float) -> str:
+    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
+
+
+def span_text(seconds: float) -> str:
+    """40 s, 12 min, 3 h 5 min, 2 d 4 h."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, hours, days = whole // 60 % 60, whole // 3600 % 24, whole // 86400
+    if days:
+        return f"{days} d {hours} h" if hours else f"{days} d"
+    if hours:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min"
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """Maps request numbers and amounts to the drawing."""
+
+    count: int
+    top: float  # the largest amount
+    height: int
+    head: int = 12
+
+    @property
+    def right(self) -> int:
+        return WIDTH - RIGHT
+
+    @property
+    def floor(self) -> int:
+        return self.head + self.height
+
+    def x(self, number: float) -> float:
+        return LEFT + (self.right - LEFT) * (number + 0.5) / max(1, self.count)
+
+    def y(self, amount: float) -> float:
+        return self.floor - self.height * amount / (self.top or 1)
+
+
+def _groups(count: int) -> list[range]:
+    size = max(1, -(-count // MOST_COLUMNS))
+    return [range(start, min(count, start + size)) for start in range(0, count, size)]
+
+
+def _ticks(top: float, wanted: int = 5) -> list[float]:
+    if top <= 0:
+        return [0.0]
+    rough = top / wanted
+    unit = 10 ** floor(log10(rough))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough)
+    return [step * number for number in range(int(top / step + 1e-9) + 1)]
+
+
+def _axes(space: _Space, label: Callable[[float], str]) -> Iterable[str]:
+    for tick in _ticks(space.top):
+        y = space.y(tick)
+        yield f'<line class="grid" x1="{LEFT}" x2="{space.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label(tick)}</text>'
+
+
+def _request_axis(space: _Space, figures: Sequence[RequestFigures], timed: bool) -> Iterable[str]:
+    began = figures[0].time
+    for tick in _ticks(space.count, 7):
+        number = min(space.count - 1, max(0, round(tick) - 1))
+        x = space.x(number)
+        yield f'<text class="tick" x="{x:.1f}" y="{space.floor + 16}" text-anchor="middle">{number + 1}</text>'
+        if timed:
+            since = span_text(figures[number].time - began)
+            yield f'<text class="tick faint" x="{x:.1f}" y="{space.floor + 30}" text-anchor="middle">{since}</text>'
+    rows = ("request", "since the first") if timed else ("request",)
+    for row, words in enumerate(rows):
+        y = space.floor + 16 + 14 * row
+        yield f'<text class="tick faint" x="{space.right + 8}" y="{y}">{words}</text>'
+
+
+def _pauses(space: _Space, figures: Sequence[RequestFigures]) -> Iterable[str]:
+    """Where nothing was sent for longer than a short-lived cache lives."""
+    gaps = [
+        (figures[n].time - figures[n - 1].time, n)
+        for n in range(1, len(figures))
+        if figures[n].time - figures[n - 1].time > IDLE
+    ]
+    named = {number for _, number in sorted(gaps, reverse=True)[:LABELLED_PAUSES]}
+    last = -100.0
+    for gap, number in sorted(gaps, key=lambda pair: pair[1]):
+        x = (space.x(number - 1) + space.x(number)) / 2
+        words = span_text(gap)
+        yield f'<line class="pause" x1="{x:.1f}" x2="{x:.1f}" y1="{space.head}" y2="{space.floor}"><title>nothing sent for {words}</title></line>'
+        if number in named and x - last > 46 and x < space.right - 40:
+            yield f'<text class="tick faint" x="{x + 3:.1f}" y="{space.head - 5}">{words}</text>'
+            last = x
+
+
+def _svg(height: int, parts: Iterable[str], name: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(name, quote=True)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _line(space: _Space, values: Sequence[float], css: str) -> str:
+    """One line; of many requests the largest of each group is drawn."""
+    points = [
+        (space.x(group[0] + (len(group) - 1) / 2), space.y(max(values[n] for n in group)))
+        for group in _groups(len(values))
+    ]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline class="curve {css}" points="{path}"/>'
+
+
+def _end_labels(space: _Space, ends: list[tuple[float, str, str]]) -> Iterable[str]:
+    """Names at the right end of each line, moved apart where they would overlap."""
+    lowest = space.floor + 4.0
+    placed: list[tuple[float, str, str]] = []
+    for value, words, css in sorted(ends):
+        y = min(space.y(value) + 4, lowest)
+        lowest = y - 15
+        placed.append((y, words, css))
+    for y, words, css in placed:
+        yield f'<text class="end {css}" x="{space.right + 8}" y="{y:.1f}">{escape(_short(words))}</text>'
+
+
+def context_chart(result: ReplayResult, css: dict[str, str]) -> str:
+    """Size of the prompt at each request, under each policy, with what the layers did."""
+    policies = result.policies
+    figures = policies[0].requests
+    peak = max(policy.max_context for policy in policies)
+    window = policies[0].window
+    near = window <= 2.5 * peak
+    space = _Space(len(figures), max(peak, window) * 1.06 if near else peak * 1.08, 260, 24)
+    parts = [*_axes(space, tokens_text), *(_pauses(space, figures) if result.timed else ())]
+    if near:
+        y = space.y(window)
+        parts.append(
+            f'<line class="window" x1="{LEFT}" x2="{space.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
+        parts.append(
+            f'<text class="end window-name" x="{space.right + 8}" y="{y + 4:.1f}">'
+            f"window {tokens_text(window)}</text>"
+        )
+    for policy in policies:
+        values = [float(request.context) for request in policy.requests]
+        parts.append(_line(space, values, css[policy.policy]))
+    ends = [(float(p.requests[-1].context), p.policy, css[p.policy]) for p in policies]
+    parts.extend(_end_labels(space, ends))
+    parts.extend(_marks(space, policies))
+    parts.extend(_request_axis(space, figures, result.timed))
+    lanes, height = _lanes(space, policies)
+    return _svg(height, [*parts, *lanes, *_hover(space, policies)], "context size by request")
+
+
+def _marks(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
+    for policy in policies:
+        acted = [(n, request) for n, request in enumerate(policy.requests) if request.actions]
+        for number, request in acted if len(acted) <= MANY_MARKS else ():
+            x, y = space.x(number), space.y(request.context)
+            told = [f"{layer_name(a.layer)}: {a.description}" for a in request.actions]
+            words = escape(f"request {number + 1}, {policy.policy}\n" + "\n".join(told))
+            css = layer_css(request.actions[0].layer)
+            yield (
+                f'<circle class="mark {css}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
+                f"<title>{words}</title></circle>"
+            )
+
+
+def _lanes(space: _Space, policies: Sequence[PolicyResult]) -> tuple[list[str], int]:
+    """Below the plot one row for each layer that acted, and one for re-reads, by policy."""
+    rows: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for policy in policies:
+        of = f", {policy.policy}" if len(policies) > 2 else ""
+        for number, request in enumerate(policy.requests):
+            for action in request.actions:
+                saved = (
+                    f" ({tokens_text(action.tokens_saved)} tokens)" if action.tokens_saved else ""
+                )
+                row = (f"{layer_name(action.layer)}{of}", layer_css(action.layer))
+                words = f"request {number + 1}: {action.description}{saved}"
+                rows.setdefault(row, []).append((number, words))
+            for reread in request.rereads:
+                words = f"request {number + 1}: {reread.kind} {reread.what}"
+                rows.setdefault((f"re-reads{of}", "miss"), []).append((number, words))
+    parts: list[str] = []
+    y = space.floor + 46
+    for (label, css), marks in rows.items():
+        name = f'<text class="end {css}" x="{space.right + 8}" y="{y + 4}">{escape(_short(label))}'
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{space.right}" y1="{y}" y2="{y}"/>')
+        parts.append(f"{name}<title>{escape(label)}</title></text>")
+        for number, words in marks:
+            parts.append(
+                f'<rect class="{css}" x="{space.x(number) - 1.5:.1f}" y="{y - 6}" width="3" '
+                f'height="12" rx="1"><title>{escape(words)}</title></rect>'
+            )
+        y += LANE
+    return parts, y
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= LONGEST_NAME else words[: LONGEST_NAME - 1] + "…"
+
+
+def _hover(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
+    """Invisible columns that tell a request's figures when pointed at."""
+    wide = (space.right - LEFT) / max(1, space.count)
+    for group in _groups(space.count):
+        number = group[-1]
+        told = [f"request {number + 1}"]
+        for policy in policies:
+            request = policy.requests[number]
+            told.append(
+                f"{policy.policy}: {tokens_text(request.context)} tokens, {money_text(request.cost)}"
+            )
+        x = space.x(group[0]) - wide / 2
+        yield f'<rect class="hover" x="{x:.1f}" y="{space.head}" width="{wide * len(group):.2f}" height="{space.height}"><title>{escape(chr(10).join(told))}</title></rect>'
+
+
+def cache_chart(policy: PolicyResult, top: float, css: str) -> str:
+    """What of each prompt was read from the cache, written to it, and missed, stacked."""
+    figures = policy.requests
+    space = _Space(len(figures), top * 1.05, 150)
+    parts = list(_axes(space, tokens_text))
+    wide = (space.right - LEFT) / len(figures)
+    for group in _groups(len(figures)):
+        x = space.x(group[0]) - wide / 2
+        width = max(0.6, wide * len(group) - (0.8 if wide > 3 else 0))
+        usage = [figures[n].usage for n in group]
+        share = (
+            sum(u.cache_read for u in usage) / len(group),
+            sum(u.cache_write for u in usage) / len(group),
+            sum(u.input for u in usage) / len(group),
+        )
+        base = 0.0
+        told = f"request {group[-1] + 1}: {tokens_text(share[0])} read, {tokens_text(share[1])} written, {tokens_text(share[2])} missed"
+        parts.append(f"<g><title>{escape(told)}</title>")
+        for amount, colour in zip(share, ("read", "write", "miss"), strict=True):
+            if amount > 0:
+                y, tall = space.y(base + amount), space.height * amount / space.top
+                parts.append(
+                    f'<rect class="{colour}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{tall:.2f}"/>'
+                )
+                base += amount
+        parts.append("</g>")
+    parts.extend(_request_axis(space, figures, timed=False))
+    parts.append(
+        f'<text class="end {css} strong" x="{space.right + 10}" y="{space.head + 10}">'
+        f"{escape(_short(policy.policy))}</text>"
+    )
+    used = policy.usage
+    names = [("read", used.cache_read), ("written", used.cache_write), ("missed", used.input)]
+    for row, (words, amount) in enumerate(names):
+        colour = ("read", "write", "miss")[row]
+        y = space.head + 34 + row * 20
+        part = f"{100 * amount / max(1, used.prompt):.1f}%"
+        box = f'x="{space.right + 10}" y="{y - 9}" width="10" height="10" rx="2"'
+        parts.append(f'<rect class="{colour}" {box}/>')
+        parts.append(f'<text class="end" x="{space.right + 26}" y="{y}">{words} {part}</text>')
+    return _svg(space.floor + 24, parts, f"cache use under {policy.policy}")
+
+
+def money_chart(result: ReplayResult, css: dict[str, str]) -> str:
+    """What each policy had cost by each request."""
+    sums: dict[str, list[float]] = {}
+    for policy in result.policies:
+        total = 0.0
+        sums[policy.policy] = [total := total + request.cost for request in policy.requests]
+    top = max((values[-1] for values in sums.values()), default=0.0)
+    figures = result.policies[0].requests
+    space = _Space(len(figures), top * 1.08 or 1.0, 200)
+    parts = [*_axes(space, money_text)]
+    for name, values in sums.items():
+        parts.append(_line(space, values, css[name]))
+    ends = [
+        (values[-1], f"{name} {money_text(values[-1])}", css[name]) for name, values in sums.items()
+    ]
+    parts.extend(_end_labels(space, ends))
+    parts.extend(_request_axis(space, figures, result.timed))
+    return _svg(space.floor + 36, [*parts, *_hover(space, result.policies)], "money by request")
+
+
+LAYERS = {
+    "tool_results": "1 results on disk",
+    "microcompact": "2 microcompaction",
+    "snip": "2 snip",
+    "notes": "3 session notes",
+    "collapse": "4 collapse",
+    "compaction": "4 compaction",
+    "recorder": "recorder compacted",
+}
+
+
+def layer_name(layer: str) -> str:
+    return LAYERS.get(layer, layer)
+
+
+def layer_css(layer: str) -> str:
+    known = list(LAYERS)
+    return f"layer{known.index(layer) if layer in known else 9}"

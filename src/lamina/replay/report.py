@@ -1,0 +1,240 @@
+"""One self-contained HTML page about one or more replays: who reads it needs no network and no
+program. Reads only its own style sheet; everything that came from a recording is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from pathlib import PurePath
+
+from lamina.cache.prices import checked_on
+from lamina.replay.charts import (
+    cache_chart,
+    context_chart,
+    layer_name,
+    money_chart,
+    money_text,
+    span_text,
+    tokens_text,
+)
+from lamina.replay.results import PolicyResult, ReplayResult
+
+MOST_ACTIONS = 200
+_COLOURS = 6
+
+# Nothing but the page's own styles may load or run.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def render_report(results: Sequence[ReplayResult], *, title: str = "Lamina replay") -> str:
+    """The whole page."""
+    style = files("lamina.replay").joinpath("report.css").read_text("utf-8")
+    css = _colours(results)
+    sections = "".join(_section(result, css, number) for number, result in enumerate(results))
+    overview = _overview(results, css) if len(results) > 1 else ""
+    page = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
+        f"<h1>{escape(title)}</h1>{_intro(results)}{overview}{sections}{_footer(results)}"
+        "</body></html>\n"
+    )
+    # A recording may hold half a surrogate pair, which no file can.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _colours(results: Sequence[ReplayResult]) -> dict[str, str]:
+    """Each policy keeps its colour over the whole page; sending everything is grey."""
+    names = dict.fromkeys(policy.policy for result in results for policy in result.policies)
+    others = [name for name in names if name != "none"]
+    css = {name: f"p{1 + number % (_COLOURS - 1)}" for number, name in enumerate(others)}
+    return {**css, "none": "p0"}
+
+
+def _intro(results: Sequence[ReplayResult]) -> str:
+    requests = sum(result.requests for result in results)
+    recordings = "1 recording" if len(results) == 1 else f"{len(results)} recordings"
+    policies = dict.fromkeys(policy.policy for result in results for policy in result.policies)
+    return (
+        f'<p class="sub">{recordings}, {requests:,} requests, put through '
+        f"{escape(', '.join(policies))}; costed on paper at list prices.</p>"
+    )
+
+
+def _overview(results: Sequence[ReplayResult], css: dict[str, str]) -> str:
+    """All recordings together, one row each."""
+    names = list(dict.fromkeys(p.policy for result in results for p in result.policies))
+    merged = [_merged(results, name) for name in names]
+    rows: list[str] = []
+    for number, result in enumerate(results):
+        by_name = {policy.policy: policy for policy in result.policies}
+        cells = "".join(_overview_cells(by_name.get(name)) for name in names)
+        link = f'<a href="#file{number}">{escape(PurePath(result.file).name)}</a>'
+        rows.append(f"<tr><td>{link}</td><td>{result.requests}</td>{cells}</tr>")
+    heads = "".join(f"<th>{escape(name)}</th><th>from cache</th><th>peak</th>" for name in names)
+    return (
+        f"<h2>All together</h2>{_cards(merged, css)}"
+        f'<div class="scroll"><table><tr><th>recording</th><th>requests</th>{heads}</tr>'
+        f"{''.join(rows)}</table></div>"
+    )
+
+
+def _overview_cells(policy: PolicyResult | None) -> str:
+    if policy is None:
+        return "<td>–</td><td>–</td><td>–</td>"
+    peak = tokens_text(policy.max_context)
+    return f"<td>{money_text(policy.cost)}</td><td>{_from_cache(policy)}</td><td>{peak}</td>"
+
+
+def _merged(results: Sequence[ReplayResult], name: str) -> PolicyResult:
+    found = [p for result in results for p in result.policies if p.policy == name]
+    requests = [request for policy in found for request in policy.requests]
+    window = max(policy.window for policy in found)
+    prices = list(dict.fromkeys(price for policy in found for price in policy.prices))
+    guessed = any(policy.guessed_price for policy in found)
+    return PolicyResult(name, window, requests, prices, guessed)
+
+
+def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
+    head = f"<h2>{escape(PurePath(result.file).name)}</h2>"
+    parts = [head, f'<p class="sub">{escape(_facts(result))}</p>']
+    if result.policies and result.policies[0].requests:
+        top = max(f.usage.prompt for p in result.policies for f in p.requests) or 1
+        parts.append(_cards(result.policies, css))
+        parts.append(_plot("Context size", "tokens in each prompt", context_chart(result, css)))
+        cache = "".join(cache_chart(p, top, css[p.policy]) for p in result.policies)
+        parts.append(_plot("Cache", "tokens of each prompt read, written and missed", cache))
+        parts.append(_plot("Money", "sum up to each request", money_chart(result, css)))
+        parts.append(_layers(result.policies))
+        parts.append(_actions(result.policies))
+    parts.append(_skipped(result))
+    return f'<section id="file{number}">{"".join(parts)}</section>'
+
+
+def _facts(result: ReplayResult) -> str:
+    facts = [result.format, f"{result.requests:,} requests"]
+    figures = result.policies[0].requests if result.policies else ()
+    if result.timed and figures:
+        day = datetime.fromtimestamp(max(0.0, min(result.began, 4e9)), UTC)
+        facts.append(f"began {day:%Y-%m-%d %H:%M} UTC")
+        facts.append(f"lasted {span_text(figures[-1].time - figures[0].time)}")
+    elif figures:
+        facts.append("the recording has no times: requests are taken to be 10 s apart")
+    threads = {request.thread for request in figures}
+    if len(threads) > 1:
+        facts.append(f"{len(threads)} conversations")
+    if result.recorded is not None:
+        read = 100 * result.recorded.cache_read / max(1, result.recorded.prompt)
+        facts.append(f"the provider reported {read:.1f}% of the input as read from its cache")
+    return " · ".join(facts)
+
+
+def _cards(policies: Sequence[PolicyResult], css: dict[str, str]) -> str:
+    plain = next((policy for policy in policies if policy.policy == "none"), None)
+    cards: list[str] = []
+    for policy in policies:
+        change = ""
+        if plain is not None and policy is not plain and plain.cost > 0:
+            percent = 100 * (policy.cost / plain.cost - 1)
+            sense = "less" if percent <= 0 else "more"
+            change = f'<small class="{sense}">{percent:+.1f}%</small>'
+        told = "".join(f"<li>{words}</li>" for words in _card_lines(policy))
+        cards.append(
+            f'<div class="card {css[policy.policy]}"><b>{escape(policy.policy)}</b>'
+            f'<span class="big">{money_text(policy.cost)}{change}</span><ul>{told}</ul></div>'
+        )
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _card_lines(policy: PolicyResult) -> Iterable[str]:
+    yield f"{_from_cache(policy)} of input read from cache"
+    yield f"{tokens_text(policy.usage.prompt)} tokens in, {tokens_text(policy.usage.output)} out"
+    yield f"largest prompt {tokens_text(policy.max_context)}"
+    if policy.overflows:
+        yield f'<span class="more">over the window {policy.overflows} times</span>'
+    rereads = policy.rereads
+    if rereads:
+        tokens = tokens_text(sum(reread.tokens for reread in rereads))
+        yield f"{len(rereads)} re-reads charged ({tokens} tokens)"
+    if policy.prices:
+        guess = ", guessed" if policy.guessed_price else ""
+        yield escape(f"prices of {', '.join(policy.prices)}{guess}")
+
+
+def _from_cache(policy: PolicyResult) -> str:
+    usage = policy.usage
+    return f"{100 * usage.cache_read / max(1, usage.prompt):.1f}%"
+
+
+def _plot(name: str, words: str, svg: str) -> str:
+    return f'<h3>{name} <small>{escape(words)}</small></h3><div class="plot">{svg}</div>'
+
+
+def _layers(policies: Sequence[PolicyResult]) -> str:
+    rows = [
+        f"<tr><td>{escape(layer_name(layer))}</td><td class=words>{escape(policy.policy)}</td>"
+        f"<td>{times}</td><td>{tokens_text(saved)}</td></tr>"
+        for policy in policies
+        for layer, (times, saved) in policy.layers.items()
+        if layer != "recorder"
+    ]
+    if not rows:
+        return ""
+    head = "<tr><th>layer</th><th class=words>policy</th><th>acted</th><th>tokens saved</th></tr>"
+    return f'<h3>What each layer did</h3><div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+
+
+def _actions(policies: Sequence[PolicyResult]) -> str:
+    rows: list[str] = []
+    for policy in policies:
+        for number, request in enumerate(policy.requests, 1):
+            told = [(layer_name(a.layer), a.description, a.tokens_saved) for a in request.actions]
+            told += [("re-read", f"{r.kind}: {r.what}", -r.tokens) for r in request.rereads]
+            told += [("own call", call.purpose, -call.usage.total) for call in request.calls]
+            for layer, words, saved in told:
+                amount = f"{'−' if saved < 0 else ''}{tokens_text(abs(saved))}"
+                rows.append(
+                    f"<tr><td>{number}</td><td class=words>{escape(policy.policy)}</td>"
+                    f"<td class=words>{escape(layer)}</td><td class=words>{escape(words[:300])}</td>"
+                    f"<td>{amount}</td></tr>"
+                )
+    if not rows:
+        return ""
+    more = f"<p class=sub>{len(rows) - MOST_ACTIONS} more</p>" if len(rows) > MOST_ACTIONS else ""
+    head = (
+        "<tr><th>request</th><th class=words>policy</th><th class=words>what</th>"
+        "<th class=words>how</th><th>tokens saved</th></tr>"
+    )
+    return (
+        f"<details><summary>{len(rows)} actions, one by one</summary>"
+        f'<div class="scroll"><table>{head}{"".join(rows[:MOST_ACTIONS])}</table></div>{more}</details>'
+    )
+
+
+def _skipped(result: ReplayResult) -> str:
+    if not result.skipped:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(entry.where)}</td><td class=words>{escape(entry.reason)}</td></tr>"
+        for entry in result.skipped
+    )
+    many = "place" if len(result.skipped) == 1 else "places"
+    return (
+        f"<details><summary>{len(result.skipped)} {many} in the file not used as they stood</summary>"
+        f"<table><tr><th>where</th><th class=words>why</th></tr>{rows}</table></details>"
+    )
+
+
+def _footer(results: Sequence[ReplayResult]) -> str:
+    guessed = any(policy.guessed_price for result in results for policy in result.policies)
+    guess = " Guessed prices: the recording names no model, or one in no list." if guessed else ""
+    return (
+        f"<footer>Made by Lamina. List prices as of {escape(checked_on())}."
+        f"{guess} A re-read is charged, with a call of its own, wherever a later turn leans on "
+        "content that a policy had removed. Dotted lines mark pauses of more than five minutes. "
+        "Point at a plot for the figures of a request.</footer>"
+    )
