@@ -107,8 +107,14 @@ def test_no_source_can_drop_another_ones_deny_rule(rules: dict[SourceKind, list[
 
 
 def test_tables_add_up_by_key_and_hooks_of_all_files_run(place: Place) -> None:
-    place.write("user", '[tool_results.thresholds]\nBash = 1000\n[[hooks.Stop]]\ncommand = "a"\n')
-    place.write("managed", '[tool_results.thresholds]\nMine = 7\n[[hooks.Stop]]\ncommand = "b"\n')
+    place.write(
+        "user",
+        '[tool_results.thresholds]\nBash = 1000\n[[hooks.Stop]]\ncommand = "a"\n',
+    )
+    place.write(
+        "managed",
+        '[tool_results.thresholds]\nMine = 7\n[[hooks.Stop]]\ncommand = "b"\n',
+    )
     config = place.load()
     thresholds = {"Bash": 1000, "Grep": 20_000, "Read": 0, "Mine": 7}
     assert config.table("tool_results.thresholds") == thresholds
@@ -193,12 +199,15 @@ def test_what_can_not_be_taken_is_refused_by_name_and_file(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('[[hooks.PreToolUse]]\nmatch = "Bash"', ["command"]),
+        ('[[hooks.PreToolUse]]\nmatch = "Bash"', ["a command"]),
         ('[[hooks.OnTuesday]]\ncommand = "x"', ["OnTuesday", "PreToolUse"]),
         ('[hooks.Stop]\ncommand = "x"', ["[[hooks.Stop]]"]),
         ('[[hooks.Stop]]\ncommand = "x"\ntimeout = 0', ["timeout"]),
+        ('[[hooks.Stop]]\ncommand = "x"\ntimeout = true', ["Stop.timeout"]),
+        ('[[hooks.Stop]]\ncommand = "x"\nmatch = "("', ["no regular expression"]),
         ('[[hooks.Stop]]\ncommand = "x"\nshell = true', ["Stop.shell"]),
-        ("[[hooks.Stop]]\ncommand = [1]", ["strings"]),
+        ("[[hooks.Stop]]\ncommand = [1]", ["Stop.command"]),
+        ("hooks.Stop = [3]", ["a table"]),
         ("[mcp.servers.a]\ncwd = '/'", ["either a command or a url"]),
         ("[mcp.servers.a]\ncommand = 'x'\nurl = 'y'", ["either a command or a url"]),
         ("[mcp.servers.a]\ncommand = 'x'\nargs = [1]", ["a.args"]),
@@ -221,14 +230,14 @@ def test_structured_settings_that_are_right_arrive_whole(place: Place) -> None:
         "user",
         """
         [[hooks.PreToolUse]]
-        command = ["check", "--fast"]
+        command = "check --fast"
         match = "Bash|Edit"
         timeout = 5
         [mcp.servers.files]
         command = "serve"
         args = ["."]
         env = { A = "1" }
-        clearable = ["list"]
+        clearable = true
         [mcp.servers.web]
         url = "http://localhost:1"
         headers = { X = "y" }
@@ -238,7 +247,7 @@ def test_structured_settings_that_are_right_arrive_whole(place: Place) -> None:
         """,
     )
     config = place.load()
-    assert config.table("hooks")["PreToolUse"][0]["command"] == ["check", "--fast"]
+    assert config.table("hooks")["PreToolUse"][0]["command"] == "check --fast"
     assert set(config.table("mcp.servers")) == {"files", "web"}
     assert config.table("prices") == {"my-model": {"input": 1, "provider": "openai"}}
 

@@ -4,6 +4,7 @@ Each check raises BadValue with the place inside the table. Touches nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -54,19 +55,34 @@ def hooks(table: Mapping[str, Any]) -> None:
         if not isinstance(entries, list):
             raise BadValue(f"must give {name} a list: write [[hooks.{name}]]")
         for entry in cast("list[Any]", entries):
-            _fields(name, entry, {"command": (str, list), "match": str, "timeout": (int, float)})
+            _fields(name, entry, {"command": str, "match": str, "timeout": (int, float)})
             if not entry.get("command"):
                 raise BadValue(f"must give every {name} a command")
-            _words(f"{name}.command", entry["command"])
-            if entry.get("timeout", 1) <= 0:
+            if not entry.get("timeout", 1) > 0:
                 raise BadValue(f"must give {name} a timeout over 0 seconds")
+            _regular_expression(name, entry.get("match", ""))
+
+
+def _regular_expression(name: str, pattern: str) -> None:
+    try:
+        re.compile("" if pattern == "*" else pattern)
+    except re.error as error:
+        raise BadValue(f"has a match of {name} that is no regular expression: {error}") from None
 
 
 def servers(table: Mapping[str, Any]) -> None:
     """MCP server → {command, args, env, cwd} or {url, headers}."""
-    known = {"command": str, "args": list, "env": dict, "cwd": str, "url": str, "headers": dict}
+    known = {
+        "type": str,
+        "command": str,
+        "args": list,
+        "env": dict,
+        "cwd": str,
+        "url": str,
+        "headers": dict,
+    }
     for name, entry in table.items():
-        _fields(name, entry, {**known, "clearable": (bool, list)})
+        _fields(name, entry, {**known, "clearable": bool})
         if ("command" in entry) == ("url" in entry):
             raise BadValue(f"must give {name} either a command or a url")
         for key in ("args", "env", "headers"):
@@ -80,9 +96,8 @@ def _fields(name: str, entry: object, known: Mapping[str, Any]) -> None:
     for key, value in cast("dict[str, Any]", entry).items():
         if key not in known:
             raise BadValue(f"has no {name}.{key}; {name} knows {', '.join(known)}")
-        if not isinstance(value, known[key]) or (
-            isinstance(value, bool) and known[key] in (str, (int, float))
-        ):
+        wrong_bool = isinstance(value, bool) and known[key] is not bool
+        if wrong_bool or not isinstance(value, known[key]):
             raise BadValue(f"has a {name}.{key} of the wrong type")
 
 

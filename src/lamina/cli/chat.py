@@ -1,0 +1,103 @@
+"""`lamina chat`: a conversation in the terminal, or one question and its answer for scripts and pipes.
+Opens a session and renders what it says; stdin is read where something is piped in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from lamina.cli import sessions
+from lamina.cli.options import config_of
+from lamina.cli.terminal import note
+from lamina.config import Config
+from lamina.errors import LaminaError, UsageError
+
+EXAMPLES = """
+lamina chat                              talk; /help lists what else you can type
+lamina chat --continue                   go on with the last session here
+lamina chat -p "What does this project do?"
+git diff | lamina chat -p "Review this change"
+lamina chat -p "List the open tasks" --continue --json
+lamina chat --model openai:gpt-6-luna
+"""
+
+LARGEST_INPUT = 20_000_000  # bytes that can be piped in
+SECONDS_FOR_INPUT = 3.0  # with -p, how long a pipe may stay silent before it counts as empty
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-p",
+        "--print",
+        metavar="PROMPT",
+        dest="prompt",
+        help="ask this, print the answer and leave",
+    )
+    parser.add_argument(
+        "--stream-json", action="store_true", help="with -p: every event as a line of JSON"
+    )
+    parser.add_argument("--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, none")
+    old = parser.add_mutually_exclusive_group()
+    old.add_argument("--continue", action="store_true", dest="go_on", help="go on with the last")
+    old.add_argument("--resume", metavar="ID", help="go on with this session (or its beginning)")
+    parser.add_argument(
+        "--fork", action="store_true", help="with --continue or --resume: go on with a copy"
+    )
+    parser.add_argument("--bare", action="store_true", help="without memory")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.fork and not (args.go_on or args.resume):
+        raise UsageError("--fork needs --continue or --resume: there is nothing to copy.")
+    overrides: dict[str, Any] = {"model": args.model} if args.model else {}
+    if args.bare:
+        overrides["bare"] = True
+    config = config_of(args, **overrides)
+    if not config.project.is_dir():
+        raise UsageError(f"The project {config.project} is not a directory.")
+    wish: dict[str, Any] = {"config": config, **_which(args, config)}
+    if args.prompt is None and sys.stdin.isatty() and not (args.json or args.stream_json):
+        return _talk(args, wish)
+    pasted = _piped(waits=args.prompt is None)
+    if not (args.prompt or "").strip() and not pasted.strip():
+        raise UsageError('There is nothing to ask: give -p "…", or pipe something in.')
+    from lamina.cli.chat_once import ask_once
+
+    return ask_once(args, wish, args.prompt or "", pasted)
+
+
+def _talk(args: argparse.Namespace, wish: dict[str, Any]) -> int:
+    if not sys.stdout.isatty():
+        raise UsageError("A conversation needs a terminal; with -p the answer goes anywhere.")
+    from lamina.cli.chat_repl import talk
+
+    return talk(wish, quiet=args.quiet)
+
+
+def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
+    """Which session: a new one, the last, or the one named."""
+    if not (args.go_on or args.resume):
+        return {}
+    file = sessions.choose(sessions.find(config), args.resume or "")
+    return {"session_id": file.stem, "resume": True, "fork": args.fork}
+
+
+def _piped(*, waits: bool) -> str:
+    """What was piped in. With -p, a pipe that nobody writes to must not hang the command."""
+    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - it is None when closed
+        return ""
+    import select
+
+    source = sys.stdin.buffer
+    try:
+        if not waits and not select.select([source], [], [], SECONDS_FOR_INPUT)[0]:
+            note("lamina: Nothing came through the pipe in 3 seconds; going on without it.")
+            return ""
+        content = source.read(LARGEST_INPUT + 1)
+    except OSError as error:
+        raise LaminaError(f"Can't read what is piped in: {error.strerror}.") from error
+    if len(content) > LARGEST_INPUT:
+        raise UsageError("More than 20 MB were piped in. Put it in a file and name that.")
+    return content.decode("utf-8", "replace")

@@ -1,0 +1,53 @@
+"""One question and its answer: text on stdout, or one JSON object, or every event as a line of JSON.
+Remarks go to stderr. Opens one session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import anyio
+
+from lamina.cli.chat_events import line_of
+from lamina.cli.main import DONE, FAILED, INTERRUPTED
+from lamina.cli.terminal import harmless, note, out, out_json, style
+from lamina.events import Event
+from lamina.session import Reply, Session
+
+_ENDS = {"end_turn": DONE, "max_tokens": DONE, "stopped by a hook": DONE, "cancelled": INTERRUPTED}
+
+
+def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
+    session_id, reply = anyio.run(_ask, args, wish, prompt, pasted)
+    result = {
+        "session": session_id,
+        "text": reply.text,
+        "stop": reply.stop,
+        "usage": reply.usage.to_json(),
+    }
+    if args.stream_json:
+        out_json({"kind": "result", **result}, pretty=False)
+    elif args.json:
+        out_json({**result, "events": [event.to_json() for event in reply.events]})
+    else:
+        out(harmless(reply.text) if sys.stdout.isatty() else reply.text)
+    return _ENDS.get(reply.stop, FAILED)
+
+
+async def _ask(
+    args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str
+) -> tuple[str, Reply]:
+    def hear(event: Event) -> None:
+        if args.stream_json:
+            out_json(event.to_json(), pretty=False)
+            sys.stdout.flush()
+        elif not args.quiet and (line := line_of(event)):
+            if event.kind == "warned":
+                note(f"lamina: {line.text}")
+            elif sys.stderr.isatty():
+                note(style(line.text, line.style, sys.stderr))
+
+    async with Session.open(**wish, on_event=hear) as session:
+        return session.id, await session.ask(prompt, pasted=pasted)

@@ -1,0 +1,167 @@
+"""The conversation: a line editor with history, streamed answers, a status line, questions about
+permissions. Ctrl-C stops a turn, Ctrl-D leaves. Touches the terminal and, in the home, the history
+of what was typed.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any, Literal
+
+import anyio
+
+from lamina._version import __version__
+from lamina.cli import line_editor
+from lamina.cli.chat_commands import Leave, Switch, Use, run_command
+from lamina.cli.chat_events import line_of
+from lamina.cli.main import DONE
+from lamina.cli.terminal import harmless, note, one_line, out, style, width
+from lamina.config import Config
+from lamina.errors import LaminaError
+from lamina.events import Event, TextDelta
+from lamina.session import Session
+
+
+def talk(wish: dict[str, Any], *, quiet: bool) -> int:
+    """Talk until the user leaves; returns the exit code."""
+    return anyio.run(Conversation(wish, quiet=quiet).run)
+
+
+class Conversation:
+    """One stay at the prompt; it may go through several sessions."""
+
+    def __init__(self, wish: dict[str, Any], *, quiet: bool) -> None:
+        self._wish = wish
+        self._quiet = quiet
+        self._config: Config = wish["config"]
+        self._editor = line_editor.Editor(self._config, self._status)
+        self._session: Session | None = None
+        self._mid_line = False  # streamed text stands on the line
+        self._asking = anyio.Lock()  # one question at a time
+
+    async def run(self) -> int:
+        wish: dict[str, Any] | None = self._wish
+        line_editor.warm_up(self._config.str("model"))
+        while wish is not None:
+            async with Session.open(
+                **wish, interactive=True, ask=self._may, on_event=self._hear
+            ) as session:
+                self._session = session
+                self._greet(session, resumed=bool(wish.get("resume")))
+                following = await self._stay(session)
+            self._session = None
+            wish = (
+                {"config": self._config, **following.wish}
+                if isinstance(following, Switch)
+                else None
+            )
+        return DONE
+
+    async def _stay(self, session: Session) -> Leave | Switch:
+        """Lines of one session, until it is left or changed."""
+        while True:
+            try:
+                line, pasted = await self._editor.read()
+            except EOFError:
+                return Leave()
+            except KeyboardInterrupt:
+                note(style("  Ctrl-D leaves.", "dim", sys.stderr))
+                continue
+            try:
+                if line.startswith("/") and not pasted:
+                    following = await run_command(session, line.strip())
+                    if isinstance(following, Use):
+                        self._config = self._config.with_(model=following.model)
+                    elif following is not None:
+                        return following
+                elif line.strip() or pasted:
+                    await self._turn(session, line, pasted)
+            except LaminaError as error:
+                self._end_line()
+                note(style(f"lamina: {harmless(str(error))}", "red", sys.stderr))
+
+    # ---- one turn
+
+    async def _turn(self, session: Session, line: str, pasted: str) -> None:
+        failed: LaminaError | None = None
+        async with anyio.create_task_group() as group:
+            with anyio.open_signal_receiver(signal.SIGINT) as signals:
+                group.start_soon(_cancel_at, signals, session)
+                try:
+                    reply = await session.ask(line, pasted=pasted)
+                    self._end_line()
+                    if reply.stop == "cancelled":
+                        out(style("  Stopped. What was done so far is kept.", "yellow"))
+                except LaminaError as error:
+                    failed = error  # a task group would wrap it
+                group.cancel_scope.cancel()
+        if failed is not None:
+            raise failed
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            sys.stdout.write(harmless(event.text))
+            sys.stdout.flush()
+            self._mid_line = not event.text.endswith("\n")
+            return
+        line = line_of(event)
+        if line is not None and not (self._quiet and line.style == "dim"):
+            self._end_line()
+            out(style(line.text, line.style))
+
+    def _end_line(self) -> None:
+        if self._mid_line:
+            out()
+            self._mid_line = False
+
+    async def _may(self, question: str, detail: str) -> Literal["once", "always", "no"]:
+        """A question about a permission; Ctrl-C says no and stops the turn."""
+        async with self._asking:
+            self._end_line()
+            out(style(f"? {one_line(question, width() - 2)}", "yellow"))
+            for line in harmless(detail).splitlines()[:20]:
+                out(f"    {line[: width() - 4]}")
+            try:
+                return await self._editor.choose()
+            except (KeyboardInterrupt, EOFError):
+                if self._session is not None:
+                    self._session.cancel()
+                return "no"
+
+    # ---- what stands around it
+
+    def _greet(self, session: Session, *, resumed: bool) -> None:
+        if self._quiet:
+            return
+        out(
+            f"{style('Lamina', 'bold')} {__version__} · {harmless(session.status().model)} · "
+            f"session {session.id[:8]} · /help"
+        )
+        if resumed:
+            said = sum(1 for _ in session.ledger.messages())
+            out(style(f"  going on after {said} messages", "dim"))
+
+    def _status(self) -> str:
+        """The line at the bottom: model, tokens of window, cache hit rate, background tasks."""
+        if self._session is None:
+            return ""
+        status = self._session.status()
+        parts = [status.model, f"{_short(status.tokens)} of {_short(status.window)} tokens"]
+        if status.cache_hit_rate is not None:
+            parts.append(f"cache {status.cache_hit_rate:.0%}")
+        if status.background:
+            parts.append("in the background: " + ", ".join(status.background))
+        return " · ".join(harmless(part) for part in parts)
+
+
+async def _cancel_at(signals: Any, session: Session) -> None:
+    async for _ in signals:
+        session.cancel()
+
+
+def _short(tokens: int) -> str:
+    """1,234 as 1.2k and 200,000 as 200k."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1000:.1f}k" if tokens < 100_000 else f"{tokens // 1000}k"

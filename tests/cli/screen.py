@@ -1,0 +1,88 @@
+"""A program in a real terminal: a pty whose screen the tests read and whose keys they press."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PROMPT = "›"
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[=>78]|\][^\x07]*\x07)")
+
+# The pty becomes the terminal that controls the process, so that Ctrl-C is a signal there.
+_LAUNCH = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from lamina.cli.main import main
+sys.exit(main())
+"""
+
+
+class Screen:
+    """`lamina` with the given arguments in a terminal of 100 columns."""
+
+    def __init__(self, words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 100))
+        self.text = ""
+        self._read_to = 0
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _LAUNCH, *words],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env={**env, "TERM": "xterm", "NO_COLOR": "1"},
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def expect(self, wanted: str, seconds: float = 60) -> str:
+        """Read until the words show up after what was expected last; returns what came before."""
+        end = time.monotonic() + seconds
+        while (at := self.text.find(wanted, self._read_to)) < 0:
+            if not self._more(end - time.monotonic()):
+                raise AssertionError(f"{wanted!r} did not come; the screen shows:\n{self.text}")
+        before = self.text[self._read_to : at]
+        self._read_to = at + len(wanted)
+        return before
+
+    def press(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def say(self, line: str) -> None:
+        """Type a line at the prompt."""
+        self.expect(PROMPT)
+        self.press(line + "\r")
+
+    def leave(self) -> int:
+        """Read to the end; the exit code."""
+        while self._more(60):
+            pass
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(60)
+        os.close(self._master)
+
+    def _more(self, seconds: float) -> bool:
+        if seconds <= 0 or not select.select([self._master], [], [], seconds)[0]:
+            return False
+        try:
+            chunk = os.read(self._master, 65_536)
+        except OSError:  # Linux says so when the other end is closed
+            return False
+        for _ in range(chunk.count(b"\x1b[6n")):  # "where is the cursor?"
+            self.press("\x1b[10;1R")
+        raw = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.text += _ESCAPES.sub("", raw)
+        return bool(chunk)

@@ -1,0 +1,214 @@
+"""`lamina chat -p`: one question for scripts and pipes, with the scripted model and real tools."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+def script(world: Path, *steps: Any, **more: Any) -> str:
+    path = world / "script.json"
+    path.write_text(json.dumps({"steps": list(steps), **more}))
+    return f"scripted:{path}"
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Put bytes where a pipe would."""
+    opened: list[io.TextIOWrapper] = []
+
+    def put(content: bytes) -> None:
+        path = tmp_path / "stdin"
+        path.write_bytes(content)
+        opened.append(io.TextIOWrapper(path.open("rb")))
+        monkeypatch.setattr(sys, "stdin", opened[-1])
+
+    put(b"")
+    yield put
+    for file in opened:
+        file.close()
+
+
+LOOK = {
+    "reply": {"text": "Let me look.", "tool_use": {"name": "Read", "input": {"file_path": "a.txt"}}}
+}
+
+
+@pytest.mark.spec("I2", "F11")
+def test_the_answer_alone_goes_to_stdout(lamina: Run, world: Path, stdin: Any) -> None:
+    (world / "project" / "a.txt").write_text("forty-two")
+    model = script(world, LOOK, {"expect": {"last_result": "forty-two"}, "reply": "It says 42."})
+    ran = lamina("chat", "-p", "What does it say?", "--model", model)
+    assert (ran.code, ran.out, ran.err) == (0, "It says 42.\n", "")
+
+
+@pytest.mark.spec("I2")
+def test_json_is_one_object_with_text_usage_session_and_events(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    (world / "project" / "a.txt").write_text("x")
+    ran = lamina("chat", "-p", "Look", "--json", "--model", script(world, LOOK, "Done."))
+    assert ran.code == 0
+    result = ran.json
+    assert (result["text"], result["stop"]) == ("Done.", "end_turn")
+    assert result["usage"]["output"] > 0
+    kinds = [event["kind"] for event in result["events"]]
+    assert kinds[0] == "turn_started"
+    assert {"tool_started", "tool_finished", "model_called"} <= set(kinds)
+    [listed] = lamina("sessions", "list", "--json").json
+    assert listed["id"] == result["session"]
+
+
+@pytest.mark.spec("I2")
+def test_stream_json_is_every_event_as_a_line_and_the_result_last(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    ran = lamina("chat", "-p", "Hi", "--stream-json", "--model", script(world, "Hello there."))
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    assert lines[-1]["kind"] == "result"
+    assert lines[-1]["text"] == "Hello there."
+    assert "".join(e["text"] for e in lines if e["kind"] == "text_delta") == "Hello there."
+
+
+@pytest.mark.spec("I2", "L5.6")
+def test_what_is_piped_in_is_added_and_is_not_the_users_own_word(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    stdin(b"a diff with a bad byte \xff")
+    model = script(world, {"expect": {"last_user": ["Review this", "a diff"]}, "reply": "Fine."})
+    assert lamina("chat", "-p", "Review this", "--model", model).out == "Fine.\n"
+    entries = lamina("sessions", "show", "--json").json["entries"]
+    [asked] = [entry for entry in entries if entry.get("role") == "user"]
+    assert asked["origins"] == ["typed", "pasted"]
+    stdin(b"only piped")
+    assert lamina("chat", "--model", script(world, "Read.")).out == "Read.\n"
+
+
+@pytest.mark.spec("F11", "I2")
+def test_continue_and_resume_go_on_with_the_same_session(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    first = lamina("chat", "-p", "One", "--json", "--model", script(world, "1")).json["session"]
+    again = script(world, {"expect": {"contains": ["One", "Two"]}, "reply": "2"})
+    ran = lamina("chat", "-p", "Two", "--json", "--continue", "--model", again)
+    assert (ran.json["session"], ran.json["text"]) == (first, "2")
+    third = script(world, {"expect": {"contains": ["One", "Two", "Three"]}, "reply": "3"})
+    ran = lamina("chat", "-p", "Three", "--json", "--resume", first[:8], "--model", third)
+    assert ran.json["session"] == first
+    fork = script(world, {"expect": {"contains": ["Three", "Four"]}, "reply": "4"})
+    ran = lamina("chat", "-p", "Four", "--json", "--continue", "--fork", "--model", fork)
+    assert ran.json["session"] != first
+    assert ran.json["text"] == "4"
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["-p", "  "], 2, "nothing to ask"),
+        (["-p", "x", "--continue"], 2, "no sessions here yet"),
+        (["-p", "x", "--resume", "zzz"], 2, "no sessions here yet"),
+        (["-p", "x", "--continue", "--resume", "a"], 2, "not allowed with"),
+        (["-p", "x", "--fork"], 2, "--fork needs"),
+        (["-p", "x", "--project", "/nowhere/at/all"], 2, "not a directory"),
+        (["-p", "x", "--model", "scripted:/nowhere.json"], 2, "/nowhere.json"),
+        (["-p", "x", "--model", "abacus:1"], 2, "abacus"),
+        (["-p", "x", "--model", "anthropic:claude-sonnet-5-5"], 2, "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_an_exit_code(
+    lamina: Run, stdin: Any, words: list[str], code: int, said: str
+) -> None:
+    ran = lamina("chat", *words)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_model_that_fails_is_a_sentence_and_exit_code_1(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    model = script(world, {"reply": {"error": "unreachable", "message": "No answer from there."}})
+    ran = lamina("chat", "-p", "x", "--model", model)
+    assert (ran.code, ran.out, ran.err) == (1, "", "lamina: No answer from there.\n")
+
+
+def test_too_much_piped_in_is_refused(
+    lamina: Run, stdin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lamina.cli import chat
+
+    monkeypatch.setattr(chat, "LARGEST_INPUT", 10)
+    stdin(b"x" * 11)
+    ran = lamina("chat", "-p", "x")
+    assert (ran.code, "More than 20 MB" in ran.err) == (2, True)
+
+
+def test_a_pipe_that_nobody_writes_to_does_not_hang_it(world: Path) -> None:
+    read, write = os.pipe()
+    code = "import sys; from lamina.cli import chat, main; chat.SECONDS_FOR_INPUT = 0.01; sys.exit(main.main())"
+    model = script(world, "Still here.")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "chat", "-p", "x", "--model", model],
+            stdin=read,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(read)
+        os.close(write)
+    assert (done.returncode, done.stdout) == (0, "Still here.\n")
+    assert "Nothing came through the pipe" in done.stderr
+
+
+def test_a_conversation_is_refused_where_there_is_no_terminal(lamina: Run, stdin: Any) -> None:
+    ran = lamina("chat")
+    assert (ran.code, "nothing to ask" in ran.err) == (2, True)
+
+
+@pytest.mark.spec("F11")
+def test_an_interrupt_ends_the_turn_with_130_and_a_ledger_that_goes_on(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    import signal
+
+    model = script(world, {"reply": {"hang": True}})
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "lamina.cli.main",
+            "chat",
+            "-p",
+            "x",
+            "--stream-json",
+            "--model",
+            model,
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["kind"] == "turn_started"
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        said = process.stderr.read()
+        assert (process.wait(60), said) == (130, "lamina: Interrupted.\n")
+    go_on = script(world, {"expect": {"contains": ["x", "again"]}, "reply": "Here."})
+    assert lamina("chat", "-p", "again", "--continue", "--model", go_on).out == "Here.\n"

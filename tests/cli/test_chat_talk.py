@@ -1,0 +1,219 @@
+"""`lamina chat` in a real terminal, with the scripted model and real tools."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.screen import PROMPT, Screen
+
+from lamina.cli.chat_commands import COMMANDS
+from lamina.config import load
+
+Talk = Callable[..., Screen]
+
+
+@pytest.fixture
+def talk(world: Path) -> Iterator[Talk]:
+    """Start a conversation whose model follows these steps."""
+    screens: list[Screen] = []
+
+    def start(*steps: Any, words: tuple[str, ...] = (), **more: Any) -> Screen:
+        path = world / f"script{len(screens)}.json"
+        path.write_text(json.dumps({"name": "demo", "steps": list(steps), **more}))
+        screen = Screen(
+            ["chat", "--model", f"scripted:{path}", *words], world / "project", dict(os.environ)
+        )
+        screens.append(screen)
+        return screen
+
+    yield start
+    for screen in screens:
+        screen.close()
+
+
+def recorded(world: Path) -> list[dict[str, Any]]:
+    from lamina.cli import sessions, transcript
+
+    config = load(world / "project", home=world / "home", env={}, managed=None)
+    return transcript.read(sessions.find(config)[0]).entries
+
+
+@pytest.mark.spec("I2", "F11")
+def test_a_question_a_tool_and_an_answer(talk: Talk, world: Path) -> None:
+    (world / "project" / "a.txt").write_text("forty-two")
+    screen = talk(
+        {
+            "reply": {
+                "text": "Let me look.",
+                "tool_use": {"name": "Read", "input": {"file_path": "a.txt"}},
+            }
+        },
+        {"expect": {"last_result": "forty-two"}, "reply": "It says \u001b[31m42."},
+    )
+    screen.expect("Lamina 0.")
+    screen.expect("/help")
+    screen.say("What does it say?")
+    screen.expect("Let me look.\n• Read a.txt\n")
+    screen.expect("It says ␛[31m42.\n")
+    screen.expect(PROMPT)
+    screen.expect("demo · ")
+    assert "tokens" in screen.expect(" · cache ")
+    screen.press("\x04")
+    assert screen.leave() == 0
+
+
+@pytest.mark.spec("I2")
+def test_commands_are_listed_and_do_what_they_say(talk: Talk, world: Path) -> None:
+    screen = talk("One.", otherwise={"main": "More."})
+    screen.say("/help")
+    listed = screen.expect("Ctrl-D leaves")
+    assert all(name in listed for name in COMMANDS)
+    screen.say("First question")
+    screen.expect("One.\n")
+    screen.say("/context")
+    screen.expect("tokens (")
+    assert "system prompt" in screen.expect("your text")
+    screen.say("/hlep")
+    screen.expect("There is no command /hlep. Did you mean /help?")
+    screen.say("/model")
+    screen.expect("The model is demo.")
+    screen.say("/model none")
+    screen.expect("The model is none.")
+    screen.say("/model abacus:9")
+    screen.expect("lamina: ")
+    screen.say("/clear")
+    screen.expect("Lamina 0.")
+    screen.expect("none · session")
+    screen.say("/resume")
+    screen.expect("First question")
+    first = load_first_id(world)
+    screen.say(f"/resume {first[:8]}")
+    screen.expect("going on after 2 messages")
+    screen.say("/exit")
+    assert screen.leave() == 0
+
+
+def load_first_id(world: Path) -> str:
+    from lamina.cli import sessions, transcript
+
+    config = load(world / "project", home=world / "home", env={}, managed=None)
+    files = sessions.find(config)
+    return next(f.stem for f in files if transcript.summary(f)["title"] == "First question")
+
+
+@pytest.mark.spec("I2", "F11")
+def test_ctrl_c_stops_the_answer_and_the_session_goes_on(talk: Talk, world: Path) -> None:
+    begun = world / "project" / "begun"
+    os.mkfifo(begun)
+    screen = talk(
+        {
+            "reply": {
+                "tool_use": {"name": "Bash", "input": {"command": "echo x > begun; sleep 999"}}
+            }
+        },
+        {"expect": {"contains": "and now"}, "reply": "I am still here."},
+    )
+    screen.say("Wait for ever")
+    screen.expect("• Bash echo x > begun; sleep 999")
+    screen.expect("n(o)?")
+    screen.press("y\r")
+    with begun.open("rb") as pipe:  # opens when the command does
+        assert pipe.read() == b"x\n"
+    screen.press("\x03")
+    screen.expect("Stopped. What was done so far is kept.")
+    screen.say("and now?")
+    screen.expect("I am still here.\n")
+    screen.expect(PROMPT)
+    screen.press("\x03")
+    screen.expect("Ctrl-D leaves.")
+    screen.expect(PROMPT)
+    screen.press("\x04")
+    assert screen.leave() == 0
+
+
+@pytest.mark.spec("F7", "F13")
+def test_permission_questions_take_yes_no_and_always(talk: Talk, world: Path) -> None:
+    outside = [world / f"outside{number}.txt" for number in range(2)]
+    inside = [world / "project" / f"inside{number}.txt" for number in range(2)]
+
+    def write(path: Path) -> dict[str, Any]:
+        given = {"file_path": str(path), "content": "x"}
+        return {"reply": {"tool_use": {"name": "Write", "input": given}}}
+
+    screen = talk(*(write(path) for path in [*outside, *inside]), "All done.")
+    screen.say("Write them")
+    for answer in ("maybe", "n", "y", "a"):
+        screen.expect("n(o)?")
+        screen.press(f"{answer}\r")
+    screen.expect("All done.\n")
+    assert [path.exists() for path in [*outside, *inside]] == [False, True, True, True]
+
+
+@pytest.mark.spec("I2", "L5.6")
+def test_several_lines_history_and_pastes(talk: Talk, world: Path) -> None:
+    screen = talk(otherwise={"main": "Noted."})
+    screen.expect(PROMPT)
+    screen.press("one\\\rtwo\x1b\rthree\nfour\r")
+    screen.expect("Noted.\n")
+    screen.expect(PROMPT)
+    screen.press("look at \x1b[200~line 1\r\nline 2\x1b[201~ please\r")
+    screen.expect("Noted.\n")
+    screen.expect(PROMPT)
+    screen.press("\x1b[200~a word\x1b[201~\r")
+    screen.expect("Noted.\n")
+    screen.expect(PROMPT)
+    screen.press("\x1b[200~x\ny\x1b[201~\r")
+    screen.expect("Noted.\n")
+    screen.expect(PROMPT)
+    screen.press("\x04")
+    assert screen.leave() == 0
+    asked = [entry for entry in recorded(world) if entry.get("role") == "user"]
+    texts = [[block["text"] for block in entry["content"]] for entry in asked]
+    assert texts == [
+        ["one\ntwo\nthree\nfour"],
+        ["look at [pasted 1: 2 lines] please", "[pasted 1: 2 lines]\nline 1\nline 2"],
+        ["a word"],
+        ["x\ny"],
+    ]
+    assert [entry["origins"] for entry in asked] == [
+        ["typed"],
+        ["typed", "pasted"],
+        ["typed"],
+        ["pasted"],
+    ]
+    history = world / "home" / "history"
+    assert "+two" in history.read_text()
+    assert history.stat().st_mode & 0o077 == 0
+
+
+def test_a_failing_model_is_told_and_the_conversation_goes_on(talk: Talk) -> None:
+    screen = talk({"reply": {"error": "overloaded", "message": "Too many people."}}, "Better now.")
+    screen.say("Hello")
+    screen.expect("lamina: Too many people.")
+    screen.say("Again")
+    screen.expect("Better now.\n")
+
+
+def test_a_talk_with_its_output_elsewhere_is_refused(world: Path, tmp_path: Path) -> None:
+    import pty
+    import subprocess
+    import sys
+
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina.cli.main", "chat"],
+        stdin=slave,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(master)
+    os.close(slave)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs a terminal" in done.stderr
