@@ -144,3 +144,15 @@ def test_numbering_of_tools_is_not_part_of_a_line() -> None:
         "return order.total * rate",
     ]
     assert set(quotable(lines)) == {"return order.total * rate"}
+
+
+def test_long_hostile_text_is_looked_through_in_linear_time() -> None:
+    import time
+
+    rereads = told()
+    rereads.hide("read")
+    started = time.process_time()
+    for words in ("a" * 2_000_000, "`" * 200_000, "9 " * 500_000, "./" * 500_000):
+        rereads.found([text(words), call("b", "Bash", command=words)])
+        list(quotable([words]))
+    assert time.process_time() - started < 10

@@ -124,7 +124,7 @@ def _pauses(space: _Space, figures: Sequence[RequestFigures]) -> Iterable[str]:
         x = (space.x(number - 1) + space.x(number)) / 2
         words = span_text(gap)
         yield f'<line class="pause" x1="{x:.1f}" x2="{x:.1f}" y1="{space.head}" y2="{space.floor}"><title>nothing sent for {words}</title></line>'
-        if number in named and x - last > 46 and x < space.right - 40:
+        if number in named and x - last > 64 and x < space.right - 40:
             yield f'<text class="tick faint" x="{x + 3:.1f}" y="{space.head - 5}">{words}</text>'
             last = x
 

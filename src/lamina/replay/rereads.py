@@ -28,6 +28,7 @@ _READING_COMMAND = re.compile(
     r"\s*(?:cat|head|tail|less|more|sed\s+-n|grep|rg|ls|find|nl|awk|git\s+(?:diff|show|log|status))\b"
 )
 _LINE_NUMBER = re.compile(r"^\s*(?:\d+\s*[→:|\t]|[^\s:]+:\d+[:-])\s?")
+_SHELL_BREAK = re.compile(r"[\s'\"=<>|;&()]+")
 _CODE_SPAN = re.compile(r"`([^`\n]{6,300})`")
 
 
@@ -131,7 +132,7 @@ class Rereads:
         if self._repeats:
             yield "command", command, self._by_command.get(command, set())
         if self._repeats or not _READING_COMMAND.match(command):
-            for word in re.findall(r"[\w./~-]*[./][\w./~-]+", command):
+            for word in _SHELL_BREAK.split(command):
                 yield "file", word, self._by_path.get(word, set())
 
 
