@@ -16,7 +16,7 @@ from lamina.ports import Decision, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.registry import Toolbox, builtin_tools
 
 
-async def permit_all(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+async def permit_all(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
     return Decision(allow=True)
 
 
@@ -33,22 +33,22 @@ class Bench:
     def project(self) -> Path:
         return self.context.project
 
-    async def run(self, name: str, **input: Any) -> ToolOutcome:  # noqa: A002
+    async def run(self, name: str, **input: Any) -> ToolOutcome:
         return await self.toolbox.run(name, input, self.context)
 
-    async def text(self, name: str, **input: Any) -> str:  # noqa: A002
+    async def text(self, name: str, **input: Any) -> str:
         """The text of a call that must succeed."""
         outcome = await self.run(name, **input)
         assert not outcome.is_error, outcome.content
         return text_of(outcome.content)
 
-    async def error(self, name: str, **input: Any) -> str:  # noqa: A002
+    async def error(self, name: str, **input: Any) -> str:
         """The text of a call that must fail."""
         outcome = await self.run(name, **input)
         assert outcome.is_error, outcome.content
         return text_of(outcome.content)
 
-    async def shell(self, command: str, **input: Any) -> ToolOutcome:  # noqa: A002
+    async def shell(self, command: str, **input: Any) -> ToolOutcome:
         return await self.run("Bash", command=command, **input)
 
 

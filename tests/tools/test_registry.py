@@ -24,7 +24,7 @@ class Breaks:
 
     spec = ToolSpec("Breaks", "Fails.", {"type": "object", "required": ["how"]})
 
-    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:
         if input["how"] == "tool":
             raise ToolError("It can't be done here.")
         if input["how"] == "hang":
@@ -37,7 +37,7 @@ async def test_an_unknown_tool_is_answered_with_the_known_ones(bench: Bench) -> 
 
 
 async def test_input_that_does_not_fit_never_reaches_tool_or_permission(bench: Bench) -> None:
-    async def never(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+    async def never(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
         raise AssertionError
 
     bench.context.permit = never
@@ -48,7 +48,7 @@ async def test_input_that_does_not_fit_never_reaches_tool_or_permission(bench: B
 
 
 async def test_a_refusal_is_a_result_and_an_event(bench: Bench) -> None:
-    async def refuse(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+    async def refuse(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
         return Decision(allow=False, reason="rule Write(**) denies it.")
 
     bench.context.permit = refuse
@@ -60,7 +60,7 @@ async def test_a_refusal_is_a_result_and_an_event(bench: Bench) -> None:
 async def test_the_permission_sees_the_path_that_will_be_opened(bench: Bench) -> None:
     asked: list[str] = []
 
-    async def look(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+    async def look(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
         asked.append(input["file_path"])
         return Decision(allow=False)
 

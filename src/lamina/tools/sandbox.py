@@ -1,8 +1,8 @@
 """The kernel sandbox of Bash: Landlock for files, seccomp for sockets, fewer powers for root.
 
 A profile is put on a thread of its own, which starts the command and ends: children inherit it for
-good, the rest of the process never has it, and no launcher has to be started (about 0.3 ms instead
-of 15). Nothing here reads settings; `available` says why a kernel can't do it.
+good, the rest of the process never has it, and no launcher has to be started (about 0.5 ms instead
+of 18). Nothing here reads settings; `available` says why a kernel can't do it.
 
 Not covered, since the kernel has no hook for it: in `workspace` a command can change the mode,
 owner and times of files outside that the user owns. In `read-only` the system calls for that are

@@ -1,0 +1,337 @@
+"""MCP servers of the host as tools: started or reached once a session, by the official package.
+
+Each server is a child process (stdio) or a URL (streamable HTTP) with a task of its own that holds
+the connection. A server that ends gives a clear error; the next call starts it again, once. What
+servers say is a stranger's word: names, descriptions and results are bounded, never trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
+import anyio.abc
+
+from lamina.errors import SettingsError, ToolError, UsageError
+from lamina.events import Emit, Warned
+from lamina.messages import Json
+from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.tools.mcp_results import outcome_of
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import Tool as ListedTool
+
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 2_000
+LONGEST_INSTRUCTIONS = 10_000
+MOST_PAGES = 50
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """Where a server is: a command to start, or a URL."""
+
+    name: str
+    command: str = ""
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: Path | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    clearable: bool = False  # may layer 2 clear its old results?
+    seconds_to_connect: float = 30
+    seconds_to_answer: float = 300
+
+
+class McpServers:
+    """All servers of a session: `async with McpServers(servers, emit) as mcp: mcp.tools`."""
+
+    def __init__(
+        self, servers: Sequence[McpServer], emit: Emit, *, log: Path | None = None
+    ) -> None:
+        """`log`: the file for what child processes print to stderr; None drops it."""
+        self._servers = servers
+        self._emit = emit
+        self._log = log
+        self._stack = contextlib.AsyncExitStack()
+        self._connections: list[_Connection] = []
+        self.tools: list[Tool] = []
+        self.instructions: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        """Connect to all side by side. One that can't be reached is reported and left out."""
+        if self._servers:
+            _require_package()
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(tasks.cancel_scope.cancel)
+        self._connections = [_Connection(one, tasks, self._log) for one in self._servers]
+        try:
+            async with anyio.create_task_group() as opening:
+                for connection in self._connections:
+                    opening.start_soon(self._open, connection)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._collect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for connection in self._connections:
+            connection.close()
+        await self._stack.aclose()
+
+    async def _open(self, connection: _Connection) -> None:
+        try:
+            await connection.open()
+        except ToolError as error:
+            self._emit(Warned(str(error)))
+
+    def _collect(self) -> None:
+        names: set[str] = set()
+        for connection in self._connections:
+            for listed in sorted(connection.listed, key=lambda one: one.name):
+                made = _McpTool(spec_of(connection.server, listed), listed.name, connection)
+                if made.spec.name in names:
+                    self._emit(Warned(f"The MCP tool {made.spec.name} exists twice; one is used."))
+                    continue
+                names.add(made.spec.name)
+                self.tools.append(made)
+            if connection.instructions:
+                self.instructions[connection.server.name] = connection.instructions
+
+
+@dataclass(frozen=True, slots=True)
+class _McpTool:
+    spec: ToolSpec
+    name: str
+    connection: _Connection
+
+    async def run(
+        self,
+        input: Json,  # noqa: A002
+        context: ToolContext,  # noqa: ARG002 - a server is told nothing of the session
+    ) -> ToolOutcome:
+        return outcome_of(await self.connection.call(self.name, input))
+
+
+class _Connection:
+    """One server and the task that holds it open."""
+
+    def __init__(self, server: McpServer, tasks: anyio.abc.TaskGroup, log: Path | None) -> None:
+        self.server = server
+        self.listed: list[ListedTool] = []
+        self.instructions = ""
+        self._tasks = tasks
+        self._log = log
+        self._client: Client | None = None
+        self._closing = anyio.Event()
+        self._opening = anyio.Lock()
+
+    async def open(self) -> None:
+        """Connect and list the tools. Raises ToolError with the reason."""
+        self._closing = anyio.Event()
+        try:
+            with anyio.fail_after(self.server.seconds_to_connect):
+                await self._tasks.start(self._hold, self._closing)
+        except TimeoutError as error:
+            raise ToolError(
+                f"The MCP server {self.server.name} did not answer within "
+                f"{self.server.seconds_to_connect:g} s."
+            ) from error
+        except Exception as error:  # the package lets many kinds through
+            raise ToolError(
+                f"The MCP server {self.server.name} can't be used: {_reason(error)}."
+            ) from error
+
+    def close(self) -> None:
+        self._closing.set()
+
+    async def call(self, tool: str, arguments: Json) -> Any:
+        """Call a tool. A server that ended before is started again, once."""
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED
+
+        name = self.server.name
+        client = await self._connected()
+        try:
+            with anyio.fail_after(self.server.seconds_to_answer):
+                return await client.call_tool(tool, arguments)
+        except TimeoutError as error:
+            raise ToolError(
+                f"{tool} of the MCP server {name} did not answer within "
+                f"{self.server.seconds_to_answer:g} s."
+            ) from error
+        except MCPError as error:
+            if error.code != CONNECTION_CLOSED:
+                raise ToolError(
+                    f"The MCP server {name} refused {tool}: {_reason(error)}."
+                ) from error
+            self._drop(client)
+            raise self._ended(tool) from error
+        except (
+            OSError,
+            RuntimeError,
+            anyio.ClosedResourceError,
+            anyio.BrokenResourceError,
+        ) as error:
+            self._drop(client)
+            raise self._ended(tool) from error
+
+    def _ended(self, tool: str) -> ToolError:
+        return ToolError(
+            f"The MCP server {self.server.name} ended or can't be reached, so nobody knows whether "
+            f"{tool} was done. The next call starts it again."
+        )
+
+    def _drop(self, client: Client) -> None:
+        if self._client is client:
+            self._client = None
+            self.close()
+
+    async def _connected(self) -> Client:
+        async with self._opening:
+            if self._client is None:
+                await self.open()
+            if self._client is None:
+                raise ToolError(f"The MCP server {self.server.name} ended at once.")
+            return self._client
+
+    async def _hold(self, closing: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        started = False
+        try:
+            async with _connect(self.server, self._log) as client:
+                self.listed = await _list_tools(client)
+                self.instructions = (client.instructions or "")[:LONGEST_INSTRUCTIONS]
+                self._client = client
+                started = True
+                task_status.started()
+                await closing.wait()
+        except Exception:
+            # Before the start it is the caller's error. Later on the connection broke by itself,
+            # which the next call finds and says; it must not end the other servers.
+            if not started:
+                raise
+        finally:
+            if closing is self._closing:
+                self._client = None
+
+
+@contextlib.asynccontextmanager
+async def _connect(server: McpServer, log: Path | None) -> AsyncGenerator[Client]:
+    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+
+    if server.url:
+        import httpx2
+
+        timeout = httpx2.Timeout(server.seconds_to_connect, read=server.seconds_to_answer)
+        async with (
+            httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as http,
+            Client(streamable_http_client(server.url, http_client=http)) as client,
+        ):
+            yield client
+        return
+    parameters = StdioServerParameters(
+        command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
+    )
+    with open(log or os.devnull, "a", encoding="utf-8") as errors:  # noqa: ASYNC230 - it only opens
+        async with Client(stdio_client(parameters, errlog=errors)) as client:
+            yield client
+
+
+async def _list_tools(client: Client) -> list[ListedTool]:
+    found: list[ListedTool] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        found += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return found
+
+
+def spec_of(server: McpServer, listed: ListedTool) -> ToolSpec:
+    """What the model is told of a server's tool. A server's own hints grant it nothing."""
+    schema: Json = {"type": "object", **dict(listed.input_schema or {})}
+    return ToolSpec(
+        name=tool_name(server.name, listed.name),
+        description=(listed.description or listed.title or listed.name)[:LONGEST_DESCRIPTION],
+        input_schema=schema,
+        clearable=server.clearable,
+    )
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp__server__tool`, with what no provider takes replaced; cut ones stay distinct."""
+    name = f"mcp__{_NOT_IN_NAMES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', tool)}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
+    return f"{name[: LONGEST_NAME - 9]}_{mark}"
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause in one line, without a full stop."""
+    while isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        error = group.exceptions[0]
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words.rstrip(".")[:300]
+
+
+def _require_package() -> None:
+    try:
+        import mcp
+    except ImportError as error:
+        raise UsageError("MCP servers need the package mcp: pip install 'lamina[mcp]'.") from error
+    if not hasattr(mcp, "Client"):
+        raise UsageError("MCP servers need version 2 of the package mcp: pip install -U 'mcp>=2'.")
+
+
+def servers_from_settings(value: object, source: str) -> list[McpServer]:
+    """The `mcpServers` setting: {name: {"command", "args", "env"} or {"url", "headers"}}."""
+    if not isinstance(value, dict):
+        raise SettingsError(f"{source}: mcpServers must be an object.")
+    return [_from_settings(n, f, source) for n, f in cast("dict[str, object]", value).items()]
+
+
+def _from_settings(name: str, value: object, source: str) -> McpServer:
+    where = f"{source}: the MCP server {name!r}"
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where} must be an object.")
+    fields = cast("Json", value)
+    known = {"type", "command", "args", "env", "cwd", "url", "headers", "clearable"}
+    if unknown := sorted(fields.keys() - known):
+        raise SettingsError(f"{where} has the unknown key {unknown[0]!r}.")
+    if bool(fields.get("command")) == bool(fields.get("url")):
+        raise SettingsError(f'{where} needs either "command" or "url".')
+    kinds = {"command": str, "url": str, "cwd": str, "args": list, "env": dict, "headers": dict}
+    for key, kind in (kinds | {"clearable": bool}).items():
+        if key in fields and not isinstance(fields[key], kind):
+            raise SettingsError(f"{where}: {key} must be a {kind.__name__}.")
+    return McpServer(
+        name=name,
+        command=fields.get("command", ""),
+        args=[str(argument) for argument in fields.get("args", [])],
+        env={str(key): str(item) for key, item in fields.get("env", {}).items()},
+        cwd=Path(fields["cwd"]) if "cwd" in fields else None,
+        url=fields.get("url", ""),
+        headers={str(key): str(item) for key, item in fields.get("headers", {}).items()},
+        clearable=fields.get("clearable", False),
+    )

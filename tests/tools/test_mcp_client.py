@@ -1,0 +1,272 @@
+"""MCP servers as a client: real servers of the same package, as processes, over both transports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from lamina.errors import SettingsError
+from lamina.events import Warned
+from lamina.messages import text_of
+from lamina.ports import ToolOutcome
+from lamina.tools.mcp_client import McpServer, McpServers, servers_from_settings, tool_name
+from lamina.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from tests.tools.conftest import Bench
+
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("F7")]
+
+SERVER = '''
+import os, sys, time
+from mcp.server import MCPServer
+from mcp.types import ImageContent, TextContent, EmbeddedResource, TextResourceContents
+
+server = MCPServer("shop", instructions="Prices are in euros.")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
+
+@server.tool()
+def fail(why: str) -> str:
+    """Fails."""
+    raise ValueError(why)
+
+@server.tool()
+def die() -> str:
+    """Ends the server in the middle of a call."""
+    os._exit(3)
+
+@server.tool()
+def pid() -> int:
+    return os.getpid()
+
+@server.tool()
+def show() -> list:
+    """Shows a picture."""
+    return [TextContent(type="text", text="look"),
+            ImageContent(type="image", data="aGk=", mime_type="image/png"),
+            ImageContent(type="image", data="aGk=", mime_type="image/tiff"),
+            EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///a", text="in a"))]
+
+@server.tool()
+def flood() -> str:
+    return "x" * 1_500_000
+
+@server.tool()
+async def hang() -> str:
+    import anyio
+    await anyio.sleep(1000)
+    return "late"
+
+@server.tool()
+def env() -> str:
+    return os.environ.get("GIVEN", "") + os.environ.get("SECRET_KEY", "")
+
+print("a word on stderr", file=sys.stderr)
+if len(sys.argv) > 1:
+    server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+else:
+    server.run("stdio")
+'''
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.py"
+    path.write_text(SERVER)
+    return path
+
+
+@pytest.fixture
+def stdio(script: Path) -> McpServer:
+    return McpServer("my shop", sys.executable, [str(script)], {"GIVEN": "yes"})
+
+
+class Shop:
+    """An agent's toolbox with a server's tools."""
+
+    def __init__(self, bench: Bench, mcp: McpServers) -> None:
+        self.toolbox = Toolbox(mcp.tools)
+        self.context = bench.context
+
+    async def call(self, tool: str, **given: Any) -> ToolOutcome:
+        return await self.toolbox.run(f"mcp__my_shop__{tool}", given, self.context)
+
+    async def text(self, tool: str, **given: Any) -> str:
+        return text_of((await self.call(tool, **given)).content)
+
+
+async def test_a_servers_tools_work_like_any_other(
+    bench: Bench, stdio: McpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "hidden")
+    log = bench.root / "mcp.log"
+    async with McpServers([stdio], bench.events.append, log=log) as mcp:
+        assert mcp.instructions == {"my shop": "Prices are in euros."}
+        shop = Shop(bench, mcp)
+        specs = {spec.name: spec for spec in shop.toolbox.specs()}
+        assert list(specs) == sorted(specs)
+        add = specs["mcp__my_shop__add"]
+        assert add.description == "Adds two numbers."
+        assert not add.clearable
+        assert not add.read_only
+        assert await shop.text("add", a=2, b=3) == "5"
+        assert "`b` is missing" in await shop.text("add", a=2)
+        failed = await shop.call("fail", why="no stock")
+        assert failed.is_error
+        assert "fail" in text_of(failed.content)
+        assert await shop.text("env") == "yes"
+        flood = await shop.text("flood")
+        assert len(flood) < 1_001_000
+        assert "characters left out" in flood
+        shown = (await shop.call("show")).content
+        assert shown == [
+            {"type": "text", "text": "look"},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
+            },
+            {"type": "text", "text": "[image content, not shown]"},
+            {"type": "text", "text": "file:///a:\nin a"},
+        ]
+    assert "a word on stderr" in log.read_text()
+    assert bench.events == []
+
+
+async def test_a_server_that_dies_is_said_and_started_again_once(
+    bench: Bench, stdio: McpServer
+) -> None:
+    async with McpServers([stdio], bench.events.append) as mcp:
+        shop = Shop(bench, mcp)
+        first = int(await shop.text("pid"))
+        with anyio.fail_after(30):
+            died = await shop.call("die")
+        assert died.is_error
+        assert "ended or can't be reached" in text_of(died.content)
+        second = int(await shop.text("pid"))
+        assert second != first
+        os.kill(second, signal.SIGKILL)
+        outcomes = [await shop.text("add", a=1, b=1), await shop.text("add", a=1, b=1)]
+        assert "ended or can't be reached" in outcomes[0]
+        assert outcomes[1] == "2"
+
+
+async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_session(
+    bench: Bench, script: Path
+) -> None:
+    slow = McpServer("my shop", sys.executable, [str(script)], seconds_to_answer=2)
+    async with McpServers([slow], bench.events.append) as mcp:
+        shop = Shop(bench, mcp)
+        pid = int(await shop.text("pid"))
+        with anyio.move_on_after(0.2) as scope:
+            await shop.call("hang")
+        assert scope.cancelled_caught
+        assert "did not answer within 2 s" in await shop.text("hang")
+        assert int(await shop.text("pid")) == pid
+        script.write_text("raise SystemExit(1)")  # noqa: ASYNC240
+        await shop.call("die")
+        for _ in range(2):
+            outcome = await shop.call("add", a=1, b=1)
+            assert outcome.is_error
+            assert "The MCP server my shop can't be used" in text_of(outcome.content)
+    assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240
+
+
+async def test_servers_that_can_not_be_used_are_left_out_and_the_others_serve(
+    bench: Bench, stdio: McpServer
+) -> None:
+    bad = [
+        (McpServer("gone", "/no/such/program"), "can't be used"),
+        (McpServer("mute", "sleep", ["1000"], seconds_to_connect=0.3), "did not answer"),
+        (McpServer("quits", "false"), "can't be used"),
+        (McpServer("babble", "echo", ["not json"]), "can't be used"),
+        (McpServer("closed", url="http://127.0.0.1:1/mcp"), "can't be used"),
+    ]
+    servers = [*(server for server, _ in bad), stdio, stdio]
+    with anyio.fail_after(60):
+        async with McpServers(servers, bench.events.append) as mcp:
+            assert await Shop(bench, mcp).text("add", a=1, b=1) == "2"
+    said = [event.message for event in bench.events if isinstance(event, Warned)]
+    for server, word in bad:
+        assert [m for m in said if server.name in m and word in m], server.name
+    assert any("exists twice" in message for message in said)
+
+
+@pytest.fixture
+def http(script: Path) -> Iterator[McpServer]:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with subprocess.Popen(
+        [sys.executable, str(script), str(port)], stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert process.poll() is None
+        yield McpServer("my shop", url=f"http://127.0.0.1:{port}/mcp", headers={"X-Key": "k"})
+        process.kill()
+
+
+async def test_the_same_over_http(bench: Bench, http: McpServer) -> None:
+    async with McpServers([http], bench.events.append) as mcp:
+        shop = Shop(bench, mcp)
+        assert mcp.instructions == {"my shop": "Prices are in euros."}
+        assert await shop.text("add", a=2, b=3) == "5"
+        os.kill(int(await shop.text("pid")), signal.SIGKILL)
+        with anyio.fail_after(60):
+            outcomes = [await shop.call("add", a=1, b=1) for _ in range(2)]
+        assert all(outcome.is_error for outcome in outcomes)
+        assert all("my shop" in text_of(outcome.content) for outcome in outcomes)
+
+
+def test_names_are_what_providers_take_and_stay_distinct() -> None:
+    assert tool_name("my shop", "a.b/c") == "mcp__my_shop__a_b_c"
+    long = [tool_name("s" * 60, f"tool{n}") for n in range(3)]
+    assert len(set(long)) == 3
+    assert all(len(name) == 64 for name in long)
+
+
+def test_servers_are_read_from_settings() -> None:
+    assert servers_from_settings(
+        {
+            "a": {"command": "x", "args": ["1"], "env": {"K": "v"}, "cwd": "/tmp"},
+            "b": {"type": "http", "url": "http://h", "headers": {"H": "v"}, "clearable": True},
+        },
+        "f",
+    ) == [
+        McpServer("a", "x", ["1"], {"K": "v"}, Path("/tmp")),
+        McpServer("b", url="http://h", headers={"H": "v"}, args=[], clearable=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ([], "must be an object"),
+        ({"a": 1}, "must be an object"),
+        ({"a": {}}, "either"),
+        ({"a": {"command": "x", "url": "y"}}, "either"),
+        ({"a": {"command": "x", "arg": []}}, "unknown key 'arg'"),
+        ({"a": {"command": "x", "args": "1"}}, "args must be a list"),
+    ],
+)
+def test_bad_settings_are_named_with_their_file(value: object, word: str) -> None:
+    with pytest.raises(SettingsError, match=word) as caught:
+        servers_from_settings(value, "settings.json")
+    assert str(caught.value).startswith("settings.json: ")
