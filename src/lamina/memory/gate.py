@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lamina.memories import Memory, Proposal, Verdict, Writer
 from lamina.memory import evidence, wording
 from lamina.memory.characters import hidden_character, speaks_as_system
+from lamina.memory.index import pointers_of
 from lamina.memory.naming import why_bad_name
 from lamina.memory.orders import find_order
 from lamina.messages import Origin
@@ -32,7 +33,7 @@ _ALIKE = 0.72  # share of common stems from which two memories are one
 _SAME = 1.0
 _FRONTMATTER_BYTES = 3_500  # readers look at the first 4 KB only
 _ADVISED_HOOK = 150
-_KEY = re.compile(r"[A-Za-z_][\w.-]{0,60}")
+_KEY = re.compile(r"[A-Za-z_][\w.-]{0,79}")
 
 
 def _nothing_recorded(_session: str, _entry: str) -> OriginTexts:
@@ -108,17 +109,43 @@ def decide_index(before: str, after: str, writer: Writer, context: GateContext) 
         return Verdict("refuse", warnings[0])
     if writer == "user":
         return Verdict("accept", "", warnings, origin="typed")
+    reason = _why_bad_index(before, after, context)
+    decision = "inbox" if reason else "accept"
+    return Verdict(decision, _sentence(reason) if reason else "", warnings, origin="assistant")
+
+
+def _why_bad_index(before: str, after: str, context: GateContext) -> str:
+    """New lines are pointers whose words come from their memory, and keep the label of its origin."""
     known = {line.strip() for line in before.splitlines()}
-    paths = {memory.path for memory in context.memories}
+    labels = {p.file: _label(p.hook) for p in pointers_of(before.encode("utf-8", "replace"))}
+    by_path = {memory.path.removeprefix("team/"): memory for memory in context.memories}
     for line in after.splitlines():
         bare = line.strip()
         if not bare or bare in known or bare.startswith("#"):
             continue
-        pointer = re.match(r"[-*]\s+\[[^\]\n]*\]\(([^)\s]+)\)", bare)
-        if pointer is None or pointer[1].removeprefix("./") not in paths:
-            reason = f"a new index line points to no memory: “{bare[:60]}”"
-            return Verdict("inbox", _sentence(reason), warnings, origin="assistant")
-    return Verdict("accept", "", warnings, origin="assistant")
+        pointer = next(iter(pointers_of(bare.encode("utf-8", "replace"))), None)
+        memory = by_path.get(pointer.file.removeprefix("team/")) if pointer else None
+        if pointer is None or memory is None:
+            return f"a new index line points to no memory: “{bare[:60]}”"
+        label = labels.get(pointer.file, "")
+        if label and _label(pointer.hook) != label:
+            return f"the line for {pointer.file} would lose {label}"
+        hook = pointer.hook.removesuffix(label)
+        says = f"{memory.name} {memory.path} {memory.description}\n{memory.body}"
+        if not _grounded(f"{pointer.title}\n{hook}", says):
+            return f"the line for {pointer.file} says what its memory does not: “{hook[:60]}”"
+    return ""
+
+
+def _label(hook: str) -> str:
+    found = re.search(r"\(source: [^()]*\)$", hook.strip())
+    return found[0] if found else ""
+
+
+def _grounded(claim: str, source: str) -> bool:
+    stems = wording.content_stems(claim)
+    shared = len(stems & wording.content_stems(re.sub(r"[_-]+", " ", source)))
+    return shared >= 0.7 * len(stems) and not wording.missing_tokens(claim, source)
 
 
 def _sentence(reason: str) -> str:

@@ -1,0 +1,80 @@
+"""`lamina memory audit`: what is wrong with the memories, and the safe repairs. Writes with --fix only."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+from lamina.cli.terminal import harmless, note, out, out_json, style, table
+from lamina.memory.audit import Audit, Step
+from lamina.memory.file_store import FileStore
+from lamina.memory.upkeep import Repaired, look_over, repair
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fix", action="store_true", help="do the repairs that are certain")
+
+
+def run(args: argparse.Namespace, store: FileStore, *, with_index: bool = True) -> int:
+    """0: nothing wrong (or all of it repaired); 1: something is left that a person should look at."""
+    found, steps = look_over(store, time.time(), with_index=with_index)
+    done: Sequence[Repaired] = ()
+    if args.fix and steps:
+        done = repair(store, steps)
+        found, steps = look_over(store, time.time(), with_index=with_index)
+    if args.json:
+        out_json(_as_json(found, steps, done))
+    else:
+        _show(found, steps, done, fixing=args.fix, quiet=args.quiet)
+    return 1 if found.faults else 0
+
+
+def _show(
+    found: Audit, steps: Sequence[Step], done: Sequence[Repaired], *, fixing: bool, quiet: bool
+) -> None:
+    for item in done:
+        what = f"{item.step.action.replace('_', ' ')} {harmless(item.step.path)}"
+        if item.failure:
+            note(f"not done: {what}: {harmless(item.failure)}")
+        else:
+            out(f"{style('done', 'green')}  {what}: {harmless(item.step.reason)}")
+    rows = [
+        [
+            fault.kind + ("?" if fault.doubtful else ""),
+            harmless(fault.path),
+            harmless(fault.reason),
+        ]
+        for fault in found.faults
+    ]
+    if rows:
+        out(table(rows))
+    counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
+    out(style(f"{found.checked} memories looked at: {counts or 'nothing wrong'}", "dim"))
+    if steps and not fixing and not quiet:
+        note(
+            f"`lamina memory audit --fix` would do {len(steps)} repairs; a ? marks what you judge."
+        )
+
+
+def _as_json(found: Audit, steps: Sequence[Step], done: Sequence[Repaired]) -> dict[str, object]:
+    return {
+        "checked": found.checked,
+        "counts": dict(found.counts),
+        "faults": [
+            {
+                "kind": fault.kind,
+                "path": fault.path,
+                "reason": fault.reason,
+                "doubtful": fault.doubtful,
+                "other": fault.other,
+            }
+            for fault in found.faults
+        ],
+        "steps": [_step(step) for step in steps],
+        "done": [{**_step(item.step), "failure": item.failure} for item in done],
+    }
+
+
+def _step(step: Step) -> dict[str, str]:
+    return {"action": step.action, "path": step.path, "reason": step.reason, "value": step.value}
