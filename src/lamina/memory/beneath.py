@@ -18,6 +18,7 @@ from typing import Self
 
 from lamina.errors import Conflict, MemoryStoreError
 from lamina.memory import syscalls
+from lamina.memory.naming import printable
 from lamina.memory.syscalls import EXCHANGE, NO_REPLACE, Unsupported
 
 TEMPORARY_PREFIX = ".lamina-tmp-"
@@ -243,7 +244,7 @@ class Beneath:
             raise MemoryStoreError(self._sentence(verb, path, error)) from error
 
     def _sentence(self, verb: str, path: str, error: OSError) -> str:
-        where = self.root / path
+        where = f"{self.root}/{printable(path)}" if path != str(self.root) else path
         if error.errno in (errno.ELOOP, errno.EXDEV, errno.EMLINK):
             return f"Can't {verb} {where}: it is or goes through a link. Put a plain file there."
         if error.errno in _FULL:

@@ -26,6 +26,7 @@ from lamina.memory.index import INDEX, LoadedIndex, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
+from lamina.memory.naming import printable
 from lamina.memory.outside import record_outside
 from lamina.memory.purge import finish_interrupted, names_of, purge
 from lamina.memory.scan import Scan, Scanner
@@ -106,7 +107,7 @@ class FileStore:
         content = self.files.read(path)
         if content is None:
             raise MemoryStoreError(
-                f"There is no memory {path} in {self.directory}. `lamina memory list` shows all."
+                f"There is no memory {printable(path)} in {self.directory}. `lamina memory list` shows all."
             )
         return content
 
@@ -388,7 +389,8 @@ class FileStore:
 
 
 def is_index(path: str) -> bool:
-    return path.rsplit("/", 1)[-1] == INDEX
+    """One of the two indexes; a MEMORY.md anywhere else is no name for anything."""
+    return path in (INDEX, f"team/{INDEX}")
 
 
 def _readable_path(path: str) -> bool:

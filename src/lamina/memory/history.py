@@ -62,6 +62,17 @@ class History:
 
     def commit(self, changes: Mapping[str, bytes | None], note: Note) -> str:
         """Record these contents (None: removed). Returns the commit's id, "" if nothing changed."""
+        from dulwich.file import FileLocked
+
+        try:
+            return self._commit(changes, note)
+        except FileLocked:
+            # Nobody else writes here while we hold our lock: a killed process left these.
+            for lock in self.folder.rglob("*.lock"):
+                lock.unlink(missing_ok=True)
+            return self._commit(changes, note)
+
+    def _commit(self, changes: Mapping[str, bytes | None], note: Note) -> str:
         from dulwich.objects import Blob
 
         with self._reporting():
