@@ -47,7 +47,9 @@ class Checked:
     ttl: float
     expected: int  # predicted prompt
     compacted: bool
-    thought: tuple[bool, bool]  # whether the answer before and this one hold thinking
+    uncached_before: int  # what the request before reported behind its last breakpoint
+    two_before: int  # prompt of the request before that one
+    switched: bool  # thinking appears or disappears with this answer
 
     @property
     def error(self) -> float:
@@ -65,6 +67,7 @@ def check(path: Path, recording: Recording, *, anchored: bool) -> list[Checked]:
     ).requests
     checked: list[Checked] = []
     last: dict[str, int] = {}
+    older: dict[str, int] = {}
     for step in recording.steps():
         request, usage = step.request, step.request.usage
         before = last.get(request.thread)
@@ -85,31 +88,52 @@ def check(path: Path, recording: Recording, *, anchored: bool) -> list[Checked]:
                 request.ttl,
                 figures[step.number].context,
                 step.compacted,
-                (thinks(recording, earlier.answer), thinks(recording, request.answer)),
+                earlier.usage.input if earlier.usage else 0,
+                older.get(request.thread, 0),
+                thinks(recording, earlier.answer) != thinks(recording, request.answer),
             )
         )
+        older[request.thread] = was
     return checked
 
 
 def cause(case: Checked) -> str:
-    """Why a request was predicted badly, as far as its figures tell."""
-    if abs(case.expected - case.prompt) > OUTLIER * case.prompt:
-        return "size: the prompt lost content that the file doesn't show (restart of the program)"
-    if case.predicted == 0 and case.read and case.ttl < case.gap < case.ttl + 15:
-        return "life: the provider kept the cache some seconds longer than promised"
-    if case.compacted:
-        return "compaction: another part of the system prompt was still cached"
-    if case.read < case.predicted and case.read < 0.6 * case.prompt:
-        if case.thought[0] != case.thought[1]:
-            return "break: thinking was switched on or off, so that only the system prompt held"
-        if case.grown < 0:
-            return "break: the program rebuilt the conversation (interruption, restart)"
-        return (
-            "break: tools or reminders changed in front of the messages; the file doesn't show it"
-        )
-    if case.read < case.predicted:
-        return "partial: the last request's end had not been cached (parallel or interrupted call)"
-    return "hidden: another request had cached more (suggestions and forks aren't in the file)"
+    """Why a request was predicted badly, as far as the recorded figures show it."""
+    short = case.predicted - case.read
+    near = 0.002 * case.prompt + 20
+    anew = short > 0 and case.read < 0.6 * case.prompt
+    reasons = (
+        (
+            abs(case.expected - case.prompt) > OUTLIER * case.prompt,
+            "the prompt lost content that the file doesn't show; its size was predicted wrongly",
+        ),
+        (
+            case.predicted == 0 and case.gap < case.ttl + 15,
+            "the provider kept the cache up to 8 s longer than promised",
+        ),
+        (
+            case.predicted == 0,
+            "after a long pause the system prompt was still cached, presumably for other sessions",
+        ),
+        (
+            case.compacted,
+            "after a compaction more of the system prompt was read than ever before",
+        ),
+        (
+            abs(short - case.uncached_before) < near,
+            "the request before had left exactly so much behind its last breakpoint",
+        ),
+        (
+            abs(case.read - case.two_before) < near,
+            "it read what the request before the last had written, not the last one's",
+        ),
+        (
+            anew and case.grown > 0,
+            "all behind the system prompt was written anew though the file shows only growth",
+        ),
+        (anew, "all behind the system prompt was written anew, and the prompt shrank: rebuilt"),
+    )
+    return next((words for holds, words in reasons if holds), "not explained")
 
 
 def baseline(recordings: Sequence[Recording], life: float) -> list[float]:
@@ -220,7 +244,8 @@ def report(
     meaning = (
         "*Anchored* is what `lamina replay` uses: blocks are stretched so that each prompt has its "
         "recorded size, and the rules (breakpoints, look-back, life by the recorded kind of write) "
-        "predict what of it is read. *From bytes alone* gets only the first request's usage and "
+        "predict what of it is read. Its median says little, as whoever knows the totals gets it; "
+        "the mean and the tail show what the rules add. *From bytes alone* gets only the first request's usage and "
         "bytes per token fitted to the session; its errors are those of sizes that add up. The "
         "size of the system prompt is what the first request read or, if it read nothing, the "
         "least that a later request read after a break."
@@ -237,6 +262,14 @@ def report(
         "|---:|---|",
     ]
     lines += [f"| {count} | {why} |" for why, count in causes.most_common()]
+    switched = [c for c in anchored if c.error > OUTLIER and "only growth" in cause(c)]
+    hint = (
+        f"Of the {len(switched)} that were written anew for no reason in the file, "
+        f"{sum(c.switched for c in switched)} are requests with which thinking appears in the "
+        "answers or disappears; a changed tool list, reminder or thinking setting would do this, "
+        "but none of them is recorded."
+    )
+    lines += ["", hint]
     lines += ["", "The ten worst:", ""]
     lines += ["| session | request | predicted | recorded | prompt | seconds since the last |"]
     lines += ["|---|---:|---:|---:|---:|---:|"]
