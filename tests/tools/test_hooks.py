@@ -18,8 +18,7 @@ from lamina.events import Event, HookRan, Warned
 from lamina.messages import Json
 from lamina.ports import HookResult
 from lamina.tools import hooks as room
-from lamina.tools.hook_settings import NAMES, hooks_from_settings
-from lamina.tools.hooks import CommandHook, FunctionHook, Hook, HookSet, join
+from lamina.tools.hooks import NAMES, CommandHook, FunctionHook, Hook, HookSet, join
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F13")]
 
@@ -254,37 +253,14 @@ async def test_cancelling_ends_hooks_and_passes_through(hall: Hall) -> None:
     assert hall.ended("pid")
 
 
-def test_hooks_are_read_from_settings() -> None:
-    value = {
-        "PreToolUse": [
-            {"matcher": "Bash", "hooks": [{"type": "command", "command": "a", "timeout": 5}]},
-            {"hooks": [{"command": "b"}]},
-        ]
-    }
-    assert hooks_from_settings(value, "f") == {
-        "PreToolUse": [CommandHook("a", "Bash", 5), CommandHook("b")]
-    }
-
-
 @pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        ([], "hooks must be an object"),
-        ({"Nope": []}, "no hook 'Nope'"),
-        ({"Stop": {}}, "must be a list"),
-        ({"Stop": [{}]}, "must be a list"),
-        ({"Stop": [{"hooks": [{}]}]}, 'needs "command"'),
-        ({"Stop": [{"hooks": [{"type": "prompt", "command": "x"}]}]}, 'needs "command"'),
-        ({"Stop": [{"hooks": [{"command": "x", "timeout": "5"}]}]}, "in seconds"),
-        ({"Stop": [{"hooks": [{"command": "x", "timeout": 0}]}]}, "above 0"),
-        ({"Stop": [{"matcher": "(", "hooks": []}]}, "not a regular expression"),
-        ({"Stop": [{"matcher": 3, "hooks": []}]}, "must be a string"),
-    ],
+    ("name", "matcher", "word"), [("Nope", "", "no hook 'Nope'"), ("Stop", "(", "not a regular")]
 )
-def test_bad_settings_are_named_with_their_file(value: object, word: str) -> None:
-    with pytest.raises(SettingsError, match=word) as caught:
-        hooks_from_settings(value, "settings.json")
-    assert str(caught.value).startswith("settings.json: ")
+def test_what_can_not_be_a_hook_is_named_at_once(
+    hall: Hall, name: str, matcher: str, word: str
+) -> None:
+    with pytest.raises(SettingsError, match=word):
+        hall.set(name, CommandHook("x", matcher))
 
 
 RESULTS = st.builds(

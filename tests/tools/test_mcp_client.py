@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,7 +20,8 @@ from lamina.errors import SettingsError
 from lamina.events import Warned
 from lamina.messages import text_of
 from lamina.ports import ToolOutcome
-from lamina.tools.mcp_client import McpServer, McpServers, servers_from_settings, tool_name
+from lamina.tools.mcp_client import McpServers, connect, tool_name
+from lamina.tools.mcp_settings import McpServer, servers_from_settings
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
@@ -224,7 +226,10 @@ def http(script: Path) -> Iterator[McpServer]:
 
 
 async def test_the_same_over_http(bench: Bench, http: McpServer) -> None:
-    async with McpServers([http], bench.events.append) as mcp:
+    table = {"my shop": {"url": http.url, "headers": {"X-Key": "k"}}}
+    async with contextlib.AsyncExitStack() as stack:
+        mcp = await connect(table, stack, bench.events.append)
+        assert list(mcp) == mcp.tools
         shop = Shop(bench, mcp)
         assert mcp.instructions == {"my shop": "Prices are in euros."}
         assert await shop.text("add", a=2, b=3) == "5"

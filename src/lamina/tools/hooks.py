@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import anyio
 import anyio.to_thread
 
-from lamina.errors import HookError
+from lamina.errors import HookError, SettingsError
 from lamina.events import Emit, HookRan, Warned
 from lamina.messages import Json
 from lamina.ports import HookName, HookResult
 from lamina.tools.process import Command, run_command
 
+NAMES: tuple[HookName, ...] = get_args(HookName)
 SECONDS = 600.0
 SECONDS_OF: Mapping[str, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
 TEXT_IS_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit"})
@@ -72,6 +73,13 @@ class HookSet:
     cwd: Path
     emit: Emit
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        for name, hooks in self.hooks.items():
+            if name not in NAMES:
+                raise SettingsError(f"There is no hook {name!r}. Hooks: {', '.join(NAMES)}.")
+            for one in hooks:
+                _check_matcher(name, one)
 
     async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
         """Run the hooks of one moment; `match` is what matchers are about (a tool's name)."""
@@ -221,6 +229,16 @@ def join(results: Sequence[HookResult]) -> HookResult:
         stop=any(one.stop for one in results),
         updated_input=inputs[-1] if inputs else None,
     )
+
+
+def _check_matcher(name: str, one: Hook) -> None:
+    try:
+        re.compile("" if one.matcher == "*" else one.matcher)
+    except re.error as error:
+        raise SettingsError(
+            f"{one.matcher!r}, the matcher of the {name} hook {_short(one.name)}, is not a regular "
+            f"expression: {error}."
+        ) from error
 
 
 def _chosen(matcher: str, match: str) -> bool:

@@ -11,8 +11,8 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 import anyio.abc
 
-from lamina.errors import SettingsError, ToolError, UsageError
+from lamina.errors import ToolError, UsageError
 from lamina.events import Emit, Warned
 from lamina.messages import Json
 from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.mcp_results import outcome_of
+from lamina.tools.mcp_settings import McpServer, servers_from_settings
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -37,20 +38,12 @@ MOST_PAGES = 50
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class McpServer:
-    """Where a server is: a command to start, or a URL."""
-
-    name: str
-    command: str = ""
-    args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    cwd: Path | None = None
-    url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    clearable: bool = False  # may layer 2 clear its old results?
-    seconds_to_connect: float = 30
-    seconds_to_answer: float = 300
+async def connect(
+    table: Mapping[str, Any], stack: contextlib.AsyncExitStack, emit: Emit
+) -> McpServers:
+    """The servers of the setting `mcp.servers`, open until the stack closes; iterating gives tools."""
+    servers = servers_from_settings(table, "mcp.servers")
+    return await stack.enter_async_context(McpServers(servers, emit))
 
 
 class McpServers:
@@ -94,6 +87,9 @@ class McpServers:
         for connection in self._connections:
             connection.close()
         await self._stack.aclose()
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
 
     async def _open(self, connection: _Connection) -> None:
         try:
@@ -302,36 +298,3 @@ def _require_package() -> None:
         raise UsageError("MCP servers need the package mcp: pip install 'lamina[mcp]'.") from error
     if not hasattr(mcp, "Client"):
         raise UsageError("MCP servers need version 2 of the package mcp: pip install -U 'mcp>=2'.")
-
-
-def servers_from_settings(value: object, source: str) -> list[McpServer]:
-    """The `mcpServers` setting: {name: {"command", "args", "env"} or {"url", "headers"}}."""
-    if not isinstance(value, dict):
-        raise SettingsError(f"{source}: mcpServers must be an object.")
-    return [_from_settings(n, f, source) for n, f in cast("dict[str, object]", value).items()]
-
-
-def _from_settings(name: str, value: object, source: str) -> McpServer:
-    where = f"{source}: the MCP server {name!r}"
-    if not isinstance(value, dict):
-        raise SettingsError(f"{where} must be an object.")
-    fields = cast("Json", value)
-    known = {"type", "command", "args", "env", "cwd", "url", "headers", "clearable"}
-    if unknown := sorted(fields.keys() - known):
-        raise SettingsError(f"{where} has the unknown key {unknown[0]!r}.")
-    if bool(fields.get("command")) == bool(fields.get("url")):
-        raise SettingsError(f'{where} needs either "command" or "url".')
-    kinds = {"command": str, "url": str, "cwd": str, "args": list, "env": dict, "headers": dict}
-    for key, kind in (kinds | {"clearable": bool}).items():
-        if key in fields and not isinstance(fields[key], kind):
-            raise SettingsError(f"{where}: {key} must be a {kind.__name__}.")
-    return McpServer(
-        name=name,
-        command=fields.get("command", ""),
-        args=[str(argument) for argument in fields.get("args", [])],
-        env={str(key): str(item) for key, item in fields.get("env", {}).items()},
-        cwd=Path(fields["cwd"]) if "cwd" in fields else None,
-        url=fields.get("url", ""),
-        headers={str(key): str(item) for key, item in fields.get("headers", {}).items()},
-        clearable=fields.get("clearable", False),
-    )
