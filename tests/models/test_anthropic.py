@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +23,9 @@ from lamina.errors import (
 )
 from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta, Warned, quiet
 from lamina.messages import Usage, text, tool_use
-from lamina.models import open_model
+from lamina.models import OPTIONS, open_model
 from lamina.models.anthropic import AnthropicModel
+from lamina.models.anthropic_stream import Assembly, Malformed
 from lamina.ports import Model
 
 # ---- answers
@@ -94,6 +96,24 @@ def test_unknown_fields_and_blocks_survive_both_ways(wire: WireServer) -> None:
     talk.ask(request(user("hi"), answer(*content, tool_use("t", "Read", {})), user(odd, "go on")))
     assert talk.body["messages"][1]["content"] == [*content, tool_use("t", "Read", {})]
     assert talk.body["messages"][2]["content"][0] == odd
+
+
+def test_deltas_of_an_unknown_kind_grow_strings_and_lists_and_replace_the_rest() -> None:
+    assembly = Assembly(quiet)
+    start = {"id": "m", "content": [{"type": "rhyme", "line": "ro", "feet": [1], "n": 1}]}
+    assembly.take({"type": "message_start", "message": start})
+    delta = {"type": "rhyme_delta", "line": "ses", "feet": [2], "n": 2, "new": True}
+    assembly.take({"type": "content_block_delta", "index": 0, "delta": delta})
+    assembly.take({"type": "an_event_of_tomorrow"})
+    with pytest.raises(Malformed, match="no stop reason"):
+        assembly.response()
+    end = {"stop_reason": "stop_sequence", "stop_sequence": "END"}
+    assembly.take({"type": "message_delta", "delta": end})
+    response = assembly.response()
+    assert response.content == [
+        {"type": "rhyme", "line": "roses", "feet": [1, 2], "n": 2, "new": True}
+    ]
+    assert response.extra["stop_sequence"] == "END"
 
 
 # ---- the cache
@@ -518,6 +538,12 @@ def test_something_else_at_the_base_url_is_a_clear_sentence(wire: WireServer) ->
     wire.will(*[Answer(fault="drop", after=0)] * 9)
     with pytest.raises(ModelUnreachable, match="broke off"):
         talk.ask(request())
+
+
+def test_the_documentation_lists_every_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    for option in OPTIONS:
+        assert f"| `{option}` |" in page, option
 
 
 def test_bad_options_are_refused_by_name() -> None:

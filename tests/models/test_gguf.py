@@ -16,11 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.errors import ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
+from lamina.errors import (
+    BadResponse,
+    ModelConfigError,
+    ModelError,
+    ModelUnreachable,
+    PromptTooLong,
+)
 from lamina.events import Event, TextDelta, quiet
-from lamina.messages import Request, text, tool_result, tool_use
+from lamina.messages import Request, Response, Usage, text, tool_result, tool_use
 from lamina.models import open_model
-from lamina.models.gguf import GgufModel
+from lamina.models.gguf import GgufModel, _NoGrammar, _refused
 from lamina.models.gguf_chat import answer_schema, plain_chat, read_answer
 from lamina.models.gguf_file import context_length, find_weights
 from lamina.ports import Model
@@ -340,13 +346,49 @@ def test_a_process_that_dies_or_stays_silent_is_a_clear_sentence() -> None:
     with_model(story)
 
 
-@pytest.mark.model
+@pytest.mark.spec("F6")
 def test_weights_that_can_not_be_loaded_are_a_clear_sentence(tmp_path: Path) -> None:
     file = tmp_path / "broken.gguf"
     file.write_bytes(header(packed(b"llama.context_length", 4, struct.pack("<I", 2048))))
 
-    async def story(model: GgufModel) -> None:
+    async def story() -> None:
+        model = GgufModel(str(file), window=4096)
+        assert (model.name, model.capabilities.window) == (f"gguf:{file}", 2048)
+        # Whether the run-time is there or not, a child process says so and is gone afterwards.
         with pytest.raises(ModelError, match=r"can't be loaded|process of"):
             await model.complete(Request([], [], [user("Hi")]), quiet)
+        assert model._process is None
+        await model.close()
 
-    with_model(story, name=str(file))
+    asyncio.run(story())
+
+
+def test_an_answer_under_a_schema_becomes_blocks_and_only_words_are_streamed(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "m.gguf"
+    file.write_bytes(header())
+    model = GgufModel(str(file))
+    asked = Request([], [READ], [user("Hi")])
+    heard: list[Event] = []
+
+    def whole(said: str, stop: str = "end_turn") -> Response:
+        plain = Response([text(said)], stop, Usage(input=5, cache_read=3, output=2))
+        return model._whole(asked, plain, heard.append)
+
+    assert whole('{"say": "hi"}').content == [text("hi")]
+    assert heard == [TextDelta("hi")]
+    assert whole('{"say": "hi"}').usage == Usage(input=8, output=2)
+    assert whole('{"tool": "Read", "input": {}}').stop_reason == "tool_use"
+    assert whole('{"tool": "Read", "in', "max_tokens").extra["cut_tool_use"] == "Read"
+    with pytest.raises(BadResponse, match="can't be read"):
+        whole("[]")
+
+
+def test_what_the_run_time_refuses_is_told_apart() -> None:
+    long = "request (3031 tokens) exceeds the available context size (2048 tokens)"
+    refused = _refused({"message": long})
+    assert isinstance(refused, PromptTooLong)
+    assert refused.gap == 983
+    assert isinstance(_refused({"message": "failed to parse grammar"}), _NoGrammar)
+    assert "rejected the request: no" in str(_refused({"message": "no"}))

@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
     wire: WireServer
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         return
 
     def do_POST(self) -> None:
