@@ -23,17 +23,29 @@ COMMON: Mapping[str, Any] = {
 }
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """argparse forgets that names of commands are indented once more, and breaks long ones."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        self._action_max_length = max(self._action_max_length, len("instructions") + 4)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises UsageError instead of printing its usage and leaving."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", _Help)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         sentence = message[:1].upper() + message[1:].rstrip(".")
         raise UsageError(f"{sentence}. See `{self.prog} --help`.")
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
