@@ -7,7 +7,7 @@ is marked as doubtful; only what is certain gets a step in the plan of fixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, cast
@@ -89,7 +89,7 @@ def audit(
     """All faults by kind, then by path. `memories` come with their bodies."""
     faults = [
         *_junk(memories),
-        *_duplicates(memories),
+        *_duplicates(memories, {path for path, _ in _listed(index, team_index)}),
         *_contradictions(memories),
         *_stale(memories, now, last_used or {}),
         *(_dangling(memories, index, team_index) if with_index else ()),
@@ -147,12 +147,13 @@ def _junk(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("junk", memory.path, "it is code or output only", doubtful=True)
 
 
-def _duplicates(memories: Sequence[Memory]) -> Iterator[Fault]:
+def _duplicates(memories: Sequence[Memory], listed: Collection[str]) -> Iterator[Fault]:
     sets = [wording.content_stems(_said(memory)) for memory in memories]
     for one, other, likeness in alike_pairs(sets, _ALIKE):
-        # The older of the two is the one to go; between equals the later name.
+        # The one that the index does not know is to go, else the older.
         older, newer = sorted(
-            (memories[one], memories[other]), key=lambda memory: (_written(memory), memory.path)
+            (memories[one], memories[other]),
+            key=lambda memory: (memory.path in listed, _written(memory), memory.path),
         )
         certain = _bare(older) == _bare(newer) and older.team == newer.team
         how = "word for word" if certain else f"to {likeness:.0%}"
@@ -207,23 +208,28 @@ def _days_since_last_date(memory: Memory, now: float) -> int:
     return age_days(max(dates), now) if dates else 0
 
 
-def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
-    paths = {memory.path for memory in memories}
-    listed: set[str] = set()
+def _listed(index: bytes, team_index: bytes) -> Iterator[tuple[str, int]]:
+    """(path, line) of every pointer of both indexes; a link to somewhere else is none."""
     for prefix, content in (("", index), ("team/", team_index)):
         for pointer in pointers_of(content):
-            if re.match(r"[a-z][a-z0-9+.-]*:", pointer.file, re.IGNORECASE):
-                continue  # a link to somewhere else is no pointer
-            path = prefix + pointer.file
-            listed.add(path)
-            if path not in paths and path != f"{prefix}MEMORY.md":
-                reason = (
-                    f"line {pointer.line} of {prefix}MEMORY.md points to it, but it is not there"
-                )
-                yield Fault("dangling", path, reason)
-    for path in sorted(paths - listed):
-        where = "team/MEMORY.md" if path.startswith("team/") else "MEMORY.md"
-        yield Fault("dangling", path, f"{where} does not point to it")
+            if not re.match(r"[a-z][a-z0-9+.-]*:", pointer.file, re.IGNORECASE):
+                yield prefix + pointer.file, pointer.line
+
+
+def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
+    paths = {memory.path for memory in memories}
+    listed = [*_listed(index, team_index)]
+    for path, line in listed:
+        where = _index_of(path)
+        if path not in paths and path != where:
+            reason = f"line {line} of {where} points to it, but it is not there"
+            yield Fault("dangling", path, reason)
+    for path in sorted(paths - {path for path, _ in listed}):
+        yield Fault("dangling", path, f"{_index_of(path)} does not point to it")
+
+
+def _index_of(path: str) -> str:
+    return "team/MEMORY.md" if path.startswith("team/") else "MEMORY.md"
 
 
 def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:

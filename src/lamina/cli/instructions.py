@@ -1,0 +1,82 @@
+"""`lamina instructions`: which instruction files hold here, from where, in which order. Reads only."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lamina.cli.options import config_of
+from lamina.cli.terminal import harmless, note, out, out_json, style, table
+from lamina.memory.instruction_places import places_for
+from lamina.memory.instructions import Instruction, Instructions, as_reminder, load, touched
+
+EXAMPLES = """
+lamina instructions                      what is loaded, weakest first
+lamina instructions --for src/api/x.py   and what working on that file adds
+lamina instructions --text               the text as the model gets it
+lamina instructions --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--for", dest="file", metavar="PATH", help="add what this file brings in")
+    parser.add_argument("--text", action="store_true", help="print the text that the model gets")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    here = Path.cwd()
+    cwd = here if here.is_relative_to(config.project) else config.project
+    places = places_for(config, cwd)
+    found = load(places)
+    if args.file:
+        more = touched(places, args.file, [item.path for item in found.loaded])
+        found = Instructions((*found.loaded, *more.loaded), (*found.skipped, *more.skipped))
+    if args.json:
+        out_json(_as_json(found))
+    elif args.text:
+        out(harmless(as_reminder(found.loaded)))
+    else:
+        _show(found)
+    if not args.quiet and not args.json:
+        _remarks(found)
+    return 0
+
+
+def _show(found: Instructions) -> None:
+    if not found.loaded:
+        out("No instruction files here. AGENTS.md or CLAUDE.md in the project would be read.")
+        return
+    rows = [
+        [str(number), item.scope, f"{item.size:,}", harmless(item.path), harmless(item.why)]
+        for number, item in enumerate(found.loaded, 1)
+    ]
+    out(table(rows, ["", "scope", "bytes", "file", "why"]))
+    total = sum(item.size for item in found.loaded)
+    out(style(f"{len(rows)} files, {total:,} bytes; where two disagree, the later wins", "dim"))
+
+
+def _remarks(found: Instructions) -> None:
+    for item in found.loaded:
+        for warning in item.warnings:
+            note(f"{harmless(item.path)}: {harmless(warning)}")
+    for item in found.skipped:
+        note(f"not loaded: {harmless(item.path)}: {harmless(item.why)}")
+
+
+def _as_json(found: Instructions) -> dict[str, object]:
+    return {
+        "loaded": [_item(item) for item in found.loaded],
+        "skipped": [{"path": item.path, "why": item.why} for item in found.skipped],
+    }
+
+
+def _item(item: Instruction) -> dict[str, object]:
+    return {
+        "path": item.path,
+        "scope": item.scope,
+        "bytes": item.size,
+        "characters": len(item.text),
+        "why": item.why,
+        "warnings": list(item.warnings),
+    }

@@ -1,0 +1,95 @@
+"""The audit over a real store: repairs go through the gate, leave a history, and end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lamina.cli import memory_audit
+from lamina.memory.file_store import FileStore
+from lamina.memory.upkeep import look_over, repair
+
+pytestmark = pytest.mark.spec("M12")
+
+FILES = {
+    "MEMORY.md": "# Memory\n- [Gone](gone.md) — away\n- [Role](user_role.md) — accountant\n",
+    "user_role.md": "---\nname: Role\ndescription: Accountant\ntype: user\n---\nKeeps the books.\n",
+    "copy.md": "---\nname: Role\ndescription: Accountant\ntype: user\n---\nKeeps the books.\n",
+    "empty.md": "---\nname: x\ntype: user\n---\n",
+    "feedback_commits.md": "# Commits\n\nKeep them separate, auditors read each one.\n",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    with FileStore(folder) as opened:
+        yield opened
+
+
+def test_safe_repairs_are_done_and_a_second_run_has_none(store: FileStore) -> None:
+    found, steps = look_over(store, time.time())
+    assert found.checked == 4
+    assert {(step.action, step.path) for step in steps} == {
+        ("delete", "copy.md"),
+        ("delete", "empty.md"),
+        ("drop_pointer", "gone.md"),
+        ("add_pointer", "feedback_commits.md"),
+        ("set_type", "feedback_commits.md"),
+    }
+    assert [item.failure for item in repair(store, steps)] == [""] * 5
+    names = {memory.path for memory in store.list()}
+    assert names == {"user_role.md", "feedback_commits.md"}
+    index = (store.directory / "MEMORY.md").read_text()
+    assert "gone.md" not in index
+    assert "](feedback_commits.md)" in index
+    assert store.read("feedback_commits.md").type == "feedback"
+    assert look_over(store, time.time())[1] == ()
+
+
+def test_a_step_that_fails_is_named_and_the_others_go_on(store: FileStore) -> None:
+    steps = look_over(store, time.time())[1]
+    (store.directory / "copy.md").unlink()
+    done = repair(store, steps)
+    assert [item.step.path for item in done if item.failure] == ["copy.md"]
+    assert not (store.directory / "empty.md").exists()
+
+
+def audit(
+    store: FileStore, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, str, str]:
+    parser = argparse.ArgumentParser()
+    memory_audit.add_arguments(parser)
+    for option in ("--json", "--quiet"):
+        parser.add_argument(option, action="store_true")
+    code = memory_audit.run(parser.parse_args(words), store)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_command_lists_counts_and_tells_scripts_by_its_code(
+    store: FileStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = audit(store, capsys)
+    assert code == 1
+    assert "4 memories looked at: " in out.splitlines()[-1]
+    assert "5 repairs" in err
+    assert (store.directory / "empty.md").exists()
+    code, out, _ = audit(store, capsys, "--json")
+    value = json.loads(out)
+    assert value["counts"]["junk"] == 1
+    assert len(value["steps"]) == 5
+    code, out, _ = audit(store, capsys, "--fix")
+    assert out.count("done") == 5
+    for path in ("feedback_commits.md", "MEMORY.md"):
+        (store.directory / path).unlink()
+    (store.directory / "MEMORY.md").write_text("- [Role](user_role.md) — accountant\n")
+    assert audit(store, capsys)[:2] == (0, "1 memories looked at: nothing wrong\n")
