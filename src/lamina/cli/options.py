@@ -44,10 +44,6 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{sentence}. See `{self.prog} --help`.")
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28)
-
-
 def add_common(parser: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
     group = parser.add_argument_group("common options")
