@@ -11,7 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from lamina.messages import text_of
-from lamina.tools.process import Capture, Command, marked, run_command
+from lamina.tools.capture import Capture
+from lamina.tools.process import Command, marked, run_command
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

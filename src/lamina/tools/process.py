@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from lamina.tools.capture import CHUNK, Capture
 from lamina.tools.sandbox import Sandbox, spawn
 
 if TYPE_CHECKING:
@@ -31,42 +32,7 @@ if TYPE_CHECKING:
 
 GRACE = 0.5  # seconds between asking a process to end and ending it
 MARK = "LAMINA_CALL"
-_CHUNK = 1 << 16
 _POLL = 0.05  # where the kernel has no descriptor for a process
-
-
-class Capture:
-    """Output with its head and tail kept, the middle counted."""
-
-    def __init__(self, cap: int) -> None:
-        self._half = max(1, cap // 2)
-        self._head = bytearray()
-        self._tail = bytearray()
-        self.total = 0
-
-    def feed(self, data: bytes) -> None:
-        self.total += len(data)
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if data:
-            self._tail += data
-            if len(self._tail) > 2 * self._half + _CHUNK:
-                del self._tail[: -self._half]
-
-    @property
-    def omitted(self) -> int:
-        return max(0, self.total - 2 * self._half)
-
-    def parts(self) -> tuple[bytes, bytes]:
-        """Head and tail; with nothing omitted they join to the whole."""
-        tail = self._tail[-self._half :] if self.omitted else self._tail
-        return bytes(self._head), bytes(tail)
-
-    def whole(self) -> bytes:
-        """Head and tail together."""
-        return b"".join(self.parts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +123,7 @@ class _Running:
         self._process = self._start()
         self._pidfd = os.pidfd_open(self._process.pid) if sys.platform == "linux" else -1
         self._out, self._err = Capture(command.cap), Capture(command.cap)
-        self._report = Capture(_CHUNK)
+        self._report = Capture(CHUNK)
         self._selector.register(wake, selectors.EVENT_READ, None)
         self._listen(self._process.stdout, self._out)
         self._listen(self._process.stderr, self._err)
@@ -254,7 +220,7 @@ class _Running:
 
     def _take(self, source: FileDescriptorLike, descriptor: int, capture: Capture) -> bool:
         try:
-            data = os.read(descriptor, _CHUNK)
+            data = os.read(descriptor, CHUNK)
         except BlockingIOError:
             return False
         if not data:
