@@ -116,6 +116,30 @@ def test_a_quote_never_spans_pasted_text() -> None:
     assert decide(wanted, context).decision == "inbox"
 
 
+@pytest.mark.parametrize(
+    ("said", "decision"),
+    [
+        ("never use tabs in Makefiles", "inbox"),
+        ("please don't use tabs in Makefiles", "inbox"),
+        ("stop trying to use tabs in Makefiles", "inbox"),
+        ("no, use tabs in Makefiles", "accept"),
+        ("not spaces: use tabs in Makefiles", "accept"),
+        ("I never use spaces. use tabs in Makefiles", "accept"),
+        ("never use tabs in Makefiles. I mean: use tabs in Makefiles", "accept"),
+    ],
+)
+def test_a_quote_that_leaves_out_the_not_before_it_proves_nothing(said: str, decision: str) -> None:
+    wanted = proposal(
+        "use tabs in Makefiles",
+        type="feedback",
+        path="feedback_tabs.md",
+        name="feedback_tabs",
+        description="Use tabs in Makefiles",
+        body="Tabs in Makefiles.",
+    )
+    assert decide(wanted, ledger([("typed", said)])).decision == decision
+
+
 def test_no_evidence_goes_to_the_inbox() -> None:
     assert decide(proposal(), TYPED_LEDGER).decision == "inbox"
 
@@ -345,6 +369,37 @@ def test_bad_names_are_refused_with_the_reason(path: str) -> None:
     assert verdict.reason.isprintable()
 
 
+def test_ten_thousand_hostile_names_are_refused_and_shown_harmlessly() -> None:
+    ups = [
+        "..",
+        "%2e%2e",
+        "%252e%252e",
+        "..%c0%af",
+        "．．",
+        "..;",
+        ".. ",
+        "\u202e..",
+        "....//..",
+        "~",
+    ]
+    joins = ["/", "\\", "%2f", "%5c", "／", "∕", "//", "/./", "\x00/", "\n/"]
+    targets = ["etc/passwd", "x.md", "MEMORY.md", "con.md", "nul", "team/x.md", "a" * 300 + ".md", "",
+               "C:x.md", "x.md:stream", "x\x1b[2J.md", "é.md", "X.MD", "-rf *.md", "$(id).md"]  # fmt: skip
+    names = [
+        f"{before}{up}{join}{target}"
+        for before in ("", "/", "\\\\host\\", "a/", "team/", "./", "logs/../")
+        for up in ups
+        for join in joins
+        for target in targets
+    ]
+    assert len(names) >= 10_000
+    for name in names:
+        reason = why_bad_name(name, ["a.md", "User.md"])
+        assert reason, name
+        assert reason.isprintable()
+        assert len(reason) < 300
+
+
 @given(st.text(max_size=90).map(lambda name: f"{name}.md"))
 def test_a_name_that_passes_is_plain(path: str) -> None:
     if not why_bad_name(path):
@@ -379,7 +434,6 @@ def test_bad_form_is_refused(changes: dict[str, Any]) -> None:
     assert decide(proposal(writer="user", **changes), TYPED_LEDGER).decision == "refuse"
 
 
-@pytest.mark.spec("T5")
 def test_a_secret_warns_in_personal_memory_and_is_refused_in_team_memory() -> None:
     leak = {"type": "project", "body": f"The deploy token: {GITHUB}"}
     personal = decide(proposal(**leak), TYPED_LEDGER)
@@ -404,7 +458,6 @@ def test_no_reason_repeats_a_secret() -> None:
     assert GITHUB not in verdict.reason
 
 
-@pytest.mark.spec("T1")
 def test_memories_about_the_user_never_go_to_the_team() -> None:
     assert decide(proposal(TYPED, path="team/me.md"), TYPED_LEDGER).decision == "refuse"
 

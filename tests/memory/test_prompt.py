@@ -84,7 +84,7 @@ def test_variants_have_their_precedence() -> None:
     assert render(replace(TEAM, enabled=False)) == ""
 
 
-@pytest.mark.spec("M5", "T1")
+@pytest.mark.spec("M5")
 def test_only_the_team_variant_speaks_of_scopes_and_credentials() -> None:
     assert "credentials" in render(TEAM)
     assert "team" not in render(PERSONAL).lower()
@@ -95,7 +95,6 @@ def test_without_an_index_nothing_of_one_is_said() -> None:
     assert "MEMORY.md" not in render(replace(PERSONAL, with_index=False))
 
 
-@pytest.mark.spec("L6.7")
 def test_no_variant_contains_a_date_of_today() -> None:
     import datetime as dt
 
@@ -104,7 +103,7 @@ def test_no_variant_contains_a_date_of_today() -> None:
     assert "YYYY-MM-DD" in render(VARIANTS["daily_log"])
 
 
-@pytest.mark.spec("M5", "L3.4")
+@pytest.mark.spec("M5")
 @given(st.text(), st.text())
 def test_what_is_put_into_a_prompt_is_never_expanded_again(directory: str, index: str) -> None:
     trap = f"$1 \\1 {{{{sessions}}}} {directory}"
@@ -113,7 +112,6 @@ def test_what_is_put_into_a_prompt_is_never_expanded_again(directory: str, index
     assert f"{{{{directory}}}} x{index}x" in text
 
 
-@pytest.mark.spec("L3.4")
 def test_an_unknown_name_in_a_template_stays() -> None:
     assert prompts.fill("a {{b}} {{c}}", {"b": "{{c}}$0", "c": "d"}) == "a {{c}}$0 d"
     assert prompts.fill("{{unknown}} { {x} }", {}) == "{{unknown}} { {x} }"

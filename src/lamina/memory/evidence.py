@@ -34,6 +34,11 @@ _FILLERS = frozenset(
     love just as like we let's lets with from now on always more in future same again""".split()  # noqa: SIM905 - a word list
 )
 
+_TURNS_ROUND = frozenset(
+    """not never no dont doesnt didnt isnt arent wasnt cant cannot wont shouldnt mustnt stop avoid quit
+    without nor hardly nicht kein keine nie niemals ne pas jamais nunca non mai""".split()  # noqa: SIM905 - a word list
+)
+
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
     "teammate", "hook", "tool", "pasted", "recalled", "system", "assistant",
@@ -65,8 +70,11 @@ def why_unproven(
     support: list[str] = []
     for item in proposal.evidence:
         session = item.session or proposal.session
-        if not _found(item.quote, typed_parts(record.origin_text(session, item.entry))):
+        typed = typed_parts(record.origin_text(session, item.entry))
+        if not _found(item.quote, typed):
             return f"a quote is not among the words that the user typed: {_short(item.quote)}"
+        if not _found(item.quote, typed, unless_negated=True):
+            return f"a quote leaves out the “not” before it: {_short(item.quote)}"
         support.append(item.quote)
         support.append(_confirmed_text(record, session, item.entry))
     proof = "\n".join(support)
@@ -131,7 +139,7 @@ def _link_key(target: str) -> str:
     return target.partition("|")[0].removesuffix(".md").strip().casefold().replace("_", "-")
 
 
-def _found(quote: str, parts: Iterable[str]) -> bool:
+def _found(quote: str, parts: Iterable[str], *, unless_negated: bool = False) -> bool:
     needle = wording.fold(quote)
     if not any(map(str.isalnum, needle)):
         return False
@@ -139,10 +147,17 @@ def _found(quote: str, parts: Iterable[str]) -> bool:
         folded = wording.fold(part)
         at = folded.find(needle)
         while at >= 0:
-            if wording.bounded(folded, at, at + len(needle)):
+            whole = wording.bounded(folded, at, at + len(needle))
+            if whole and not (unless_negated and _negated(folded[max(0, at - 60) : at])):
                 return True
             at = folded.find(needle, at + 1)
     return False
+
+
+def _negated(before: str) -> bool:
+    """Whether the clause in which a quote stands turns it round: "never" + "use tabs"."""
+    clause = re.split(r"[.,;:!?()—–]", before)[-1]
+    return any(word.replace("'", "") in _TURNS_ROUND for word in wording.words(clause)[-5:])
 
 
 def is_plain_confirmation(typed: Sequence[str]) -> bool:
