@@ -210,6 +210,25 @@ def test_a_searched_text_is_taken_literally() -> None:
     assert input_for(Wanted("search", "x"), tool("Grep", (), other=None)) is None
 
 
+def test_every_wish_fits_the_schema_of_the_real_tool() -> None:
+    from lamina.tools.registry import builtin_tools
+    from lamina.tools.schema import problems
+
+    specs = [real.spec.to_json() for real in builtin_tools()]
+    schemas = {spec["name"]: spec["input_schema"] for spec in specs}
+    for sentence in (
+        "read a.py",
+        "find *.py",
+        "list files in src",
+        "search for x in src",
+        "run ls",
+    ):
+        [use] = ask(sentence, tools=specs).tool_uses
+        assert problems(schemas[use["name"]], use["input"]) == []
+    [use] = ask("search for x", tools=specs).tool_uses
+    assert use["input"] == {"pattern": "x", "output_mode": "content"}
+
+
 def test_it_is_a_model_that_streams_and_counts() -> None:
     heard: list[Event] = []
     model = open_model("none")

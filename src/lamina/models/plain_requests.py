@@ -164,6 +164,9 @@ def input_for(wanted: Wanted, tool: Mapping[str, Any]) -> Json | None:
     place = next((name for name in _PLACES if name in fields and name != field), None)
     if wanted.where and place:
         given[place] = wanted.where
+    modes = cast("Json", fields.get("output_mode") or {}).get("enum") or ()
+    if wanted.wish == "search" and "content" in modes:
+        given["output_mode"] = "content"  # the lines themselves, not only where they are
     for name in cast("Sequence[str]", schema.get("required") or ()):
         if name not in given:
             given[name] = _filled(name, fields.get(name) or {}, wanted.words)
