@@ -6,6 +6,7 @@ only caller.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -24,10 +25,12 @@ from lamina.errors import UsageError
 from lamina.events import Emit, Warned
 from lamina.layers import microcompact
 from lamina.ledger import edits
+from lamina.ledger.expanding import expand
 from lamina.ledger.record import Ledger
 from lamina.messages import Block, Json, text
 from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext
 from lamina.state import State
+from lamina.tools.environment import for_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,12 @@ async def make_state(
         scratch=deps.folder,
         emit=emit,
         permit=wiring.make_permit(config, wishes.ask, interactive=wishes.interactive),
+        env=for_commands(os.environ),
         sandbox=config.str("sandbox.profile"),  # pyright: ignore[reportArgumentType]
     )
     state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
     context.todos = lambda new: _todos(state, new)
+    context.expand = lambda name: expand(state.ledger.projection, name)
     holder.append(state)
     state.fork = Forks(state)
     for problem in [*config.warnings, *flags.problems]:

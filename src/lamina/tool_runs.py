@@ -68,6 +68,7 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
             input_ = before.updated_input
         context = replace(state.tools, tool_use_id=id_)
         outcome = await state.deps.toolbox.run(name, input_, context)
+        state.tools.cwd = context.cwd  # where a command's cd left us
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
     after = await state.deps.hooks.run(

@@ -12,6 +12,7 @@ import pytest
 
 from lamina.messages import text_of
 from lamina.tools.capture import Capture
+from lamina.tools.environment import for_commands
 from lamina.tools.process import Command, marked, run_command
 
 if TYPE_CHECKING:
@@ -190,3 +191,8 @@ def test_a_capture_keeps_head_and_tail_and_counts_the_rest(size: int, step: int)
     assert head == data[:5]
     assert len(head) + len(tail) + capture.omitted == size
     assert data.endswith(tail)
+
+
+def test_commands_get_the_users_environment_without_the_agents_keys() -> None:
+    given = {"PATH": "/bin", "OPENAI_API_KEY": "k", "LAMINA_TEAM_TOKEN": "t", "AWS_PROFILE": "p"}
+    assert for_commands(given) == {"PATH": "/bin", "AWS_PROFILE": "p"}
