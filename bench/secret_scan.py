@@ -119,7 +119,7 @@ class _Sampler:
             end = re.compile(r"(?<!\\)\]").search(text, 2).start()
             return self.chance.choice(_members(text[1:end])), text[end + 1 :]
         if text[0] == "\\":
-            return {"s": " ", "n": "\n"}.get(text[1], text[1]), text[2:]
+            return {"s": " ", "n": " ", "b": ""}.get(text[1], text[1]), text[2:]
         return text[0], text[1:]
 
     def _some(self, kind: str, count: int) -> str:

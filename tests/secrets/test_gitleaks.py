@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import SettingsError
-from lamina.secrets import load_gitleaks, own_rules, scan
+from lamina.secrets import all_rules, load_gitleaks, own_rules, scan
 
 RULES = r"""
 title = "company rules"
@@ -90,6 +90,22 @@ def test_a_file_extends_another_by_path_and_a_circle_is_stopped(file: Path) -> N
     child.write_text('[extend]\npath = "child.toml"\n')
     with pytest.raises(SettingsError, match="too deeply"):
         load_gitleaks(child)
+
+
+def test_a_companys_rules_stand_beside_our_own_and_beat_them_by_id(
+    file: Path, tmp_path: Path
+) -> None:
+    ours = tmp_path / "ours.toml"
+    ours.write_text('[[rules]]\nid = "github-personal"\nregex = "gh-none"\n')
+    rules = all_rules([file, ours])
+    ids = [rule.id for rule in rules.rules]
+    assert len(ids) == len(set(ids)) == len(own_rules().rules) + 1
+    assert [f.rule for f in scan("acme_key=acme-a1b2c3d4 gh-none", rules)] == [
+        "acme-token",
+        "github-personal",
+    ]
+    assert len(rules.skipped) == 3
+    assert all_rules().rules
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[[rules", b"rules = 3\nid ="])

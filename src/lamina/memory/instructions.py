@@ -22,6 +22,7 @@ _NAMES = ("AGENTS.md", "CLAUDE.md")
 _LOCAL_NAMES = ("AGENTS.local.md", "CLAUDE.local.md")
 _FOLDERS = (".claude", ".lamina")
 _MOST_FILES = 1_000
+_MOST_INCLUDES = 500  # names after an @ in one file
 _INTRODUCTION = (
     "These instruction files hold for this project and this user. Follow them; where two disagree, "
     "the later one wins."
@@ -199,8 +200,11 @@ class _Loading:
             self.skipped.append(Skipped(file.path, f"{_MOST_FILES} files are loaded already"))
             return
         self.met.add(file.key)
-        for target in parsed.includes:
+        for target in parsed.includes[:_MOST_INCLUDES]:
             self._include(target, file, scope, (*trail, file.path))
+        if len(parsed.includes) > _MOST_INCLUDES:
+            why = f"only the first {_MOST_INCLUDES} of its includes were looked for"
+            self.skipped.append(Skipped(file.path, why))
         warnings = _warnings(parsed.text, self.places.warn_characters)
         self.loaded.append(Instruction(file.path, scope, file.size, parsed.text, why, warnings))
 

@@ -6,7 +6,8 @@ Touches only the file that it is given (and one that it extends by path). A rule
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,6 +41,15 @@ def load_gitleaks(path: str | Path, *, _depth: int = 0) -> Rules:
         skipped=skipped,
     )
     return _extended(own, table, path, _depth)
+
+
+def all_rules(paths: Iterable[str | Path] = ()) -> Rules:
+    """Lamina's own rules and those of these files (the setting `secrets.rules`), each id once."""
+    together = own_rules()
+    for path in paths:
+        together = load_gitleaks(path) + together
+    once = {rule.id: rule for rule in reversed(together.rules)}
+    return replace(together, rules=tuple(once.values()))
 
 
 class _Unusable(Exception):
