@@ -22,9 +22,8 @@ KILLS = int(os.environ.get("LAMINA_KILLS", "4"))
 WRITER = Path(__file__).with_name("memory_writer.py")
 
 
-def acknowledged(lines: list[str]) -> dict[str, str | None]:
-    """What the writer said was done: path and content marker, None for forgotten."""
-    state: dict[str, str | None] = {}
+def acknowledge(state: dict[str, str | None], lines: list[str]) -> None:
+    """Note what the writer said was done: path and content marker, None for forgotten."""
     for line in lines:
         verb, *words = line.split()
         if verb == "wrote":
@@ -34,7 +33,6 @@ def acknowledged(lines: list[str]) -> dict[str, str | None]:
         elif verb == "renamed":
             state[words[1]] = state.get(words[0])
             state[words[0]] = None
-    return state
 
 
 def run_and_kill(root: Path, seed: int, moment: float) -> list[str]:
@@ -72,7 +70,7 @@ def test_a_killed_writer_tears_no_file_and_loses_no_acknowledged_write(tmp_path:
     for round_number in range(KILLS):
         lines = run_and_kill(tmp_path, round_number, chance.random())
         assert lines[0] == "ready"
-        expected.update(acknowledged(lines[1:]))
+        acknowledge(expected, lines[1:])
         started = lines[-1].split()[1:] if lines[-1].startswith("begin") else []
         check(tmp_path, expected, started)
         # What was under way counts as done or not done; either is fine, half is not.

@@ -23,6 +23,9 @@ from lamina.memory.intents import Change, Intent, IntentLog, Note, exclusive
 from lamina.memory.merge import merge_text
 from lamina.memory.tombstones import Tombstones
 
+_PAUSE = 0.05  # seconds without a write after which recording begins
+_MOST_PAUSES = 40
+
 # Given a path and what stands there now: what should stand there after all.
 Rework = Callable[[str, bytes | None], bytes | None]
 
@@ -240,6 +243,11 @@ class Journal:
         while not self._stop:
             self._wake.wait()
             self._wake.clear()
+            # A burst of writes comes first: recording would take the processor from it.
+            for _ in range(_MOST_PAUSES):
+                if self._stop or not self._wake.wait(_PAUSE):
+                    break
+                self._wake.clear()
             try:
                 self.settle()
             except Exception as error:  # noqa: BLE001 - the edge of a background task

@@ -32,13 +32,13 @@ class KnownMemories:
         """Every readable memory as it is now, in no particular order."""
         with self._lock:
             kept: dict[str, _Kept] = {}
-            for found in self._scanner.scan().found:
-                key = (found.mtime_ns, found.size, found.inode)
-                old = self._kept.get(found.path)
-                if old is None or old.key != key or not old.sure:
-                    old = self._read(found.path, key) if found.size <= LARGEST else None
-                if old is not None:
-                    kept[found.path] = old
+            known = self._kept.get
+            for path, key in self._scanner.present():
+                one = known(path)
+                if one is None or one.key != key or not one.sure:
+                    one = self._read(path, key) if key[1] <= LARGEST else None
+                if one is not None:
+                    kept[path] = one
             self._kept = kept
             return [one.memory for one in kept.values()]
 

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -155,6 +155,21 @@ class Scanner:
         )
 
     def _scan(self) -> Scan:
+        folders, unreadable = self._walk(refresh=True)
+        self._index.keep_only([folder.path for folder in folders])
+        return Scan(folders, self._index, self._files, unreadable)
+
+    def present(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
+        """Path and (mtime, size, inode) of every Markdown file, without a look at the index."""
+        folders, _ = self._walk(refresh=False)
+        for folder in folders:
+            prefix = f"{folder.path}/" if folder.path else ""
+            numbers = iter(folder.keys)
+            threes = zip(numbers, numbers, numbers, strict=True)
+            for name, key in zip(folder.names, threes, strict=True):
+                yield prefix + name, key
+
+    def _walk(self, *, refresh: bool) -> tuple[list[_Folder], list[str]]:
         folders: list[_Folder] = []
         unreadable: list[str] = []
         waiting = [""]
@@ -171,7 +186,8 @@ class Scanner:
                 continue
             try:
                 folder = _listed(path, descriptor)
-                self._refresh(folder, descriptor)
+                if refresh:
+                    self._refresh(folder, descriptor)
             except PermissionError:
                 unreadable.append(path or ".")
                 continue
@@ -181,8 +197,7 @@ class Scanner:
             unreadable += folder.unreadable
             if path.count("/") < _DEEPEST:
                 waiting += folder.below
-        self._index.keep_only([folder.path for folder in folders])
-        return Scan(folders, self._index, self._files, unreadable)
+        return folders, unreadable
 
     def forget_index(self) -> None:
         """Delete the derived index; the next scan builds it anew."""
