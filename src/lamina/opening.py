@@ -22,7 +22,7 @@ from lamina._version import __version__
 from lamina.agents.fork import Forks
 from lamina.config import Config, load
 from lamina.errors import UsageError
-from lamina.events import Emit, Warned
+from lamina.events import Emit, Event, Warned
 from lamina.layers import microcompact
 from lamina.ledger import edits
 from lamina.ledger.expanding import expand
@@ -75,10 +75,13 @@ async def make_state(
     flags = flag_reader.read(config, wishes.flag_provider)
     listeners = [wishes.on_event] if wishes.on_event else []
     holder: list[State] = []
+    early: list[Event] = []  # what parts say while they are made
 
-    def emit(event: Any) -> None:
+    def emit(event: Event) -> None:
         if holder:
             holder[0].emit(event)
+        else:
+            early.append(event)
 
     deps = await wiring.make_deps(
         config,
@@ -91,6 +94,7 @@ async def make_state(
         interactive=wishes.interactive,
         emit=emit,
         stack=stack,
+        ledger=ledger,
     )
     stack.push_async_callback(deps.model.close)
     context = ToolContext(
@@ -107,6 +111,8 @@ async def make_state(
     context.expand = lambda name: expand(state.ledger.projection, name)
     holder.append(state)
     state.fork = Forks(state)
+    for event in early:
+        state.emit(event)
     for problem in [*config.warnings, *flags.problems]:
         state.emit(Warned(problem))
     for problem in ledger.problems:

@@ -217,5 +217,13 @@ class Fork(Protocol):
     """Starts a fork of one agent: the parent's prompt byte for byte, then a directive (L7.1)."""
 
     async def __call__(
-        self, directive: str, *, purpose: Purpose, permit: Permit, max_calls: int
+        self,
+        directive: str,
+        *,
+        purpose: Purpose,
+        permit: Permit,
+        max_calls: int,
+        files: Mapping[str, SeenFile]
+        | None = None,  # counted as read by the fork, beside its parent's
+        instead: Sequence[Tool] = (),  # run in the place of the tools with the same spec
     ) -> ForkResult: ...

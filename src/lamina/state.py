@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lamina.cache.guard import Guard
 from lamina.cache.spend import Spend
@@ -19,8 +19,21 @@ from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Window
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
-from lamina.ports import Background, Capabilities, Clock, Fork, Hooks, Model, ToolContext, ToolSpec
+from lamina.ports import (
+    Background,
+    Capabilities,
+    Clock,
+    Fork,
+    Hooks,
+    Model,
+    Permit,
+    ToolContext,
+    ToolSpec,
+)
 from lamina.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
 
 # Streamed pieces go to listeners only: the whole answer is in the ledger.
 _PASSING = (TextDelta, ThinkingDelta)
@@ -41,6 +54,8 @@ class Deps:
     transcript: Path
     session_id: str
     interactive: bool = False
+    memory: FileStore | None = None  # None: memory is off
+    unattended: Permit | None = None  # the user's rules for background work, which never asks
 
 
 @dataclass(slots=True)
@@ -62,6 +77,11 @@ class State:
     max_calls: int = 0  # of one turn; 0: the setting
     forked: bool = False
     fork: Fork | None = None  # set by opening.py; layers reach agents through it
+    standing: list[str] = field(default_factory=list[str])  # reminders that survive a compaction
+    wishes: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # for trailing runs: task → entry
+    looked: dict[str, float] = field(default_factory=dict[str, float])  # when a layer last looked
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts
@@ -112,6 +132,12 @@ class State:
         """Add a user-side message: typed, recalled, from a hook or a teammate."""
         [entry] = self.ledger.append(edits.message("user", content, origin, **more))
         return entry
+
+    def leave(self, *entries: Json) -> list[Json]:
+        """Append edits by which content leaves the view. Nothing leaves before it is in the ledger
+        and offered to extraction (L4.9): the offer is written in the same step, before them."""
+        offer = edits.job("extraction.offer", "open", self.ledger.head)
+        return self.ledger.append(offer, *entries)[1:]
 
     def book(self, request: Request, response: Response, seconds: float) -> None:
         """Count a model call: turn, ledger of spending, event."""

@@ -10,18 +10,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from lamina.cache.spend import Spend
 from lamina.config import Config
-from lamina.events import Emit
+from lamina.errors import LaminaError
+from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.flags import Flags
+from lamina.ledger.quotes import Quotes
+from lamina.ledger.record import Ledger
 from lamina.messages import Json
 from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, Tool
 from lamina.state import Deps
 from lamina.tools.registry import Toolbox, builtin_tools
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
 
 
 class SystemClock:
@@ -69,6 +75,7 @@ async def make_deps(
     interactive: bool,
     emit: Emit,
     stack: AsyncExitStack,
+    ledger: Ledger | None = None,
 ) -> Deps:
     """Everything that a turn calls. What must be closed again goes on the stack."""
     from lamina.tools.functions import tool as as_tool
@@ -81,6 +88,9 @@ async def make_deps(
 
         for tool in await connect(servers, stack, emit):
             toolbox.add(tool)
+    memory = make_memory(config, transcript, emit, ledger)
+    if memory is not None:
+        stack.callback(memory.close)
     return Deps(
         config=config,
         flags=flags,
@@ -98,7 +108,50 @@ async def make_deps(
         transcript=transcript,
         session_id=transcript.stem,
         interactive=interactive,
+        memory=memory,
+        unattended=make_permit(config, None, interactive=False),
     )
+
+
+def make_memory(
+    config: Config, transcript: Path, emit: Emit, ledger: Ledger | None = None
+) -> FileStore | None:
+    """The project's memory, its directory made; None where it is off or has no place."""
+    if not config.bool("memory.enabled"):
+        return None
+    from lamina.memory.file_store import FileStore
+    from lamina.memory.gate import GateContext
+    from lamina.memory.paths import claim, memory_place, prepare
+
+    quotes = Quotes(transcript.parent, transcript.stem, ledger)
+
+    def pass_on(event: Event) -> None:
+        # Layers 5 and 6 write many files and report them once, at their end.
+        if not (isinstance(event, MemoryUpdated) and event.writer in ("extraction", "dream")):
+            emit(event)
+
+    try:
+        place = memory_place(
+            config.home,
+            config.project,
+            setting=config.str("memory.directory"),
+            remote=config.str("memory.remote_directory") if config.bool("remote") else "",
+            claude=config.claude,
+        )
+        if problem := prepare(place):
+            emit(Warned(problem))
+        else:
+            claim(place)
+        gate = GateContext(
+            origin_text=quotes.origin_text,
+            before=quotes.before,
+            inbox_all=config.bool("memory.inbox_all"),
+            max_bytes=config.int("team.max_file"),
+        )
+        return FileStore(place.directory, place.state, gate=gate, emit=pass_on, background=True)
+    except LaminaError as error:
+        emit(Warned(f"Memory is off: {error}"))
+        return None
 
 
 class SessionHooks:
@@ -124,7 +177,7 @@ def _make_hooks(
             hook = CommandHook(row["command"], row.get("match", ""), row.get("timeout"))
             chosen.setdefault(name, []).append(hook)  # pyright: ignore[reportArgumentType]
     for name, given in callables.items():
-        functions: Sequence[Callable[..., Any]] = given if isinstance(given, Sequence) else [given]
+        functions: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]  # pyright: ignore[reportUnknownArgumentType]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
     return SessionHooks(HookSet(chosen, config.project, emit, os.environ), session)
@@ -148,4 +201,4 @@ def make_permit(config: Config, ask: Ask | None, *, interactive: bool) -> Permit
     )
 
 
-__all__ = ["SystemClock", "make_deps", "make_permit", "open_model"]
+__all__ = ["SystemClock", "make_deps", "make_memory", "make_permit", "open_model"]

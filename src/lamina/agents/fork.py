@@ -8,7 +8,7 @@ list. It leaves no transcript, and it can't fork. Touches what its permission fu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from lamina.errors import LaminaError, UsageError
 from lamina.events import Event, ModelCalled, PermissionRefused, Warned
 from lamina.ledger import edits
 from lamina.messages import Json, Purpose, text, text_of, tool_result
-from lamina.ports import ForkResult, HookName, HookResult, Permit
+from lamina.ports import ForkResult, HookName, HookResult, Permit, SeenFile, Tool
 from lamina.state import State
 
 TAG = "fork-directive"
@@ -31,7 +31,14 @@ class Forks:
         self._parent = parent
 
     async def __call__(
-        self, directive: str, *, purpose: Purpose, permit: Permit, max_calls: int
+        self,
+        directive: str,
+        *,
+        purpose: Purpose,
+        permit: Permit,
+        max_calls: int,
+        files: Mapping[str, SeenFile] | None = None,
+        instead: Sequence[Tool] = (),
     ) -> ForkResult:
         parent = self._parent
         if parent.forked:
@@ -40,7 +47,8 @@ class Forks:
         if reason := spend.refusal(purpose, now):
             _say_once(parent, reason)
             return ForkResult("", "refused", error=reason)
-        child = branch_of(parent, purpose, permit, max_calls)
+        child = branch_of(parent, purpose, permit, max_calls, instead)
+        child.tools.files.update(files or {})
         child.ledger.append(_directive(child, directive))
         try:
             stop = await turn.run(child)
@@ -49,10 +57,17 @@ class Forks:
         return _result(child, stop, "")
 
 
-def branch_of(parent: State, purpose: Purpose, permit: Permit, max_calls: int) -> State:
+def branch_of(
+    parent: State,
+    purpose: Purpose,
+    permit: Permit,
+    max_calls: int,
+    instead: Sequence[Tool] = (),
+) -> State:
     """A state of its own over the same past."""
+    toolbox = parent.deps.toolbox.replacing(instead) if instead else parent.deps.toolbox
     child = State(
-        deps=replace(parent.deps, hooks=_NoHooks()),
+        deps=replace(parent.deps, hooks=_NoHooks(), toolbox=toolbox),
         ledger=parent.ledger.branch(),
         tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=_drop),
         background=parent.background,

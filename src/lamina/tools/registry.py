@@ -45,6 +45,14 @@ class Toolbox:
             raise UsageError(f"Two tools are called {name}. Rename or remove one of them.")
         self._tools[name] = tool
 
+    def replacing(self, others: Iterable[Tool]) -> Toolbox:
+        """The same tools, some of them done by others that the model can't tell apart."""
+        by_name = {tool.spec.name: tool for tool in others}
+        for name, tool in by_name.items():
+            if name in self._tools and tool.spec != self._tools[name].spec:
+                raise UsageError(f"{name} can only be replaced by a tool with the same spec.")
+        return Toolbox(by_name.get(name, tool) for name, tool in self._tools.items())
+
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
