@@ -17,7 +17,7 @@ from lamina.events import (
     StreamRestarted,
     TextDelta,
 )
-from lamina.layers import microcompact
+from lamina.layers import collapse, compaction, microcompact
 from lamina.ledger import edits, invariants
 from lamina.messages import Block, Request, Response, text, tool_result
 from lamina.state import State
@@ -88,12 +88,18 @@ def _request(state: State) -> Request:
 
 
 async def _recovered(state: State, error: PromptTooLong) -> Response:
-    """Make room and try once more; the error itself is withheld until nothing helps."""
-    how = microcompact.clear_now(state)
-    if not how:
-        raise error
-    state.emit(PromptRecovered(how))
-    return await _call(state)
+    """Make room, cheapest first, and try again; the error is withheld until nothing helps."""
+    for make_room in (collapse.commit, microcompact.clear_now, compaction.make_room):
+        how = make_room(state)
+        how = how if isinstance(how, str) else await how
+        if not how:
+            continue
+        state.emit(PromptRecovered(how))
+        try:
+            return await _call(state)
+        except PromptTooLong as again:
+            error = again
+    raise error
 
 
 def _usable(state: State, response: Response) -> Response:

@@ -26,6 +26,8 @@ from lamina.calls import close_calls
 from lamina.config import Config
 from lamina.errors import UsageError
 from lamina.events import Emit, Event, Warned
+from lamina.layers import compaction, snip
+from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Ledger, fork_file
@@ -164,6 +166,25 @@ class Session:
         if self._scope is not None:
             self._scope.cancel()
         return self._scope is not None
+
+    async def compact(
+        self, instructions: str = "", *, from_entry: str = "", up_to_entry: str = ""
+    ) -> Compacted:
+        """Fold the conversation into a summary now: all of it, from an entry on, or up to one."""
+        return await compaction.compact(
+            self._state,
+            instructions=instructions,
+            from_entry=from_entry,
+            up_to_entry=up_to_entry,
+        )
+
+    def undo_compact(self) -> str:
+        """Bring back what the last compaction folded; returns the id of the undo."""
+        return str(compaction.undo(self._state)["uuid"])
+
+    def snip(self, first: int, last: int, what: str = "") -> str:
+        """Take finished rounds (counted from 1) out of the view; returns the edit's id."""
+        return str(snip.snip(self._state, first, last, what)["uuid"])
 
     async def set_model(self, model: str) -> None:
         """Go on with another model; system prompt and tools keep their bytes."""

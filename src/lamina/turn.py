@@ -10,7 +10,7 @@ import anyio
 
 from lamina.calls import ask_model, keep_interrupted
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
-from lamina.layers import microcompact, tool_results
+from lamina.layers import collapse, compaction, microcompact, notes, tool_results
 from lamina.messages import Response
 from lamina.state import State
 from lamina.tool_runs import run_tools
@@ -48,6 +48,7 @@ async def _rounds(state: State) -> str:
             return "blocked"
 
         response = await ask_model(state)
+        notes.check(state, response)  # layer 3, in the background
 
         if response.stop_reason == "max_tokens" and not response.tool_uses:
             if continued >= state.config.int("turn.continuations"):
@@ -73,11 +74,14 @@ async def _rounds(state: State) -> str:
 async def _make_room(state: State) -> None:
     """The layers that act before a call, cheapest first."""
     for name, act in (
-        ("tool_results", tool_results.act),  # layer 1
-        ("microcompact", microcompact.act),  # layer 2
+        ("tool_results", tool_results.act),  # layer 1: large results go to disk
+        ("microcompact", microcompact.act),  # layer 2: old results are cleared
+        ("collapse", collapse.act),  # finished rounds are folded, where switched on
+        ("compaction", compaction.act),  # layer 4: from the notes, else by a summary
     ):
         try:
-            act(state)
+            if (waiting := act(state)) is not None:
+                await waiting
         except Exception as error:  # noqa: BLE001 - booked; the next layer serves
             state.layer_failed(name, error)
 

@@ -85,7 +85,7 @@ def _clear(state: State, keep: int, why: str) -> int:
     ]
     before = state.ledger.projection.tokens
     state.guard.register(why)
-    state.ledger.append(edits.replace(items, LAYER, changes_prefix=True, cause=why))
+    state.leave(edits.replace(items, LAYER, changes_prefix=True, cause=why))
     saved = before - state.ledger.projection.tokens
     state.emit(LayerActed(LAYER, why, saved, len(old)))
     return len(old)

@@ -53,7 +53,7 @@ def act(state: State) -> None:
     entries = state.ledger.entries
     items = [(entries[r.row.entry]["uuid"], r.row.number, _preview_block(r)) for r in changed]
     before = state.ledger.projection.tokens
-    state.ledger.append(edits.replace(items, LAYER))
+    state.leave(edits.replace(items, LAYER))
     saved = before - state.ledger.projection.tokens
     what = f"{len(changed)} large result{'s' * (len(changed) > 1)} moved to disk"
     state.emit(LayerActed(LAYER, what, saved, len(changed)))

@@ -97,6 +97,11 @@ class Projection:
     # ---- what comes out
 
     @property
+    def folds(self) -> list[tuple[int, int]]:
+        """Spans (positions of first and last entry) that folds stand for now."""
+        return self._folds
+
+    @property
     def messages(self) -> Snapshot:
         """A snapshot; later entries don't change it."""
         return self._joined().snapshot()

@@ -1,0 +1,102 @@
+"""Context collapse (L4.10), behind its flag: finished rounds are staged with a short summary each, as
+entries without effect; when the window fills, the staged folds take effect one by one.
+
+Appends `staged` entries and folds. Spans stay in the ledger; Expand and undo work on each.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from uuid import uuid4
+
+from lamina.events import LayerActed
+from lamina.ledger import edits, spans
+from lamina.local import summariser
+from lamina.local.happened import happened
+from lamina.messages import Json
+from lamina.state import State
+
+LAYER = "collapse"
+KEPT_ROUNDS = 2  # the newest rounds are never staged
+
+
+def act(state: State) -> None:
+    """Stage from 70% of the effective window on, commit from 90% on."""
+    if state.purpose != "main" or not state.flags.on("collapse"):
+        return
+    share = 100 * state.ledger.tokens() / state.window.effective
+    if share >= state.config.float("collapse.stage_percent"):
+        stage(state)
+    if share >= state.config.float("collapse.commit_percent"):
+        commit(state)
+
+
+def stage(state: State) -> int:
+    """Write down folds for finished rounds, oldest first. They have no effect yet."""
+    staged = {str(entry.get("first")) for entry in pending(state)}
+    done = 0
+    for first, last in _finished(state):
+        entries = state.ledger.entries
+        if entries[first]["uuid"] in staged:
+            continue
+        text = summariser.short(happened(entries[first : last + 1]))
+        state.ledger.append(
+            {
+                "kind": "staged",
+                "first": entries[first]["uuid"],
+                "last": entries[last]["uuid"],
+                "text": text,
+            }
+        )
+        done += 1
+    return done
+
+
+def pending(state: State) -> list[Json]:
+    """Staged folds that were not committed."""
+    entries = state.ledger.entries
+    used = {
+        str(e.get("staged")) for e in entries if e["kind"] == "edit" and e.get("layer") == LAYER
+    }
+    return [e for e in entries if e["kind"] == "staged" and e["uuid"] not in used]
+
+
+def commit(state: State) -> str:
+    """Let all staged folds take effect; say what was done, "" if there was nothing."""
+    before, count = state.ledger.projection.tokens, 0
+    for entry in pending(state):
+        name = str(uuid4())
+        line = f"[A finished round, folded. Expand shows it: #{name[:8]}]\n{entry['text']}"
+        fold = edits.fold(
+            str(entry["first"]),
+            str(entry["last"]),
+            [{"role": "user", "content": line}],
+            LAYER,
+            uuid=name,
+            staged=entry["uuid"],
+        )
+        if not state.ledger.projection.why_not(fold):
+            state.leave(fold)
+            count += 1
+    if not count:
+        return ""
+    saved = before - state.ledger.projection.tokens
+    what = f"{count} finished rounds folded"
+    state.guard.register(f"collapse: {what}")
+    state.emit(LayerActed(LAYER, what, saved, count))
+    return what
+
+
+def _finished(state: State) -> list[tuple[int, int]]:
+    """Rounds in view, from a border at a user's message to the next, but for the newest."""
+    projection = state.ledger.projection
+    entries = state.ledger.entries
+    starts = [
+        border
+        for border in spans.borders(projection)
+        if entries[border]["kind"] == "message"
+        and "typed" in (entries[border].get("origins") or [])
+    ]
+    folded = {low for low, _ in projection.folds}
+    found = [(a, b - 1) for a, b in pairwise(starts)]
+    return [(a, b) for a, b in found[: max(0, len(found) - KEPT_ROUNDS + 1)] if a not in folded]

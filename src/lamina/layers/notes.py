@@ -1,0 +1,193 @@
+"""Layer 3: running notes of the session, in one Markdown file that compaction can stand on.
+
+Checked after every answer; written in the background by a fork that may edit that one file, or by
+the local summariser where there is no model. Touches `<session>/session-memory/summary.md` and a
+`state` entry with the cursor; reads a user's own template and prompt.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from lamina import prompts
+from lamina.errors import StorageError
+from lamina.events import LayerActed, Warned
+from lamina.ledger import edits
+from lamina.local import notes_file, summariser
+from lamina.local.happened import happened
+from lamina.messages import Json, Response
+from lamina.ports import Decision, Fork
+from lamina.state import State
+from lamina.tools.files import seen as as_seen
+
+LAYER = "notes"
+
+
+def check(state: State, response: Response) -> None:
+    """Start an update if enough has happened since the last one. Never waits."""
+    if state.purpose != "main" or not state.flags.on("notes") or not state.flags.on("autocompact"):
+        return
+    last = _cursor(state)
+    now = state.ledger.tokens()
+    if not last:
+        due = now >= state.flags.value("notes.first_tokens")
+    else:
+        grown = now - int(last.get("tokens") or 0)
+        calls = _calls_since(state, str(last.get("entry")))
+        enough = calls >= state.flags.value("notes.tool_calls") or not response.tool_uses
+        due = grown >= state.flags.value("notes.every_tokens") and enough
+        if grown < 0:  # a compaction made the view smaller: count from there
+            state.ledger.append(edits.state("notes", {**last, "tokens": now}))
+    if due:
+        state.background.start(LAYER, lambda: update(state))
+
+
+async def update(state: State) -> None:
+    """One update; the cursor moves when it succeeded."""
+    path = notes_path(state)
+    upto = _last_message(state)
+    tokens_now = state.ledger.tokens()
+    template = await anyio.to_thread.run_sync(_template, state)
+    before = await anyio.to_thread.run_sync(_ensure, path, template)
+    by_model = False
+    if state.fork is not None and state.deps.model.name != "none":
+        by_model = await _by_fork(state, state.fork, path, before, template)
+    if not by_model:
+        await anyio.to_thread.run_sync(_by_hand, state, path, before)
+    after = await anyio.to_thread.run_sync(path.read_text, "utf-8")
+    if upto:
+        state.ledger.append(edits.state("notes", {"entry": upto, "tokens": tokens_now}))
+    if after != before:
+        who = "by the model" if by_model else "from the record"
+        state.emit(LayerActed(LAYER, f"notes updated {who}"))
+
+
+def notes_path(state: State) -> Path:
+    return state.deps.folder / "session-memory" / "summary.md"
+
+
+# ---- by a fork
+
+
+async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: str) -> bool:
+    shorten = notes_file.too_long(
+        before, state.flags.value("notes.section_tokens"), state.flags.value("notes.total_tokens")
+    )
+    directive = prompts.fill(
+        _prompt(state),
+        {"currentNotes": before, "notesPath": str(path), "shorten": "\n".join(shorten)},
+    )
+    seen = as_seen(before.encode(), path.stat(), whole=True)
+
+    async def only_the_notes(spec: Any, input: Json, context: Any) -> Decision:  # noqa: A002, ARG001
+        given = str(input.get("file_path") or "")
+        if spec.name == "Edit" and os.path.realpath(given) == os.path.realpath(path):
+            return Decision(allow=True)
+        return Decision(allow=False, reason=f"only {path} may be edited here")
+
+    result = await fork(
+        directive, purpose="notes", permit=only_the_notes, max_calls=4, files={str(path): seen}
+    )
+    if result.stop in ("error", "refused"):
+        return False
+    after = path.read_text("utf-8")
+    if after == before:
+        return False
+    if not notes_file.same_frame(template, after):
+        _write(path, before)
+        state.layer_failed(LAYER, StorageError("the update changed the notes' headings; undone"))
+        return False
+    return True
+
+
+# ---- without a model
+
+
+def _by_hand(state: State, path: Path, before: str) -> None:
+    bodies = summariser.sections(happened(state.ledger.entries))
+    _write(path, notes_file.filled(before, bodies))
+
+
+# ---- files
+
+
+def _template(state: State) -> str:
+    """The user's own template, if it has headings; else the built-in one."""
+    own = state.config.own_home / "session-memory" / "config" / "template.md"
+    try:
+        text = own.read_text("utf-8")
+    except FileNotFoundError:
+        return prompts.load("notes_template")
+    except (OSError, UnicodeDecodeError) as error:
+        _complain(state, f"The notes' template {own} can't be read ({error}).")
+        return prompts.load("notes_template")
+    if notes_file.parse(text):
+        return text
+    _complain(state, f"The notes' template {own} has no `# ` headings; the built-in one is used.")
+    return prompts.load("notes_template")
+
+
+def _prompt(state: State) -> str:
+    own = state.config.own_home / "session-memory" / "config" / "prompt.md"
+    try:
+        return own.read_text("utf-8")
+    except FileNotFoundError:
+        return prompts.load("notes")
+    except (OSError, UnicodeDecodeError) as error:
+        _complain(state, f"The notes' prompt {own} can't be read ({error}).")
+        return prompts.load("notes")
+
+
+def _complain(state: State, sentence: str) -> None:
+    if sentence not in state.said:
+        state.said.add(sentence)
+        state.emit(Warned(sentence))
+
+
+def _ensure(path: Path, template: str) -> str:
+    """The notes as they are; written from the template when they are not there."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        text = notes_file.render(notes_file.parse(template))
+        _write(path, text)
+        return text
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary.write_text(text, "utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StorageError(f"Can't write the notes {path}: {error.strerror}.") from error
+
+
+# ---- the cursor
+
+
+def _cursor(state: State) -> Json:
+    value = state.ledger.state("notes")
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _last_message(state: State) -> str:
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message":
+            return str(entry["uuid"])
+    return ""
+
+
+def _calls_since(state: State, entry: str) -> int:
+    start = state.ledger.projection.position.get(entry, -1) + 1
+    return sum(
+        block.get("type") == "tool_use"
+        for later in state.ledger.entries[start:]
+        if later["kind"] == "message" and later.get("role") == "assistant"
+        for block in later["content"]
+    )

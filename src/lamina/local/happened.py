@@ -1,0 +1,262 @@
+"""What happened in a stretch of a session, copied from its entries: what was asked and answered,
+files touched, commands with their outcome, failures and what fixed them, open tasks.
+
+Pure: entries in, values out, no model. Every item names the entry that it comes from. Notes,
+summaries and probes are made from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from lamina.messages import Block, Json, text_of
+
+READS = ("Read", "NotebookRead")
+WRITES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+SHELLS = ("Bash", "Shell")
+_PATH_KEYS = ("file_path", "path", "notebook_path", "filename")
+_EXIT = re.compile(
+    r"(?:exit code|exited with|return code|exit status)\D{0,3}(-?\d{1,3})", re.IGNORECASE
+)
+_BAD = re.compile(
+    r"\b(error|errors|failed|failure|fail|exception|panic|traceback|undefined|cannot|can't|"
+    r"not found|no such|denied|refused|fatal|invalid|unexpected|mismatch)\b|✗|✘",
+    re.IGNORECASE,
+)
+_DEFINED = re.compile(
+    r"\b(?:def|class|func|function|fn|interface|struct|enum|trait|module|const|type|let|var)"
+    r"\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w{2,})"
+)
+_WRAPPED = re.compile(r"^\s*<(system-reminder|command-|local-command|task-notification)")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Words of the user or of the agent, and their entry."""
+
+    text: str
+    entry: str
+    final: bool = True  # an answer without a tool call; remarks on the way are not
+
+
+@dataclass(slots=True)
+class Touched:
+    """One file and what was done to it."""
+
+    path: str
+    reads: int = 0
+    changes: int = 0
+    created: bool = False
+    entry: str = ""  # the last change, else the last read
+    names: list[str] = field(default_factory=list[str])  # defined in what was written
+    lines: list[str] = field(default_factory=list[str])  # first line of each change
+    order: int = 0
+
+
+@dataclass(slots=True)
+class Ran:
+    """One command; run again, its last outcome counts."""
+
+    command: str
+    exit: int | None
+    outcome: str
+    entry: str
+    runs: int = 1
+
+
+@dataclass(slots=True)
+class Failure:
+    text: str  # the line that says what went wrong
+    about: str  # the command or file
+    entry: str
+    fix: str = ""  # what made it pass later
+
+
+@dataclass(slots=True)
+class Happened:
+    asked: list[Said] = field(default_factory=list[Said])
+    answered: list[Said] = field(default_factory=list[Said])
+    files: dict[str, Touched] = field(default_factory=dict[str, Touched])
+    commands: list[Ran] = field(default_factory=list[Ran])
+    failures: list[Failure] = field(default_factory=list[Failure])
+    tasks: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # (status, content)
+    searches: list[str] = field(default_factory=list[str])
+    calls: int = 0
+    first: str = ""  # time of the first entry
+    last: str = ""
+
+    @property
+    def changed(self) -> list[Touched]:
+        return sorted((f for f in self.files.values() if f.changes), key=lambda f: f.order)
+
+    @property
+    def open_tasks(self) -> list[str]:
+        return [what for status, what in self.tasks if status not in ("completed", "done")]
+
+
+def happened(entries: Iterable[Json]) -> Happened:
+    """All of it, in one pass."""
+    result = Happened()
+    calls: dict[str, tuple[str, Json, str]] = {}
+    tasks: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.get("kind") != "message":
+            continue
+        stamp = str(entry.get("ts") or "")
+        result.first, result.last = result.first or stamp, stamp or result.last
+        if entry.get("role") == "assistant":
+            _answer(result, entry, calls, tasks)
+        else:
+            _question(result, entry, calls)
+    result.tasks += [(status, what) for what, status in map(tuple, tasks.values())]
+    return result
+
+
+def _answer(
+    result: Happened,
+    entry: Json,
+    calls: dict[str, tuple[str, Json, str]],
+    tasks: dict[str, list[str]],
+) -> None:
+    uuid = str(entry["uuid"])
+    words = text_of(_blocks(entry)).strip()
+    if words:
+        final = all(block.get("type") != "tool_use" for block in _blocks(entry))
+        result.answered.append(Said(words, uuid, final))
+    for block in _blocks(entry):
+        if block.get("type") != "tool_use":
+            continue
+        name, given = str(block.get("name")), block.get("input")
+        input_ = cast("Json", given) if isinstance(given, dict) else {}
+        calls[str(block.get("id"))] = (name, input_, uuid)
+        result.calls += 1
+        _call(result, name, input_, uuid, tasks)
+
+
+def _call(result: Happened, name: str, given: Json, uuid: str, tasks: dict[str, list[str]]) -> None:
+    path = next((str(given[key]) for key in _PATH_KEYS if isinstance(given.get(key), str)), "")
+    if path and name in (*READS, *WRITES):
+        file = result.files.setdefault(path, Touched(path))
+        file.order = result.calls
+        if name in READS:
+            file.reads += 1
+            file.entry = file.entry or uuid
+        else:
+            _change(file, name, given, uuid)
+    elif name in ("Grep", "Glob", "WebSearch", "WebFetch"):
+        what = given.get("pattern") or given.get("query") or given.get("url") or ""
+        result.searches.append(f"{name} {what}")
+    elif name in ("Todo", "TodoWrite") and isinstance(given.get("todos"), list):
+        result.tasks = [
+            (str(row.get("status", "pending")), str(row.get("content", "")))
+            for row in _dicts(given["todos"])
+        ]
+    elif name == "TaskCreate":
+        tasks[str(len(tasks) + 1)] = [str(given.get("subject", "")), "pending"]
+    elif name == "TaskUpdate" and str(given.get("taskId")) in tasks:
+        row = tasks[str(given.get("taskId"))]
+        row[1] = str(given.get("status") or row[1])
+
+
+def _change(file: Touched, name: str, given: Json, uuid: str) -> None:
+    file.changes += 1
+    file.entry = uuid
+    file.created = file.created or (name == "Write" and not file.reads and file.changes == 1)
+    new = str(given.get("new_string") or given.get("content") or given.get("new_source") or "")
+    if edits := _dicts(given.get("edits")):
+        new = "\n".join(str(row.get("new_string", "")) for row in edits)
+    for found in _DEFINED.findall(new):
+        if found not in file.names:
+            file.names.append(found)
+    old = str(given.get("old_string") or "")
+    kept = set(old.splitlines())
+    fresh = [line.strip() for line in new.splitlines() if line.strip() and line not in kept]
+    if fresh:
+        file.lines.append(fresh[0][:160])
+
+
+def _question(result: Happened, entry: Json, calls: dict[str, tuple[str, Json, str]]) -> None:
+    origins: list[Any] = entry.get("origins") or []
+    for number, block in enumerate(_blocks(entry)):
+        origin = origins[number] if number < len(origins) else "typed"
+        if block.get("type") == "tool_result":
+            call = calls.get(str(block.get("tool_use_id")))
+            if call:
+                _result(result, entry, block, call)
+        elif block.get("type") == "text" and origin in ("typed", "pasted"):
+            words = str(block.get("text", "")).strip()
+            if words and not _WRAPPED.match(words):
+                result.asked.append(Said(words, str(entry["uuid"])))
+
+
+def _result(result: Happened, entry: Json, block: Block, call: tuple[str, Json, str]) -> None:
+    name, given, _ = call
+    content = block.get("content") or ""
+    text = text_of(content if isinstance(content, str) else _dicts(content))
+    failed = bool(block.get("is_error"))
+    meta: Mapping[str, Any] = entry.get("meta") or {}
+    uuid = str(entry["uuid"])
+    if name in SHELLS:
+        command = " ".join(str(given.get("command", "")).split())
+        code = _exit_code(text, meta, failed=failed)
+        _ran(result, command, code, text, uuid)
+        failed, about = failed or bool(code), command
+    else:
+        about = next((str(given[k]) for k in (*_PATH_KEYS, "pattern") if given.get(k)), name)
+    if failed:
+        result.failures.append(Failure(telling_line(text, bad=True), about[:200], uuid))
+    else:
+        for failure in result.failures:
+            if failure.about == about[:200] and not failure.fix:
+                failure.fix = _fix(result, name)
+
+
+def _fix(result: Happened, name: str) -> str:
+    """What was changed before it passed."""
+    latest = max(result.changed, key=lambda f: f.order, default=None)
+    if name in SHELLS and latest:
+        change = latest.lines[-1] if latest.lines else ""
+        return f"{latest.path}: {change}" if change else latest.path
+    return "passed when tried again"
+
+
+def _ran(result: Happened, command: str, code: int | None, text: str, uuid: str) -> None:
+    outcome = telling_line(text, bad=bool(code))
+    for ran in result.commands:
+        if ran.command == command:
+            ran.exit, ran.outcome, ran.entry, ran.runs = code, outcome, uuid, ran.runs + 1
+            return
+    result.commands.append(Ran(command, code, outcome, uuid))
+
+
+def _exit_code(text: str, meta: Mapping[str, Any], *, failed: bool) -> int | None:
+    if isinstance(meta.get("exit_code"), int):
+        return meta["exit_code"]
+    found = _EXIT.search(text[:300]) or _EXIT.search(text[-300:])
+    if found and failed:
+        return int(found[1])
+    return 1 if failed else 0
+
+
+def telling_line(text: str, *, bad: bool) -> str:
+    """The one line of an output that says most: what went wrong, else how it ended."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    if bad:
+        for line in lines:
+            if _BAD.search(line) and not _EXIT.fullmatch(line):
+                return line[:240]
+    return lines[-1][:240]
+
+
+def _blocks(entry: Json) -> Sequence[Block]:
+    return _dicts(entry.get("content"))
+
+
+def _dicts(value: Any) -> Sequence[Block]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("Block", item) for item in items if isinstance(item, dict)]

@@ -1,0 +1,304 @@
+"""Summaries without a model: the nine parts of a compaction and the ten sections of the notes,
+copied from what happened, within a budget, with references to the ledger.
+
+Pure. A model may add its own words to the parts that can't be copied; it never replaces what can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lamina.ledger import tokens
+from lamina.local.happened import Happened, Said
+
+# (key, heading) of the nine parts.
+PARTS = (
+    ("request", "Request and intent"),
+    ("concepts", "Concepts"),
+    ("files", "Files and code"),
+    ("errors", "Errors and fixes"),
+    ("solving", "Problem solving"),
+    ("asked", "All user messages"),
+    ("tasks", "Pending tasks"),
+    ("current", "Current work"),
+    ("next", "Next step"),
+)
+# What a model may write; the other parts are the ledger's.
+MODEL_PARTS = ("concepts", "solving", "current", "next")
+# Of a summary of earlier messages, the last two parts tell what was done before the rest.
+UP_TO_HEADINGS = {"current": "Work completed", "next": "Context for continuing"}
+
+# Shares of the budget.
+_SHARES = {
+    "request": 0.08,
+    "concepts": 0.06,
+    "files": 0.26,
+    "errors": 0.12,
+    "solving": 0.16,
+    "asked": 0.22,
+    "tasks": 0.04,
+    "current": 0.04,
+    "next": 0.02,
+}
+
+
+def nine_parts(
+    what: Happened,
+    *,
+    budget: int,
+    model: Mapping[str, str] | None = None,
+    up_to: bool = False,
+) -> str:
+    """The summary: each part copied, or the model's words where only those serve."""
+    made = {
+        "request": _request,
+        "concepts": _concepts,
+        "files": _files,
+        "errors": _errors,
+        "solving": _solving,
+        "asked": _asked,
+        "tasks": _tasks,
+        "current": _current,
+        "next": _next,
+    }
+    spare = 0
+    lines: list[str] = []
+    for number, (key, heading) in enumerate(PARTS, 1):
+        room = int(budget * _SHARES[key]) + spare
+        own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
+        body = _fit([own], room) if own else made[key](what, room)
+        spare = max(0, room - tokens.of_text(body))
+        title = UP_TO_HEADINGS.get(key, heading) if up_to else heading
+        lines.append(f"## {number}. {title}\n{body or '(nothing)'}")
+    return "\n\n".join(lines)
+
+
+def ref(entry: str) -> str:
+    """How an entry is named in a summary; `Expand` takes it."""
+    return f"[#{entry[:8]}]" if entry else ""
+
+
+# ---- the parts
+
+
+def _request(what: Happened, room: int) -> str:
+    if not what.asked:
+        return ""
+    first, last = what.asked[0], what.asked[-1]
+    lines = [f"First: {_quoted(first, room // 2)}"]
+    if last is not first:
+        lines.append(f"Last: {_quoted(last, room // 2)}")
+    return "\n".join(lines)
+
+
+def _concepts(what: Happened, room: int) -> str:
+    names: list[str] = []
+    for file in reversed(what.changed):
+        names += [name for name in file.names if name not in names]
+    programs = list(
+        dict.fromkeys(ran.command.split(" ")[0] for ran in what.commands if ran.command)
+    )
+    lines = [f"Names defined or changed: {', '.join(names)}"] if names else []
+    lines += [f"Programs used: {', '.join(programs[:30])}"] if programs else []
+    return _fit(lines, room, joined=True)
+
+
+def _files(what: Happened, room: int) -> str:
+    lines: list[str] = []
+    for file in sorted(what.files.values(), key=lambda f: (f.changes == 0, -f.order)):
+        if file.changes:
+            done = "created" if file.created else f"changed {file.changes}×"
+            lines.append(f"- {file.path}: {done} {ref(file.entry)}")
+            if file.names:
+                lines.append(f"  defines {', '.join(file.names[:12])}")
+            lines += [f"  + {line}" for line in list(dict.fromkeys(file.lines))[-4:]]
+        else:
+            lines.append(f"- {file.path}: read {file.reads}× {ref(file.entry)}")
+    commands = [
+        _command(ran.command, ran.exit, ran.outcome, ran.runs, ran.entry) for ran in what.commands
+    ]
+    half = _fit(lines, int(room * 0.6))
+    rest = room - tokens.of_text(half)
+    tail = _fit(commands, rest, from_end=True)
+    return half + (f"\n\nCommands:\n{tail}" if tail else "")
+
+
+def _command(command: str, code: int | None, outcome: str, runs: int, entry: str) -> str:
+    shown = command if len(command) <= 160 else command[:159] + "…"
+    times = f", {runs} times" if runs > 1 else ""
+    said = f" → {outcome}" if outcome else ""
+    return f"- `{shown}` exit {code}{times}{said} {ref(entry)}"
+
+
+def _errors(what: Happened, room: int) -> str:
+    lines: list[str] = []
+    for failure in what.failures:
+        fix = f"; then {failure.fix}" if failure.fix else ""
+        lines.append(f"- {failure.text} ({failure.about[:100]}){fix} {ref(failure.entry)}")
+    return _fit(list(dict.fromkeys(lines)), room, from_end=True)
+
+
+def _solving(what: Happened, room: int) -> str:
+    """The agent's own words at the end of each round, newest kept longest."""
+    finals = [said for said in what.answered if said.final] or what.answered
+    if not finals:
+        return ""
+    each = max(60, room // max(1, len(finals)))
+    return _fit([f"- {_quoted(said, each)}" for said in finals], room, from_end=True)
+
+
+def _asked(what: Happened, room: int) -> str:
+    if not what.asked:
+        return ""
+    whole = [f"- {_quoted(said, 10_000)}" for said in what.asked]
+    if sum(map(tokens.of_text, whole)) <= room:
+        return "\n".join(whole)
+    each = max(40, room // len(what.asked))
+    return _fit([f"- {_quoted(said, each)}" for said in what.asked], room, from_end=True)
+
+
+def _tasks(what: Happened, room: int) -> str:
+    lines = [f"- [{status}] {task}" for status, task in what.tasks if task]
+    still = [line for line in lines if not line.startswith(("- [completed]", "- [done]"))]
+    return _fit(still, room)
+
+
+def _current(what: Happened, room: int) -> str:
+    lines: list[str] = []
+    if what.asked:
+        lines.append(f"The user's last message: {_quoted(what.asked[-1], room // 3)}")
+    if what.answered:
+        lines.append(f"The agent's last words: {_quoted(what.answered[-1], room // 3)}")
+    if what.changed:
+        lines.append(f"Last file changed: {what.changed[-1].path}")
+    if what.commands:
+        last = what.commands[-1]
+        lines.append(_command(last.command, last.exit, last.outcome, last.runs, last.entry)[2:])
+    return _fit(lines, room)
+
+
+def _next(what: Happened, room: int) -> str:
+    """Nothing is invented: an open task, or the user's own last words."""
+    if what.open_tasks:
+        return _fit([f"The first open task: {what.open_tasks[0]}"], room)
+    if what.asked:
+        return _fit([f"Go on with what the user asked last {ref(what.asked[-1].entry)}."], room)
+    return ""
+
+
+# ---- the notes
+
+
+def sections(what: Happened, room: int = 1_500) -> dict[str, str]:
+    """Bodies of the notes' sections that can be filled without a model, by their key."""
+    title = what.asked[0].text.splitlines()[0][:80] if what.asked else ""
+    corrections = [s for s in what.asked[1:] if _is_correction(s.text)]
+    failures = _errors(what, room // 2)
+    corrected = _fit([f"- The user: {_quoted(s, 120)}" for s in corrections], room // 2)
+    finals = [said for said in what.answered if said.final]
+    return {
+        "title": title,
+        "state": _current(what, room),
+        "task": _request(what, room // 2) + _listed("\nOpen tasks:\n", _tasks(what, room // 2)),
+        "files": _fit(
+            [
+                f"- {f.path}: {'created' if f.created else f'changed {f.changes}×'}"
+                + (f", defines {', '.join(f.names[:8])}" if f.names else "")
+                for f in reversed(what.changed)
+            ]
+            + [f"- {f.path}: read {f.reads}×" for f in what.files.values() if not f.changes],
+            room,
+        ),
+        "workflow": _fit(
+            [_command(r.command, r.exit, r.outcome, r.runs, r.entry) for r in what.commands],
+            room,
+            from_end=True,
+        ),
+        "errors": "\n".join(part for part in (failures, corrected) if part),
+        "results": _fit([f"- {_quoted(s, 200)}" for s in finals[-5:]], room, from_end=True),
+        "worklog": _fit(_worklog(what), room, from_end=True),
+    }
+
+
+def _listed(heading: str, body: str) -> str:
+    return heading + body if body else ""
+
+
+def _worklog(what: Happened) -> list[str]:
+    lines = [f"- asked: {_first_line(said.text)} {ref(said.entry)}" for said in what.asked]
+    lines += [f"- changed {f.path} {ref(f.entry)}" for f in what.changed]
+    return lines
+
+
+_CORRECTING = (
+    "no,",
+    "no ",
+    "not ",
+    "don't",
+    "do not",
+    "stop",
+    "instead",
+    "wrong",
+    "actually",
+    "never",
+)
+
+
+def _is_correction(text: str) -> bool:
+    start = text[:200].casefold()
+    return any(word in start for word in _CORRECTING)
+
+
+# ---- fitting
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    return line[:120]
+
+
+def _quoted(said: Said, room: int) -> str:
+    """The words, or their beginning and end with the entry that holds them all."""
+    text = " ".join(said.text.split()) if "\n" not in said.text.strip() else said.text.strip()
+    most = max(40, room * 4)
+    if len(text) <= most:
+        return f"{text} {ref(said.entry)}"
+    head, tail = text[: most * 2 // 3].rstrip(), text[-most // 3 :].lstrip()
+    return f"{head} […] {tail} {ref(said.entry)}"
+
+
+def _fit(lines: Iterable[str], room: int, *, from_end: bool = False, joined: bool = False) -> str:
+    """As many whole lines as the room takes; the newest when `from_end`."""
+    chosen: list[str] = []
+    left = max(room, 8)
+    order: Sequence[str] = list(lines)
+    dropped = 0
+    for line in reversed(order) if from_end else order:
+        cost = tokens.of_text(line) + 1
+        if cost > left:
+            if not chosen or joined:
+                chosen.append(line[: max(40, left * 4)] + "…")
+                left = 0
+            else:
+                dropped += 1
+            continue
+        left -= cost
+        chosen.append(line)
+    if from_end:
+        chosen.reverse()
+    if dropped:
+        chosen.append(f"({dropped} more in the record)")
+    return "\n".join(chosen)
+
+
+def short(what: Happened, room: int = 150) -> str:
+    """A few lines for one finished round."""
+    lines: list[str] = []
+    if what.asked:
+        lines.append(f"Asked: {_quoted(what.asked[0], room // 3)}")
+    if what.changed:
+        lines.append("Changed: " + ", ".join(file.path for file in what.changed))
+    lines += [_command(r.command, r.exit, r.outcome, r.runs, r.entry) for r in what.commands[-3:]]
+    if what.answered:
+        lines.append(f"Result: {_quoted(what.answered[-1], room // 2)}")
+    return _fit(lines, room * 2)
