@@ -104,6 +104,7 @@ async def make_state(
         emit=emit,
         permit=wiring.make_permit(config, wishes.ask, interactive=wishes.interactive),
         env=for_commands(os.environ),
+        network=config.bool("sandbox.network"),
         sandbox=config.str("sandbox.profile"),  # pyright: ignore[reportArgumentType]
     )
     state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)

@@ -17,7 +17,7 @@ from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, Thin
 from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.ledger.window import Window
+from lamina.ledger.window import Margins, Window
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
 from lamina.ports import (
     Background,
@@ -106,6 +106,12 @@ class State:
             self.capabilities.max_output,
             config.float("compact.percent") or None,
             config.int("compact.window") or None,
+            Margins(
+                config.int("compact.output_reserve"),
+                config.int("compact.margin"),
+                config.int("compact.warning_margin"),
+                config.int("compact.blocking_margin"),
+            ),
         )
 
     def spec_of(self, tool: str) -> ToolSpec | None:

@@ -19,6 +19,16 @@ LONG_BETA = "context-1m-2025-08-07"
 
 
 @dataclass(frozen=True, slots=True)
+class Margins:
+    """Tokens kept free; settings can change each."""
+
+    output: int = 20_000  # for an answer, or the model's most if that is less
+    compact: int = 13_000  # from autocompact to effective
+    warning: int = 20_000  # from warning to autocompact
+    blocking: int = 3_000  # from blocking to effective
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The marks of one window, in tokens: warning < autocompact < blocking < effective < size."""
 
@@ -26,43 +36,44 @@ class Window:
     max_output: int = 32_000
     percent: float | None = None  # autocompact at this share of effective, if that is lower
     compact_size: int | None = None  # autocompact as if the window were this small
+    margins: Margins = Margins()
 
     @property
     def effective(self) -> int:
-        return _effective(self.size, self.max_output)
+        return self._effective(self.size)
 
     @property
     def autocompact(self) -> int:
-        mark = _autocompact(self.effective)
+        mark = self._autocompact(self.effective)
         if self.compact_size is not None and 0 < self.compact_size < self.size:
-            mark = min(mark, _autocompact(_effective(self.compact_size, self.max_output)))
+            mark = min(mark, self._autocompact(self._effective(self.compact_size)))
         if self.percent is not None and 0 < self.percent <= 100:
             mark = min(mark, int(self.effective * self.percent / 100))
         return mark
 
     @property
     def warning(self) -> int:
-        return self.autocompact - 20_000 if self.autocompact > 20_000 else self.autocompact // 2
+        margin = self.margins.warning
+        return self.autocompact - margin if self.autocompact > margin else self.autocompact // 2
 
     @property
     def blocking(self) -> int:
-        if _roomy(self.effective):
-            return self.effective - 3_000
+        if self._roomy(self.effective):
+            return self.effective - self.margins.blocking
         return self.effective * 30 // 33
 
+    def _effective(self, size: int) -> int:
+        # The last bound matters only for small local models: half is kept for the prompt.
+        return size - min(self.margins.output, self.max_output, size // 2)
 
-def _effective(size: int, max_output: int) -> int:
-    # The last bound matters only below 40,000: a small local model keeps half for the prompt.
-    return size - min(20_000, max_output, size // 2)
+    def _autocompact(self, effective: int) -> int:
+        if self._roomy(effective):
+            return effective - self.margins.compact
+        return effective * 20 // 33
 
-
-def _autocompact(effective: int) -> int:
-    return effective - 13_000 if _roomy(effective) else effective * 20 // 33
-
-
-def _roomy(effective: int) -> bool:
-    """Do the fixed margins (13,000 and 20,000) fit? Else they shrink with the window."""
-    return effective > 33_000
+    def _roomy(self, effective: int) -> bool:
+        """Do the fixed margins fit? Else they shrink with the window."""
+        return effective > self.margins.compact + self.margins.warning
 
 
 # ---- what models can do
