@@ -196,3 +196,19 @@ def test_a_capture_keeps_head_and_tail_and_counts_the_rest(size: int, step: int)
 def test_commands_get_the_users_environment_without_the_agents_keys() -> None:
     given = {"PATH": "/bin", "OPENAI_API_KEY": "k", "LAMINA_TEAM_TOKEN": "t", "AWS_PROFILE": "p"}
     assert for_commands(given) == {"PATH": "/bin", "AWS_PROFILE": "p"}
+
+
+@pytest.mark.parametrize("command", ["echo out; exit 3", "sleep 1000", "sleep 1000 & echo out"])
+async def test_a_kernel_without_process_descriptors_serves_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def refuse(pid: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    finished = await run_command(
+        Command(["bash", "-c", command], tmp_path, {"PATH": os.environ["PATH"]}, timeout=0.5)
+    )
+    assert finished.timed_out == (command == "sleep 1000")
+    assert finished.out.whole() == (b"" if finished.timed_out else b"out\n")
+    assert finished.code == {"e": 3, "s": -15 if finished.timed_out else 0}[command[0]]

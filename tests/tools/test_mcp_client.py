@@ -178,13 +178,13 @@ async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_
         assert scope.cancelled_caught
         assert "did not answer within 2 s" in await shop.text("hang")
         assert int(await shop.text("pid")) == pid
-        script.write_text("raise SystemExit(1)")  # noqa: ASYNC240
+        script.write_text("raise SystemExit(1)")
         await shop.call("die")
         for _ in range(2):
             outcome = await shop.call("add", a=1, b=1)
             assert outcome.is_error
             assert "The MCP server my shop can't be used" in text_of(outcome.content)
-    assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240
+    assert not os.path.exists(f"/proc/{pid}")
 
 
 async def test_servers_that_can_not_be_used_are_left_out_and_the_others_serve(

@@ -121,7 +121,8 @@ class _Running:
         self._cancelled = False
         self._told = -1
         self._process = self._start()
-        self._pidfd = os.pidfd_open(self._process.pid) if sys.platform == "linux" else -1
+        self._pidfd = _descriptor_of(self._process.pid)
+        self._ended = False
         self._out, self._err = Capture(command.cap), Capture(command.cap)
         self._report = Capture(CHUNK)
         self._selector.register(wake, selectors.EVENT_READ, None)
@@ -181,9 +182,11 @@ class _Running:
             timed_out = time.monotonic() >= deadline
             enough = max(self._out.total, self._err.total) > self._command.stop_at
         exited = self._exited()
-        if exited:
-            self._drain(GRACE if self._alive() else 0.0)
-        left_over = self._end()
+        alive = self._alive()
+        if exited and alive:  # what only finishes its output has a moment for it
+            self._drain(GRACE)
+            alive = self._alive()
+        left_over = self._end(alive)
         self._drain(0.0)
         return Finished(
             code=self._process.wait(),
@@ -258,11 +261,11 @@ class _Running:
             return []
         return [self._process.pid]
 
-    def _end(self) -> int:
+    def _end(self, alive: list[int]) -> int:
         """End all that is left, politely first; says how many there were."""
-        alive = self._alive()
+        self._ended = True
         if not alive and self._exited():
-            self._signal([], signal.SIGKILL)
+            self._signal([], signal.SIGKILL)  # members of the group that lost their mark
             return 0
         self._signal(alive, signal.SIGTERM)
         deadline = time.monotonic() + GRACE
@@ -276,7 +279,9 @@ class _Running:
         return len(alive)
 
     def _signal(self, processes: list[int], number: signal.Signals) -> None:
-        if self._process.returncode is None:
+        # Once the leader is reaped its number may be another's; elsewhere than on Linux the group
+        # is all that there is to find the rest by.
+        if self._process.returncode is None or sys.platform != "linux":
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
         for process in processes:
@@ -284,7 +289,8 @@ class _Running:
                 os.kill(process, number)
 
     def close(self) -> None:
-        self._end()
+        if not self._ended:
+            self._end(self._alive())
         self._process.wait()
         self._selector.close()
         for descriptor in (self._pidfd, self._told):
@@ -294,6 +300,16 @@ class _Running:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+
+def _descriptor_of(process: int) -> int:
+    """A descriptor that tells when the process exits; -1 where the kernel has none."""
+    if sys.platform != "linux":
+        return -1
+    try:
+        return os.pidfd_open(process)
+    except OSError:
+        return -1
 
 
 def marked(mark: str) -> list[int]:
