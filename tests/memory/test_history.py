@@ -14,6 +14,7 @@ from lamina.events import Event, Warned
 from lamina.memories import Evidence
 from lamina.memory.blame import blame, diff_text, users_word
 from lamina.memory.file_store import FileStore
+from lamina.memory.outside import nothing_new
 from lamina.memory.undo import restore, undo
 from lamina.testing import a_memory
 
@@ -270,3 +271,16 @@ def test_background_recording_follows_and_loses_nothing(tmp_path: Path) -> None:
     with FileStore(tmp_path / "memory") as store:
         assert store.catch_up() == []
         assert sorted(subjects(store)) == [f"remember m{number}.md" for number in range(5)]
+
+
+def test_edits_by_hand_are_recorded_when_a_session_opens(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md"))
+        store.catch_up()
+    (tmp_path / "memory" / "hand.md").write_text("by hand\n")
+    os.utime(tmp_path / "memory" / "hand.md", (1_000_000, 1_000_000))
+    with FileStore(tmp_path / "memory", background=True):
+        pass  # closing waits for what was begun
+    with FileStore(tmp_path / "memory") as store:
+        assert next(store.journal.history.log("hand.md")).writer == "outside"
+        assert nothing_new(store.files, store.scanner)

@@ -27,7 +27,7 @@ from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
 from lamina.memory.naming import printable
-from lamina.memory.outside import record_outside
+from lamina.memory.outside import nothing_new, record_outside
 from lamina.memory.purge import finish_interrupted, names_of, purge
 from lamina.memory.scan import Scan, Scanner
 from lamina.memory.store import Hit, Outcome
@@ -65,6 +65,8 @@ class FileStore:
         self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
         self._known = KnownMemories(self.files, self.scanner)
         self._open()
+        if background and directory.is_dir():
+            self.journal.start(self._look_outside)
 
     def _open(self) -> None:
         """Finish what a crash left. Nothing is created where there is nothing."""
@@ -74,7 +76,6 @@ class FileStore:
         if self.journal.intents.unapplied():
             with self.journal.writing():
                 pass
-        self.journal.start()
 
     def __enter__(self) -> Self:
         return self
@@ -379,6 +380,11 @@ class FileStore:
         self.make_state()
         with self.journal.recording() as history:
             return record_outside(self.files, self.scanner, history, busy=self.journal.intents)
+
+    def _look_outside(self) -> None:
+        """In the background, when a session opens: edits by hand since the last time."""
+        if not nothing_new(self.files, self.scanner):
+            self.catch_up()
 
     def make_state(self) -> None:
         if not self.state.is_dir():

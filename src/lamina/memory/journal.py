@@ -46,6 +46,7 @@ class Journal:
         self._wake = threading.Event()
         self._stop = False
         self._thread: threading.Thread | None = None
+        self._first: Callable[[], object] | None = None
 
     # ---- changing files
 
@@ -226,10 +227,10 @@ class Journal:
 
     # ---- background
 
-    def start(self) -> None:
-        """Record in the background what an earlier process left."""
-        if self.intents.any_applied():
-            self._wake_up()
+    def start(self, first: Callable[[], object]) -> None:
+        """Do `first` in the background, then record what an earlier process left."""
+        self._first = first
+        self._wake_up()
 
     def _wake_up(self) -> None:
         if not self._background:
@@ -240,7 +241,7 @@ class Journal:
         self._wake.set()
 
     def _work(self) -> None:
-        while not self._stop:
+        while True:
             self._wake.wait()
             self._wake.clear()
             # A burst of writes comes first: recording would take the processor from it.
@@ -249,9 +250,14 @@ class Journal:
                     break
                 self._wake.clear()
             try:
+                if self._first is not None:
+                    self._first()
+                    self._first = None
                 self.settle()
             except Exception as error:  # noqa: BLE001 - the edge of a background task
                 self._emit(LayerFailed("memory history", f"{type(error).__name__}: {error}"))
+            if self._stop:
+                return
 
     def close(self) -> None:
         """Record what is due and stop."""
