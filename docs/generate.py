@@ -177,10 +177,23 @@ What a session reports: `reply.events` in the library, one JSON object a line fr
 """
 
 
+# ---- architecture
+
+
+def architecture_page() -> str:
+    """The page as it is, with turn.py as it is now."""
+    page = (HERE / "architecture.md").read_text("utf-8")
+    before, _, rest = page.partition("<!-- turn.py -->")
+    _, _, after = rest.partition("<!-- end -->")
+    code = (HERE.parent / "src" / "lamina" / "turn.py").read_text("utf-8").strip()
+    return f"{before}<!-- turn.py -->\n```python\n{code}\n```\n<!-- end -->{after}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "events.md": events_page,
+    "architecture.md": architecture_page,
 }
 
 

@@ -24,7 +24,7 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "commands.md", "events.md"])
+@pytest.mark.parametrize("name", ["settings.md", "commands.md", "events.md", "architecture.md"])
 def test_the_committed_page_is_the_generated_one(name: str) -> None:
     assert (DOCS / name).read_text("utf-8") == generator().PAGES[name](), "run `make docs`"
 
@@ -39,3 +39,8 @@ def test_every_setting_event_and_command_is_in_the_docs() -> None:
         assert f"| `{kind}` |" in pages["events.md"]
     for name in COMMANDS:
         assert f"## lamina {name}\n" in pages["commands.md"]
+
+
+def test_the_turn_fits_on_one_screen() -> None:
+    turn = DOCS.parent / "src" / "lamina" / "turn.py"
+    assert len(turn.read_text("utf-8").splitlines()) <= 120

@@ -23,6 +23,7 @@ from lamina.messages import Block, Request, Response, text, tool_result
 from lamina.state import State
 
 INTERRUPTED = "[Interrupted by the user]"
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 async def ask_model(state: State) -> Response:
@@ -107,7 +108,7 @@ def _usable(state: State, response: Response) -> Response:
     content: list[Block] = []
     for block in response.content:
         if block.get("type") == "tool_use":
-            if response.stop_reason == "max_tokens":
+            if response.stop_reason in CUT_OFF:
                 continue  # its input may be torn
             block = _own_id(state, block, content)  # noqa: PLW2901
         content.append(block)

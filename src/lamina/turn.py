@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import anyio
 
-from lamina.calls import ask_model, keep_interrupted
+from lamina.calls import CUT_OFF, ask_model, keep_interrupted
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
 from lamina.layers import collapse, compaction, microcompact, notes, tool_results
 from lamina.messages import Response
@@ -42,7 +42,7 @@ async def _rounds(state: State) -> str:
             if state.purpose == "main":
                 state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
             return "max_calls"
-        await _make_room(state)
+        await make_room(state)
         if blocked := _blocking(state):
             state.emit(Warned(blocked))
             return "blocked"
@@ -50,7 +50,7 @@ async def _rounds(state: State) -> str:
         response = await ask_model(state)
         notes.check(state, response)  # layer 3, in the background
 
-        if response.stop_reason == "max_tokens" and not response.tool_uses:
+        if response.stop_reason in CUT_OFF and not response.tool_uses:
             if continued >= state.config.int("turn.continuations"):
                 return "max_tokens"
             continued += 1
@@ -71,7 +71,7 @@ async def _rounds(state: State) -> str:
         return "refusal" if response.stop_reason == "refusal" else "end_turn"
 
 
-async def _make_room(state: State) -> None:
+async def make_room(state: State) -> None:
     """The layers that act before a call, cheapest first."""
     for name, act in (
         ("tool_results", tool_results.act),  # layer 1: large results go to disk
