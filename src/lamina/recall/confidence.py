@@ -33,16 +33,14 @@ def coverage(question: Mapping[str, float], held: Collection[str]) -> float:
 
 def confidence(evidence: Evidence) -> float:
     """Of a memory."""
-    return _sure(
-        -3.3 + 5.9 * evidence.coverage + 1.4 * evidence.likeness - 2.7 * evidence.strange_names
-    )
+    logit = -3.2 + 5.5 * evidence.coverage + 2.2 * evidence.likeness
+    return _sure(logit - 2.8 * evidence.strange_names)
 
 
 def turn_confidence(evidence: Evidence) -> float:
     """Of a turn in a session, where the turns around it count as its own words."""
-    return _sure(
-        -2.8 + 5.1 * evidence.coverage + 1.6 * evidence.likeness - 1.1 * evidence.strange_names
-    )
+    logit = -2.4 + 5.0 * evidence.coverage + 2.0 * evidence.likeness
+    return _sure(logit - 1.2 * evidence.strange_names)
 
 
 def _sure(logit: float) -> float:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FIELDS = ("name", "description", "body")
 _FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
 _HEADING_IN_VECTOR = 3.0  # a word of name or description pulls as much as three of the body
-_EMBEDDING = 0.35  # share of the question's whole weight that a perfect likeness is worth
-_LIKENESS_FROM = 0.2  # a likeness below this is chance
+_EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
+_LIKENESS_FROM = 0.3  # a likeness below this is chance
 _RECENCY = 0.06  # what a memory of today gets on top of its relevance …
 _HALF_LIFE = 30 * 86_400.0  # … and half of it after this many seconds
 _USE = 0.02  # what each doubling of uses adds …

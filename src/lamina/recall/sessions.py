@@ -34,24 +34,33 @@ _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "mo
 # conversations; see docs/decisions.
 WEIGHTS: Mapping[str, float] = {
     "text": 1.0,
-    "before": 0.6,
+    "before": 0.4,
     "after": 0.2,
     "before2": 0.4,
     "after2": 0.2,
+    "answer": 0.5,
     "session": 0.6,
     "speaker": 0.7,
     "party": 0.7,
-    "date": 1.0,
+    "role": 0.2,
+    "date": 0.8,
     "span": 0.6,
     "time_word": 0.5,
-    "embedding": 0.8,
+    "embedding": 0.5,
     "length": 0.2,
-    "recency": 0.05,
+    "recency": 0.1,
 }
-_SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_timed")
+_SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_timed", "_asking")
+_LIKENESS_FROM = 0.3  # a likeness below this is chance
 _HALF_LIFE = 30 * 86_400.0
 _WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:day|date|month|year|time)\b|什么时候|何时|いつ", re.IGNORECASE
+)
+_OWN_WORD = re.compile(r"\b(?:i|my|me|mine)\b|[我俺私僕]", re.IGNORECASE)
+_YOUR_WORD = re.compile(
+    r"\byou (?:\w+ )?(?:said|told|recommended|suggested|mentioned|gave|provided|listed|wrote|"
+    r"explained|advised|proposed|shared|described)\b|\bremind me\b|\byour (?:answer|advice|list)\b",
+    re.IGNORECASE,
 )
 _TIME_WORD = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|weeks?|weekend|months?|years?|days?|"
@@ -89,6 +98,7 @@ class SessionSearch:
         self._speakers: dict[str, int] = {"": 0}
         self._said = array("d")
         self._timed = array("B")
+        self._asking = array("B")  # whether a turn is a question
         self._columns: _Columns | None = None
 
     def __len__(self) -> int:
@@ -112,6 +122,7 @@ class SessionSearch:
         self._speaker_of.append(self._speakers.setdefault(name, len(self._speakers)))
         self._said.append(turn.said)
         self._timed.append(_TIME_WORD.search(turn.text[:2_000]) is not None)
+        self._asking.append(turn.text.rstrip().endswith(("?", "？")))
         self._ids.append(turn.id)
         self._slots[turn.id] = slot
         self._lexical.changed()
@@ -148,6 +159,7 @@ class SessionSearch:
         self._speaker_of = array("I", [self._speaker_of[slot] for slot in stay])
         self._said = array("d", [self._said[slot] for slot in stay])
         self._timed = array("B", [self._timed[slot] for slot in stay])
+        self._asking = array("B", [self._asking[slot] for slot in stay])
         self._ids = [self._ids[slot] for slot in stay]
         self._slots = {id_: slot for slot, id_ in enumerate(self._ids) if id_ is not None}
         self._lexical.changed()
@@ -228,7 +240,7 @@ class SessionSearch:
         text = self._lexical.score(weighed)[_TEXT] / mass
         speaker, party = self._who(named, columns)
         likeness = self._vectors.near(weighed)
-        near = np.maximum(likeness - np.float32(0.2), np.float32(0))
+        near = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         recency = np.exp2(-np.maximum(now - columns.said, 0.0) / _HALF_LIFE).astype(np.float32)
         one, two = columns.before, columns.after
         found = {
@@ -237,9 +249,11 @@ class SessionSearch:
             "after": _at(text, two),
             "before2": _at(text, _at(one, one, -1)),
             "after2": _at(text, _at(two, two, -1)),
+            "answer": _at(text * columns.asking, one),
             "session": self._by_session(weighed, columns),
             "speaker": speaker,
             "party": party,
+            "role": self._role(query, columns),
             "date": self._dated(query),
             "span": self._spanned(query, now, columns),
             "time_word": text * columns.timed if _WHEN.search(query) else np.zeros_like(text),
@@ -273,6 +287,7 @@ class SessionSearch:
                 np.array(self._speaker_of, dtype=np.int64),
                 np.array(self._said, dtype=np.float64),
                 np.array(self._timed, dtype=np.float32),
+                np.array(self._asking, dtype=np.float32),
                 np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
                 np.bincount(session, weights=lengths).astype(np.float32),
                 named,
@@ -287,6 +302,17 @@ class SessionSearch:
         spoken = np.isin(columns.speaker, list(people)).astype(np.float32)
         talks = np.bincount(columns.session, weights=spoken) > 0
         return spoken, talks[columns.session].astype(np.float32)
+
+    def _role(self, query: str, columns: _Columns) -> Floats:
+        """1 for the assistant's turns when the question asks what it said, for the user's own when
+        the user speaks of themselves."""
+        import numpy as np
+
+        asked = "assistant" if _YOUR_WORD.search(query) else "user"
+        number = self._speakers.get(asked)
+        if number is None or (asked == "user" and not _OWN_WORD.search(query)):
+            return np.zeros(len(columns.speaker), dtype=np.float32)
+        return (columns.speaker == number).astype(np.float32)
 
     def _by_session(self, weighed: Mapping[str, float], columns: _Columns) -> Floats:
         """BM25 of each turn's whole session, in shares of the question's weight."""
@@ -372,6 +398,7 @@ class _Columns:
     speaker: NDArray[np.int64]
     said: NDArray[np.float64]
     timed: Floats
+    asking: Floats
     length: Floats
     session_length: Floats
     named: Mapping[str, set[int]]
