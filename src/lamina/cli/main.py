@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "chat": ("lamina.cli.chat", "talk with an agent, or ask one question"),
     "demo": ("lamina.cli.demo", "watch a short session: no key, no network"),
     "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
+    "memory": ("lamina.cli.memory", "look at, search, change and undo memories"),
     "instructions": ("lamina.cli.instructions", "show which instruction files hold here"),
     "settings": ("lamina.cli.settings", "show, explain and change settings"),
     "doctor": ("lamina.cli.doctor", "check that everything that Lamina needs works here"),

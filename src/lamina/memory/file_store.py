@@ -17,7 +17,7 @@ from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.events import Emit, quiet
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory import drafts, pointers, ranking
-from lamina.memory.beneath import Beneath
+from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.blame import blame, users_word
 from lamina.memory.gate import GateContext, decide, decide_index
 from lamina.memory.history import HistoryDamaged
@@ -53,7 +53,9 @@ class FileStore:
         gate: GateContext | None = None,
         emit: Emit = quiet,
         background: bool = False,
+        before_first_write: Callable[[], object] | None = None,
     ) -> None:
+        self._before_first_write = before_first_write
         self.directory = directory
         self.state = state or directory.with_name(f"{directory.name}.lamina")
         self._gate = gate or GateContext()
@@ -392,6 +394,9 @@ class FileStore:
                 self.state.mkdir(parents=True, mode=0o700, exist_ok=True)
             except OSError as error:
                 raise MemoryStoreError(f"Can't make {self.state}: {error.strerror}.") from error
+        if self._before_first_write is not None:
+            self._before_first_write()
+            self._before_first_write = None
 
 
 def is_index(path: str) -> bool:
@@ -400,5 +405,8 @@ def is_index(path: str) -> bool:
 
 
 def _readable_path(path: str) -> bool:
-    """The gate names what is wrong with a path; reading it first would only say less."""
-    return bool(path) and "\x00" not in path and not path.startswith("/")
+    """A path that can't be opened is not read: the gate names what is wrong with it."""
+    try:
+        return bool(parts_of(path))
+    except MemoryStoreError:
+        return False

@@ -1,0 +1,357 @@
+"""`lamina memory`: look at, search, add, edit, forget and undo memories. Everything it changes goes
+through the store and its gate, as the user's own word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli import memory_audit, memory_history, memory_inbox
+from lamina.cli.editor import edited_text
+from lamina.cli.options import add_verb, config_of
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.errors import UsageError
+from lamina.memories import MEMORY_TYPES, Memory, Proposal
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.memory.file_store import FileStore
+    from lamina.memory.store import Outcome
+
+EXAMPLES = """
+lamina memory list                       all memories, newest first
+lamina memory show user_role             one file, as it is
+lamina memory search deploy friday
+lamina memory add "Deploys never happen on Fridays" --type project
+lamina memory edit user_role             in $EDITOR
+lamina memory forget user_role           and it can't come back by itself
+lamina memory forget user_role --purge   also out of the history, for good
+lamina memory log user_role              who wrote what, and when
+lamina memory blame user_role            line by line
+lamina memory undo 3f2a91                take any commit back
+lamina memory inbox                      what waits for you
+lamina memory inbox accept --all
+lamina memory audit --fix
+lamina memory export > memories.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    listing = add_verb(verbs, "list", "list memories, newest first")
+    listing.add_argument("--type", choices=MEMORY_TYPES, help="of one type only")
+    listing.add_argument("-n", "--number", type=int, default=50, help="how many (50); 0: all")
+    show = add_verb(verbs, "show", "print a memory as it is, or the index")
+    show.add_argument("path", nargs="?", default="MEMORY.md", help="the file (MEMORY.md)")
+    search = add_verb(verbs, "search", "find memories by their words")
+    search.add_argument("words", nargs="+", help="what to look for")
+    search.add_argument("-n", "--number", type=int, default=10, help="how many (10)")
+    _add_writing(verbs)
+    memory_history.add_verbs(verbs)
+    memory_inbox.add_verbs(verbs)
+    memory_audit.add_arguments(add_verb(verbs, "audit", "find what is wrong with the memories"))
+    export = add_verb(verbs, "export", "print every memory as JSON")
+    export.add_argument("-o", "--output", metavar="FILE", help="write there instead")
+
+
+def _add_writing(verbs: Any) -> None:
+    add = add_verb(verbs, "add", "write a memory and its line in the index")
+    add.add_argument("text", nargs="?", help="the text; without it stdin, or $EDITOR opens")
+    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="(project)")
+    add.add_argument("--name", help="its title (the first words)")
+    add.add_argument("--description", help="one line to find it by (the first sentence)")
+    add.add_argument("--file", help="the file's name (made from type and title)")
+    add.add_argument("--team", action="store_true", help="share it with the team")
+    edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
+    edit.add_argument("path", help="the file")
+    rename = add_verb(verbs, "rename", "give a memory another file name")
+    rename.add_argument("path", help="the file")
+    rename.add_argument("new", help="its new name")
+    forget = add_verb(verbs, "forget", "remove a memory so that it stays away")
+    forget.add_argument("path", nargs="+", help="the file, or several")
+    forget.add_argument("--purge", action="store_true", help="take it out of the history too")
+    pin = add_verb(verbs, "pin", "let nobody but you change a memory")
+    pin.add_argument("path", nargs="?", help="the file; without it the pinned ones are listed")
+    pin.add_argument("--off", action="store_true", help="let others change it again")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    with open_store(config) as store:
+        if args.verb == "audit":
+            return memory_audit.run(args, store, with_index=config.bool("memory.index"))
+        if args.verb == "inbox":
+            return memory_inbox.run(args, store)
+        if args.verb in memory_history.VERBS:
+            return memory_history.run(args, store)
+        return _VERBS[args.verb](args, store)
+
+
+def open_store(config: Config) -> FileStore:
+    """The project's memory for a command: recorded at the end, not in the background."""
+    from lamina.memory.file_store import FileStore
+    from lamina.memory.gate import GateContext
+    from lamina.memory.paths import claim, memory_place
+    from lamina.secrets import all_rules
+
+    place = memory_place(
+        config.home,
+        config.project,
+        setting=config.str("memory.directory"),
+        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
+        claude=config.claude,
+    )
+    if place.state.is_dir():
+        claim(place)
+    rules = config.strings("secrets.rules")
+    gate = GateContext(
+        inbox_all=config.bool("memory.inbox_all"),
+        max_bytes=config.int("team.max_file"),
+        secret_rules=all_rules([Path(rule) for rule in rules]) if rules else None,
+    )
+    return FileStore(
+        place.directory, place.state, gate=gate, before_first_write=lambda: claim(place)
+    )
+
+
+# ---- reading
+
+
+def _list(args: argparse.Namespace, store: FileStore) -> int:
+    scan = store.scan()
+    memories = [one for one in scan.all() if args.type in (None, one.type)]
+    shown = memories[: args.number] if args.number else memories
+    if args.json:
+        out_json([as_json(one, pinned=store.pinned()) for one in shown])
+        return 0
+    pinned = store.pinned()
+    rows = [
+        [
+            one.type or "-",
+            one_line(one.path, 40) + (" *" if one.path in pinned else ""),
+            time.strftime("%Y-%m-%d", time.localtime(one.mtime)),
+            one_line(one.description or one.name, max(20, width() - 70)),
+        ]
+        for one in shown
+    ]
+    heading = [style(word, "bold") for word in ("type", "file", "changed", "what")]
+    if rows:
+        out(table(rows, heading))
+    if not args.quiet:
+        _list_remarks(store, len(memories) - len(shown), scan.unreadable, empty=not memories)
+    return 0
+
+
+def _list_remarks(store: FileStore, more: int, unreadable: list[str], *, empty: bool) -> None:
+    if empty:
+        note(f"No memories in {store.directory} yet. `lamina memory add` writes one.")
+    if more > 0:
+        note(f"{more} more; `-n 0` shows all.")
+    if unreadable:
+        names = ", ".join(harmless(name) for name in unreadable[:5])
+        note(f"{len(unreadable)} files can't be read as memories: {names}.")
+    waiting = len(store.inbox.items())
+    if waiting:
+        note(f"{waiting} waiting: `lamina memory inbox`.")
+
+
+def _show(args: argparse.Namespace, store: FileStore) -> int:
+    path = find(store, args.path)
+    content = store.read_bytes(path)
+    if args.json:
+        out_json(as_json(store.read(path), pinned=store.pinned(), body=True))
+    elif sys.stdout.isatty():
+        out(harmless(content.decode("utf-8", "replace").rstrip("\n")))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def _search(args: argparse.Namespace, store: FileStore) -> int:
+    hits = store.search(" ".join(args.words), args.number)
+    if args.json:
+        out_json([{"score": round(hit.score, 3), **as_json(hit.memory)} for hit in hits])
+        return 0
+    room = max(20, width() - 50)
+    rows = [
+        [
+            hit.memory.type or "-",
+            one_line(hit.memory.path, 40),
+            one_line(hit.memory.description or hit.memory.body, room),
+        ]
+        for hit in hits
+    ]
+    out(table(rows)) if rows else note("Nothing found.")
+    return 0
+
+
+def _export(args: argparse.Namespace, store: FileStore) -> int:
+    import json
+
+    pinned = store.pinned()
+    memories = [as_json(store.read(one.path), pinned=pinned, body=True) for one in store.list()]
+    value = {"directory": str(store.directory), "index": store.index().text, "memories": memories}
+    if not args.output:
+        out_json(value)
+        return 0
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    try:
+        Path(args.output).write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"Can't write {args.output}: {error.strerror}.") from error
+    return 0
+
+
+# ---- writing
+
+
+def _add(args: argparse.Namespace, store: FileStore) -> int:
+    text = args.text
+    if text is None:
+        text = edited_text("", ".md") if sys.stdin.isatty() else sys.stdin.read()
+    text = text.strip()
+    if not text:
+        raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
+    first = re.split(r"(?<=[.!?])\s|\n", text, maxsplit=1)[0]
+    name = args.name or " ".join(first.split()[:6]).rstrip(".,:;!?")
+    proposal = Proposal(
+        path=_file_name(args, name),
+        name=name,
+        description=args.description or " ".join(first.split())[:200],
+        type=args.type,
+        body=text,
+        writer="user",
+        reason="lamina memory add",
+    )
+    return told(args, store.remember(proposal))
+
+
+def _file_name(args: argparse.Namespace, name: str) -> str:
+    folder = "team/" if args.team else ""
+    if args.file:
+        return folder + (args.file if args.file.endswith(".md") else f"{args.file}.md")
+    slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60].rstrip("_")
+    return f"{folder}{args.type}_{slug or time.strftime('%Y%m%d_%H%M%S')}.md"
+
+
+def _edit(args: argparse.Namespace, store: FileStore) -> int:
+    path = find(store, args.path)
+    old = store.read_bytes(path)
+    new = edited_text(old.decode("utf-8", "surrogateescape"), ".md")
+    content = new.encode("utf-8", "surrogateescape")
+    if content == old:
+        note("Nothing was changed.")
+        return 0
+    index = path.rsplit("/", 1)[-1] == "MEMORY.md"
+    outcome = store.write_file(
+        path, content, writer="user", base=old, reason="lamina memory edit", pointer=not index
+    )
+    return told(args, outcome)
+
+
+def _rename(args: argparse.Namespace, store: FileStore) -> int:
+    new = args.new if args.new.endswith(".md") else f"{args.new}.md"
+    return told(args, store.rename(find(store, args.path), new))
+
+
+def _forget(args: argparse.Namespace, store: FileStore) -> int:
+    forgotten: list[str] = []
+    for word in args.path:
+        path = word if args.purge and _gone(store, word) else find(store, word)
+        store.forget(path, purge_history=args.purge, reason="lamina memory forget")
+        forgotten.append(path)
+    if args.json:
+        out_json({"forgotten": forgotten, "purged": args.purge})
+    else:
+        out(f"Forgotten: {', '.join(forgotten)}.")
+    if not args.purge and not args.quiet:
+        note("`lamina memory undo` brings it back; `--purge` takes it out of the history too.")
+    return 0
+
+
+def _gone(store: FileStore, path: str) -> bool:
+    """A memory that is only in the history any more can still be purged, by its full name."""
+    return path.endswith(".md") and store.files.read(path) is None
+
+
+def _pin(args: argparse.Namespace, store: FileStore) -> int:
+    if args.path:
+        store.pin(find(store, args.path), on=not args.off)
+    pinned = sorted(store.pinned())
+    if args.json:
+        out_json(pinned)
+    else:
+        for path in pinned:
+            out(harmless(path))
+        if not pinned and not args.quiet:
+            note("Nothing is pinned.")
+    return 0
+
+
+_VERBS = {
+    "list": _list,
+    "show": _show,
+    "search": _search,
+    "export": _export,
+    "add": _add,
+    "edit": _edit,
+    "rename": _rename,
+    "forget": _forget,
+    "pin": _pin,
+}
+
+
+# ---- shared
+
+
+def find(store: FileStore, word: str) -> str:
+    """The path that the user means: as given, or without `.md`."""
+    for path in (word, f"{word}.md"):
+        if store.files.read(path, 1) is not None:
+            return path
+    store.read_bytes(word)  # says that there is none
+    return word
+
+
+def told(args: argparse.Namespace, outcome: Outcome) -> int:
+    """Say what became of a write."""
+    if args.json:
+        out_json(
+            {
+                "path": outcome.path,
+                "decision": outcome.decision,
+                "changed": outcome.changed,
+                "reason": outcome.reason,
+                "warnings": list(outcome.warnings),
+            }
+        )
+        return 0
+    out(outcome.sentence)
+    for warning in () if args.quiet else outcome.warnings:
+        note(harmless(warning))
+    return 0
+
+
+def as_json(
+    memory: Memory, *, pinned: set[str] | None = None, body: bool = False
+) -> dict[str, object]:
+    value: dict[str, object] = {
+        "path": memory.path,
+        "name": memory.name,
+        "description": memory.description,
+        "type": memory.type,
+        "changed": memory.mtime,
+        "bytes": memory.size,
+    }
+    if pinned is not None:
+        value["pinned"] = memory.path in pinned
+    if body:
+        value |= {"body": memory.body, "extra": dict(memory.extra)}
+    return value

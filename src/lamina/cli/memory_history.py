@@ -1,0 +1,177 @@
+"""`lamina memory log | diff | blame | undo | restore`: what the history of the memories knows."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import add_verb
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+
+if TYPE_CHECKING:
+    from lamina.memory.commits import Commit
+    from lamina.memory.file_store import FileStore
+
+VERBS = ("log", "diff", "blame", "undo", "restore")
+
+
+def add_verbs(verbs: Any) -> None:
+    log = add_verb(verbs, "log", "list the changes, newest first")
+    log.add_argument("path", nargs="?", default="", help="of one file only")
+    log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
+    diff = add_verb(verbs, "diff", "show what a change did")
+    diff.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
+    blame = add_verb(verbs, "blame", "say of each line who wrote it, when and why")
+    blame.add_argument("path", help="the file")
+    undo = add_verb(verbs, "undo", "take a change back; what came later stays")
+    undo.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
+    restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
+    restore.add_argument("path", help="the file")
+    restore.add_argument("commit", help="the change's id or the beginning")
+
+
+def run(args: argparse.Namespace, store: FileStore) -> int:
+    changed = store.catch_up()
+    if changed and not args.quiet and not args.json:
+        names = ", ".join(harmless(path) for path in changed[:5])
+        note(f"Changed outside since the last time, now recorded: {names}.")
+    match args.verb:
+        case "log":
+            return _log(args, store)
+        case "diff":
+            return _diff(args, store)
+        case "blame":
+            return _blame(args, store)
+        case "undo":
+            return _undo(args, store)
+        case _:
+            return _restore(args, store)
+
+
+def _log(args: argparse.Namespace, store: FileStore) -> int:
+    path = _named(store, args.path) if args.path else ""
+    found = store.journal.history.log(path)
+    commits = list(islice(found, args.number)) if args.number else list(found)
+    if args.json:
+        out_json([as_json(commit) for commit in commits])
+        return 0
+    if not commits:
+        note("No history yet.")
+        return 0
+    rows = [
+        [
+            style(commit.id[:8], "yellow"),
+            _day(commit.when),
+            commit.writer,
+            one_line(commit.subject, max(20, width() - 45)),
+        ]
+        for commit in commits
+    ]
+    out(table(rows))
+    return 0
+
+
+def _diff(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.memory.blame import diff_text
+
+    commit = _chosen(store, args.commit)
+    if not commit:
+        note("No history yet.")
+        return 0
+    changes = store.journal.history.changes(commit)
+    diffs = [diff_text(change.path, change.before, change.after) for change in changes]
+    if args.json:
+        paths = [change.path for change in changes]
+        out_json({"commit": commit, "diffs": dict(zip(paths, diffs, strict=True))})
+        return 0
+    for text in diffs:
+        print_diff(text)
+    return 0
+
+
+def print_diff(text: str) -> None:
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        heading = line.startswith(("+++", "---"))
+        name = "bold" if heading else colours.get(line[:1], "")
+        out(style(harmless(line), name) if name else harmless(line))
+
+
+def _blame(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.memory.blame import blame
+
+    path = _named(store, args.path)
+    lines = blame(store.journal.history.versions(path))
+    if args.json:
+        out_json(
+            [
+                {"line": line.number, "text": line.text, "commit": as_json(line.commit)}
+                for line in lines
+            ]
+        )
+        return 0
+    for line in lines:
+        commit = line.commit
+        who = f"{commit.id[:8]} {commit.writer:<10} {_day(commit.when)}"
+        out(f"{style(who, 'dim')}  {harmless(line.text)}")
+    return 0
+
+
+def _undo(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.memory.undo import undo
+
+    commit = _chosen(store, args.commit)
+    if not commit:
+        note("No history yet: there is nothing to undo.")
+        return 0
+    paths = undo(store, commit)
+    if args.json:
+        out_json({"undone": commit, "paths": paths})
+    else:
+        out(f"Undone {commit[:8]}: {', '.join(harmless(path) for path in paths) or 'no change'}.")
+    return 0
+
+
+def _restore(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.memory.undo import restore
+
+    path = args.path if args.path.endswith(".md") else f"{args.path}.md"
+    outcome = restore(store, path, args.commit)
+    if args.json:
+        out_json({"path": outcome.path, "changed": outcome.changed})
+    else:
+        out(outcome.sentence)
+    return 0
+
+
+def _chosen(store: FileStore, beginning: str) -> str:
+    """The commit meant: by the beginning of its id, else the newest; "" without any."""
+    if beginning:
+        return store.journal.history.find(beginning)
+    return next((commit.id for commit in store.journal.history.log()), "")
+
+
+def _named(store: FileStore, word: str) -> str:
+    """A path that exists, or did: the history knows memories that are gone."""
+    known = store.files.read(f"{word}.md", 1) is not None
+    return f"{word}.md" if known or not word.endswith(".md") else word
+
+
+def _day(when: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+
+
+def as_json(commit: Commit) -> dict[str, object]:
+    return {
+        "id": commit.id,
+        "writer": commit.writer,
+        "when": commit.when,
+        "subject": commit.subject,
+        "paths": list(commit.paths),
+        "session": commit.session,
+        "messages": list(commit.entries),
+        "origin": commit.origin,
+        "reason": commit.reason,
+    }

@@ -1,0 +1,113 @@
+"""`lamina memory inbox`: what waits for a person, with diffs; accepted, edited or rejected."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.editor import edited_text
+from lamina.cli.memory_history import print_diff
+from lamina.cli.options import add_verb
+from lamina.cli.terminal import harmless, note, out, out_json, style
+from lamina.errors import LaminaError, UsageError
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
+    from lamina.memory.inbox import InboxItem
+
+
+def add_verbs(verbs: Any) -> None:
+    inbox = add_verb(verbs, "inbox", "show what waits for you; accept, edit or reject it")
+    inbox.add_argument(
+        "action",
+        nargs="?",
+        choices=("show", "accept", "edit", "reject"),
+        default="show",
+        help="(show)",
+    )
+    inbox.add_argument("item", nargs="*", help="ids or their beginnings")
+    inbox.add_argument("--all", action="store_true", help="everything that waits")
+
+
+def run(args: argparse.Namespace, store: FileStore) -> int:
+    items = _chosen(args, store)
+    if args.action == "show":
+        return _show(args, store, items)
+    done: list[dict[str, object]] = []
+    code = 0
+    for item in items:
+        try:
+            done.append({"id": item.id, "path": item.proposal.path, **_do(args, store, item)})
+        except LaminaError as error:
+            # One that no longer fits must not keep the others waiting.
+            code = error.exit_code
+            done.append({"id": item.id, "path": item.proposal.path, "failed": str(error)})
+    if args.json:
+        out_json(done)
+        return code
+    for row in done:
+        if "failed" in row:
+            note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
+        else:
+            out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
+    return code
+
+
+def _chosen(args: argparse.Namespace, store: FileStore) -> list[InboxItem]:
+    if args.item and args.all:
+        raise UsageError("Name items or give --all, not both.")
+    if args.item:
+        return [store.inbox.get(item) for item in args.item]
+    if args.action == "show" or args.all:
+        return store.inbox.items()
+    raise UsageError(f"Say which: `lamina memory inbox {args.action} ID`, or --all.")
+
+
+def _do(args: argparse.Namespace, store: FileStore, item: InboxItem) -> dict[str, object]:
+    from lamina.memory.review import accept, proposed_content, reject
+
+    if args.action == "reject":
+        reject(store, item.id)
+        return {"done": "rejected"}
+    edited = None
+    if args.action == "edit":
+        proposed = proposed_content(store, item).decode("utf-8", "surrogateescape")
+        edited = edited_text(proposed, ".md").encode("utf-8", "surrogateescape")
+    outcome = accept(store, item.id, edited=edited)
+    return {"done": "accepted", "warnings": list(outcome.warnings)}
+
+
+def _show(args: argparse.Namespace, store: FileStore, items: list[InboxItem]) -> int:
+    from lamina.memory.review import inbox_diff
+
+    if args.json:
+        out_json([_as_json(item, inbox_diff(store, item)) for item in items])
+        return 0
+    if not items:
+        note("Nothing waits.")
+        return 0
+    for item in items:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.when))
+        out(style(f"{item.id}  {item.proposal.writer}, {when}", "bold"))
+        out(harmless(item.reason))
+        for warning in item.warnings:
+            out(style(harmless(warning), "yellow"))
+        print_diff(inbox_diff(store, item))
+        out()
+    if not args.quiet:
+        note("`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
+    return 0
+
+
+def _as_json(item: InboxItem, diff: str) -> dict[str, object]:
+    return {
+        "id": item.id,
+        "when": item.when,
+        "path": item.proposal.path,
+        "writer": item.proposal.writer,
+        "reason": item.reason,
+        "warnings": list(item.warnings),
+        "update_of": item.update_of,
+        "diff": diff,
+    }

@@ -1,0 +1,221 @@
+"""`lamina memory` over a real directory: every verb, for people and for scripts."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.cli.memory import open_store
+from lamina.config import load
+from lamina.ledger.places import find_project_folder
+from lamina.testing import a_memory
+
+Run = Callable[..., Any]
+pytestmark = pytest.mark.spec("I2")
+
+
+@pytest.fixture
+def directory(world: Path) -> Path:
+    return find_project_folder(world / "home", world / "project") / "memory"
+
+
+def set_editor(world: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """An editor that is a shell script: `$1` is the file."""
+    file = world / "editor.sh"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("EDITOR", str(file))
+    monkeypatch.delenv("VISUAL", raising=False)
+
+
+def test_a_memory_is_added_listed_shown_found_and_forgotten(lamina: Run, directory: Path) -> None:
+    ran = lamina("memory", "add", "Deploys never happen on Fridays. Ask Ines.", "--type", "project")
+    assert (ran.code, ran.out) == (
+        0,
+        "Memory updated: project_deploys_never_happen_on_fridays.md\n",
+    )
+    assert (directory.parent / "project.json").exists()
+    listed = lamina("memory", "list").out.splitlines()
+    assert listed[0].split() == ["type", "file", "changed", "what"]
+    assert "Deploys never happen" in listed[1]
+    shown = lamina("memory", "show", "project_deploys_never_happen_on_fridays")
+    assert shown.out == (directory / "project_deploys_never_happen_on_fridays.md").read_text()
+    assert "fridays.md)" in lamina("memory", "show").out
+    found = lamina("memory", "search", "deployment", "friday", "--json").json
+    assert [hit["path"] for hit in found] == ["project_deploys_never_happen_on_fridays.md"]
+    ran = lamina("memory", "forget", "project_deploys_never_happen_on_fridays")
+    assert (ran.code, ran.out[:10]) == (0, "Forgotten:")
+    assert lamina("memory", "list", "--json").json == []
+
+
+def test_an_empty_memory_is_a_remark_and_creates_nothing(lamina: Run, world: Path) -> None:
+    for words in (
+        ("list",),
+        ("search", "x"),
+        ("log",),
+        ("inbox",),
+        ("pin",),
+        ("diff",),
+        ("undo",),
+        ("export",),
+        ("audit",),
+    ):
+        ran = lamina("memory", *words)
+        assert ran.code == 0, (words, ran)
+    assert not (world / "home").exists()
+
+
+def test_text_comes_from_stdin_too(lamina: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("The staging host is called otter.\n"))
+    ran = lamina("memory", "add", "--type", "reference", "--file", "staging", "--name", "Staging")
+    assert ran.out == "Memory updated: staging.md\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    ran = lamina("memory", "add")
+    assert (ran.code, ran.err) == (
+        2,
+        "lamina: There is no text to remember. Give it as an argument or on stdin.\n",
+    )
+
+
+def test_the_gate_refuses_with_exit_code_3(lamina: Run) -> None:
+    for words in (
+        ("add", "x", "--file", "../evil"),
+        ("add", "x", "--file", "UPPER"),
+        ("add", "hidden \u202e text"),
+        ("add", "about me", "--type", "user", "--team"),
+    ):
+        ran = lamina("memory", *words)
+        assert (ran.code, ran.out) == (3, ""), words
+        assert ran.err.startswith("lamina: ")
+        assert ran.err.count("\n") == 1
+
+
+def test_a_memory_is_edited_in_the_users_editor(
+    lamina: Run, world: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lamina("memory", "add", "First words.", "--file", "a")
+    set_editor(world, monkeypatch, "sed -i 's/First words[.]$/Second words./' \"$1\"")
+    assert lamina("memory", "edit", "a").out == "Memory updated: a.md\n"
+    assert "Second words." in (directory / "a.md").read_text()
+    set_editor(world, monkeypatch, "true")
+    assert lamina("memory", "edit", "a").err == "Nothing was changed.\n"
+    set_editor(world, monkeypatch, 'echo more >> "$1"; exit 3')
+    ran = lamina("memory", "edit", "a")
+    assert ran.code == 1
+    kept = ran.err.split()[-1].rstrip(".")
+    assert Path(kept).read_text().endswith("more\n")
+    Path(kept).unlink()
+    monkeypatch.setenv("EDITOR", "/nowhere/editor")
+    assert lamina("memory", "edit", "a").code == 2
+    assert lamina("memory", "edit", "absent").code == 1
+
+
+def test_the_history_is_shown_blamed_undone_and_restored(lamina: Run, directory: Path) -> None:
+    lamina("memory", "add", "One line.", "--file", "a")
+    (directory / "a.md").write_text((directory / "a.md").read_text() + "By hand.\n")
+    log = lamina("memory", "log", "--json").json
+    assert [commit["writer"] for commit in log] == ["outside", "user"]
+    assert "outside" in lamina("memory", "log", "a").out
+    assert "+By hand." in lamina("memory", "diff").out
+    blamed = lamina("memory", "blame", "a", "--json").json
+    assert {line["text"]: line["commit"]["writer"] for line in blamed}["By hand."] == "outside"
+    assert "By hand." in lamina("memory", "blame", "a").out
+    ran = lamina("memory", "undo")
+    assert ran.out.startswith("Undone ")
+    assert "By hand." not in (directory / "a.md").read_text()
+    ran = lamina("memory", "restore", "a", log[0]["id"][:8])
+    assert ran.out == "Memory updated: a.md\n"
+    assert "By hand." in (directory / "a.md").read_text()
+    assert lamina("memory", "undo", "ffffffff").code == 2
+
+
+def test_a_forgotten_memory_comes_back_by_undo_but_not_after_a_purge(
+    lamina: Run, directory: Path
+) -> None:
+    lamina("memory", "add", "Quokka habitats are classified.", "--file", "a")
+    lamina("memory", "forget", "a")
+    lamina("memory", "undo")
+    assert (directory / "a.md").exists()
+    lamina("memory", "forget", "a")
+    assert lamina("memory", "forget", "a.md", "--purge").code == 0
+    state = b"".join(file.read_bytes() for file in directory.parent.rglob("*") if file.is_file())
+    assert b"uokka" not in state
+    assert "uokka" not in lamina("memory", "log", "-n", "0", "--json").out
+    assert lamina("memory", "forget", "a").code == 1
+
+
+def test_the_inbox_shows_diffs_and_takes_decisions(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(load(world / "project", home=world / "home")) as store:
+        for number, word in enumerate(["tabs", "tea", "trains", "tulips"]):
+            claim = a_memory(
+                f"user_{word}.md",
+                type="user",
+                name=word,
+                description=f"Likes {word}",
+                body=f"The user likes {word} number {number}.",
+                writer="extraction",
+            )
+            assert store.write(claim).decision == "inbox"
+    shown = lamina("memory", "inbox").out
+    assert "+The user likes tabs number 0." in shown
+    assert "4 waiting" in lamina("memory", "list").err
+    items = lamina("memory", "inbox", "--json").json
+    assert lamina("memory", "inbox", "accept", items[0]["id"]).out == "Accepted: user_tabs.md\n"
+    assert lamina("memory", "inbox", "reject", items[1]["id"]).out == "Rejected: user_tea.md\n"
+    set_editor(world, monkeypatch, "sed -i 's/number 2/very much/' \"$1\"")
+    assert lamina("memory", "inbox", "edit", items[2]["id"]).code == 0
+    assert "very much" in lamina("memory", "show", "user_trains").out
+    assert lamina("memory", "inbox", "accept").code == 2
+    assert lamina("memory", "inbox", "accept", "--all", "--json").json[0]["done"] == "accepted"
+    assert lamina("memory", "inbox", "--json").json == []
+    assert lamina("memory", "inbox", "accept", "zz").code == 2
+
+
+def test_memories_are_pinned_renamed_exported_and_audited(
+    lamina: Run, world: Path, directory: Path
+) -> None:
+    lamina("memory", "add", "The queue is drained at noon.", "--file", "a")
+    assert lamina("memory", "pin", "a").out == "a.md\n"
+    assert lamina("memory", "list", "--json").json[0]["pinned"] is True
+    assert lamina("memory", "rename", "a", "b").out == "Memory updated: b.md\n"
+    assert lamina("memory", "pin", "--json").json == ["b.md"]
+    assert lamina("memory", "pin", "b", "--off").out == ""
+    exported = lamina("memory", "export").json
+    assert exported["memories"][0]["body"] == "The queue is drained at noon."
+    assert "(b.md)" in exported["index"]
+    assert lamina("memory", "export", "-o", str(world / "m.json")).code == 0
+    assert (world / "m.json").read_text().startswith("{\n")
+    assert lamina("memory", "export", "-o", str(world / "no" / "m.json")).code == 2
+    assert lamina("memory", "audit", "--json").json["checked"] == 1
+    (directory / "MEMORY.md").write_text("- [gone](gone.md)\n")
+    assert lamina("memory", "audit").code == 1
+
+
+@pytest.mark.spec("M13")
+def test_another_tools_directory_is_used_in_place(lamina: Run, world: Path) -> None:
+    from lamina.ledger.places import slug
+
+    folder = world / ".claude" / "projects" / slug(world / "project")
+    (folder / "memory").mkdir(parents=True)
+    (folder / "memory" / "a.md").write_text("---\nname: A\ntype: user\n---\n\nText.\n")
+    home = ("--claude", "--home", str(world / ".claude"))
+    assert [one["path"] for one in lamina("memory", "list", "--json", *home).json] == ["a.md"]
+    lamina("memory", "add", "More words for both.", "--file", "b", *home)
+    assert sorted(os.listdir(folder)) == ["memory"]
+    assert sorted(os.listdir(folder / "memory")) == ["MEMORY.md", "a.md", "b.md"]
+    assert (world / ".claude" / "lamina" / "projects").is_dir()
+
+
+def test_recorded_text_cannot_steer_the_terminal(lamina: Run, directory: Path) -> None:
+    directory.mkdir(parents=True)
+    (directory / "a.md").write_text("---\nname: \x1b[2J\ndescription: \x1b]0;x\x07\n---\n\x1b[31m")
+    for words in (("list",), ("search", "a"), ("log",), ("blame", "a"), ("diff",)):
+        assert "\x1b" not in lamina("memory", *words).out
