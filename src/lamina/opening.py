@@ -23,7 +23,7 @@ from lamina.agents.fork import Forks
 from lamina.config import Config, load
 from lamina.errors import UsageError
 from lamina.events import Emit, Event, Warned
-from lamina.layers import microcompact
+from lamina.layers import extraction, microcompact
 from lamina.ledger import edits
 from lamina.ledger.expanding import expand
 from lamina.ledger.record import Ledger
@@ -163,6 +163,7 @@ async def begin(state: State, *, new: bool) -> None:
         write_frame(state)
     elif frame.get("model") != state.deps.model.name:
         _reframe(state, frame)
+    extraction.at_open(state)
     source = "startup" if new else "resume"
     result = await state.deps.hooks.run("SessionStart", {"source": source}, match=source)
     if result.message:

@@ -1,0 +1,305 @@
+"""Layer 5: what the user said that is worth keeping, taken into memory after the answer.
+
+Runs beside the conversation: by a fork that shares the parent's cached prefix and writes through
+the store and its gate, or, with no model or no money left, by the local extractor. A cursor in the
+ledger says how far it came; it moves only when a run succeeded or had nothing to do. Touches the
+memory directory through the store, and its own entries in the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from lamina import prompts
+from lamina.errors import Conflict, GateRefused, ModelError
+from lamina.events import MemoryUpdated
+from lamina.layers import fork_tools
+from lamina.layers.extraction_evidence import NewWords, any_typed
+from lamina.ledger import edits
+from lamina.local.extractor import extract
+from lamina.memories import Proposal
+from lamina.memory.file_store import FileStore, is_index
+from lamina.memory.scan import manifest
+from lamina.memory.store import Outcome
+from lamina.memory.topics import read_topic
+from lamina.messages import Json
+from lamina.state import State
+
+LAYER = "extraction"
+CURSOR = "extraction.cursor"
+OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
+
+
+@dataclass(slots=True)
+class Extracted:
+    """What one run did."""
+
+    status: str = "done"  # done | skipped
+    by: str = ""  # model | rules
+    files: list[str] = field(default_factory=list[str])
+    inbox: list[str] = field(default_factory=list[str])
+    refused: list[str] = field(default_factory=list[str])
+    reason: str = ""
+
+    def take(self, outcome: Outcome) -> str:
+        if outcome.decision == "inbox":
+            self.inbox.append(outcome.path)
+        elif outcome.changed and outcome.path not in self.files:
+            self.files.append(outcome.path)
+        return outcome.sentence
+
+    def to_json(self) -> Json:
+        shown = ("by", "files", "inbox", "refused", "reason")
+        return {name: value for name in shown if (value := getattr(self, name))}
+
+
+# ---- when
+
+
+def after_turn(state: State) -> None:
+    """Start a run if one is due. Never waits."""
+    if wanted(state) and _due(state):
+        _begin(state)
+
+
+def at_open(state: State) -> None:
+    """Take up what an earlier process of this session left undone."""
+    job = state.ledger.job(LAYER)
+    left = job is not None and job.get("status") in ("started", "deferred")
+    if (left or _offered(state)) and wanted(state) and any_typed(new_entries(state)):
+        _begin(state)
+
+
+def wanted(state: State) -> bool:
+    """Main agent only, memory on, switched on for this kind of run, not remote."""
+    return (
+        state.purpose == "main"
+        and not state.forked
+        and state.deps.memory is not None
+        and state.flags.on("extraction")
+        and (state.deps.interactive or state.flags.on("extraction_non_interactive"))
+        and not state.config.bool("remote")
+    )
+
+
+def _due(state: State) -> bool:
+    turns = sum("typed" in (entry.get("origins") or ()) for entry in new_entries(state))
+    return turns >= state.flags.value("extraction.every_turns") or (turns > 0 and _offered(state))
+
+
+def _offered(state: State) -> bool:
+    """Has something left the view that extraction has not seen?"""
+    offer = state.ledger.job(OFFER)
+    position = state.ledger.projection.position
+    return offer is not None and position.get(str(offer.get("cursor")), -1) > _cursor(state)
+
+
+def _cursor(state: State) -> int:
+    return state.ledger.projection.position.get(str(state.ledger.state(CURSOR, "")), -1)
+
+
+def new_entries(state: State, upto: str = "") -> list[Json]:
+    """Messages after the cursor, up to and with an entry (all of them if none is named)."""
+    entries = state.ledger.entries
+    last = state.ledger.projection.position.get(upto, len(entries) - 1)
+    return [one for one in entries[_cursor(state) + 1 : last + 1] if one["kind"] == "message"]
+
+
+def _begin(state: State) -> None:
+    # Newest wins: a run that is going on takes this up as its one trailing run.
+    state.wishes[LAYER] = str(state.ledger.head)
+    state.background.start(LAYER, lambda: _work(state))
+
+
+async def _work(state: State) -> None:
+    while upto := state.wishes.pop(LAYER, ""):
+        try:
+            await run(state, upto)
+        except Exception as error:  # noqa: BLE001 - the edge of a background task; it is booked
+            state.layer_failed(LAYER, error)
+            state.ledger.append(edits.job(LAYER, "failed", reason=str(error)[:500]))
+            return
+
+
+# ---- one run
+
+
+async def run(state: State, upto: str) -> Extracted:
+    """Extract from the messages after the cursor up to this entry; the cursor follows."""
+    store = state.deps.memory
+    if store is None:
+        return Extracted("skipped", reason="memory is off")
+    entries = new_entries(state, upto)
+    done = Extracted("skipped")
+    if not any_typed(entries):
+        done.reason = "the user said nothing new"
+    elif _wrote_memory(entries, store.directory):
+        done.reason = "the agent wrote memory itself"
+    else:
+        state.ledger.append(edits.job(LAYER, "started", upto))
+        done = await _by_fork(state, store, entries) or await _by_rules(state, store, entries)
+    state.ledger.append(
+        edits.state(CURSOR, upto), edits.job(LAYER, done.status, upto, **done.to_json())
+    )
+    if done.files:
+        state.emit(MemoryUpdated(tuple(done.files), "extraction"))
+    return done
+
+
+def _wrote_memory(entries: Sequence[Json], directory: Path) -> bool:
+    """Did the main agent save something itself in these messages?"""
+    failed = {
+        str(block.get("tool_use_id"))
+        for entry in entries
+        for block in entry["content"]
+        if block.get("type") == "tool_result" and block.get("is_error")
+    }
+    real = os.path.realpath(directory)
+    for entry in entries:
+        for block in entry["content"]:
+            if block.get("type") != "tool_use" or str(block.get("id")) in failed:
+                continue
+            given: Any = block.get("input")
+            path = str(cast("Json", given).get("file_path")) if isinstance(given, dict) else ""
+            inside = Path(os.path.realpath(os.path.expanduser(path))).is_relative_to(real)
+            if block.get("name") == "Remember" or (block.get("name") in fork_tools.WRITING and inside):  # fmt: skip
+                return True
+    return False
+
+
+# ---- with a model
+
+
+async def _by_fork(state: State, store: FileStore, entries: Sequence[Json]) -> Extracted | None:
+    """None where no model can be asked: none is set, or its money is spent."""
+    if state.fork is None or state.deps.model.name == "none":
+        return None
+    done = Extracted(by="model")
+    words = NewWords.of(entries, state.deps.session_id)
+    calls = state.config.int("extraction.max_calls")
+    known = await anyio.to_thread.run_sync(_manifest, state, store, words)
+    directive = prompts.load(
+        "extraction",
+        count=str(len(entries)),
+        directory=str(store.directory),
+        manifest=known or "(no files yet)",
+        calls=str(calls),
+        words=words.shown,
+    )
+    result = await state.fork(
+        directive,
+        purpose="extraction",
+        permit=fork_tools.permit_for(state, store.directory, why_not),
+        max_calls=calls,
+        instead=fork_tools.tools_for(state, partial(_keep, store, words, done)),
+    )
+    done.refused += result.refused
+    if result.stop == "refused":
+        return None
+    if result.error:
+        raise ModelError(result.error)
+    return done
+
+
+def why_not(path: str) -> str:
+    """Files of the memory directory that no fork writes."""
+    if path.rsplit("/", 1)[-1] == "MEMORY.md":
+        return "the lines of MEMORY.md are kept by themselves; write topic files only."
+    if path.startswith("logs/"):
+        return "the diary is the agent's own."
+    return "" if path.endswith(".md") else "memories are Markdown files, such as topic.md."
+
+
+def _keep(
+    store: FileStore,
+    words: NewWords,
+    done: Extracted,
+    path: str,
+    content: bytes,
+    before: bytes | None,
+) -> str:
+    """One file of the fork, on its way through the gate."""
+    text = content.decode("utf-8", "replace")
+    strict = read_topic(path, content).type in ("user", "feedback")
+    body, evidence = words.evidence_for(text, strict=strict)
+    try:
+        outcome = store.write_file(
+            path,
+            body.encode(),
+            writer="extraction",
+            base=before,
+            evidence=evidence,
+            session=words.session,
+            reason="extracted from the conversation",
+            pointer=not is_index(path),
+        )
+    except GateRefused as error:
+        done.refused.append(str(error))
+        raise
+    return done.take(outcome)
+
+
+def _manifest(state: State, store: FileStore, words: NewWords) -> str:
+    """The newest files; where there are too many, those that share words with what was said."""
+    most = state.config.int("memory.manifest_files")
+    scan = store.scan()
+    if len(scan) <= most:
+        return manifest(scan.newest(most), most)
+    found = [hit.memory for hit in store.search(words.shown, most)]
+    known = {memory.path for memory in found}
+    rest = [memory for memory in scan.newest(most) if memory.path not in known]
+    return manifest([*found, *rest], most)
+
+
+# ---- without one
+
+
+async def _by_rules(state: State, store: FileStore, entries: Sequence[Json]) -> Extracted:
+    done = Extracted(by="rules")
+    for proposal in proposals(entries, state.deps.session_id, state.deps.clock.now()):
+        await anyio.to_thread.run_sync(_write, store, proposal, done)
+        await anyio.lowlevel.checkpoint()
+    return done
+
+
+def proposals(entries: Sequence[Json], session: str, now: float) -> list[Proposal]:
+    """What the local extractor finds in ledger entries."""
+    messages = [_message(entry) for entry in entries]
+    return extract(messages, now=datetime.fromtimestamp(now, UTC), session=session)
+
+
+def _message(entry: Json) -> Mapping[str, Any]:
+    origins = [*(entry.get("origins") or ())]
+    blocks = [{**block, "origin": origin} for block, origin in zip(entry["content"], origins, strict=False)]  # fmt: skip
+    return {
+        "role": entry["role"],
+        "content": blocks,
+        "origin": "typed" if "typed" in origins else (origins[0] if origins else "system"),
+        "time": entry.get("ts"),
+        "uuid": entry["uuid"],
+    }
+
+
+def _write(store: FileStore, proposal: Proposal, done: Extracted) -> None:
+    for name in free_names(proposal.path):
+        try:
+            done.take(store.write(replace(proposal, path=name)))
+        except Conflict:
+            continue  # another memory has that name
+        except GateRefused as error:
+            done.refused.append(str(error))
+        return
+
+
+def free_names(path: str, most: int = 20) -> list[str]:
+    stem = path.removesuffix(".md")
+    return [path, *(f"{stem}-{number}.md" for number in range(2, most))]

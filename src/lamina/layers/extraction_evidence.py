@@ -1,0 +1,124 @@
+"""What a memory that a fork wrote rests on: its quotes, found in the new messages of the record.
+
+A file ends with a fenced `evidence` list, one `label: quote` a line; it is taken off before saving.
+What cites nothing rests on everything that was new, and so is labelled by the least trusted of it.
+Pure; see docs/decisions/evidence-of-extraction.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lamina.ledger.quotes import blocks_of_entry
+from lamina.memories import Evidence
+from lamina.memory import wording
+from lamina.memory.origins import split, typed_parts, untyped_parts
+from lamina.messages import Json
+
+_FENCE = re.compile(
+    r"\n*^(`{3,}|~{3,})[ \t]*evidence[ \t]*\n(.*?)(?:^\1[ \t]*$|\Z)\n?", re.MULTILINE | re.DOTALL
+)
+_LINE = re.compile(r"\s*(?:[-*]\s+)?(m\d+)\s*:\s*(.+?)\s*")
+_LONGEST_MESSAGE, _LONGEST = 2_000, 16_000  # characters of typed words in the prompt
+_RUN = 5  # words in a row that show where a text came from
+_SNIPPET = 8
+_MOST_SOURCES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NewWords:
+    """The messages that an extraction is about."""
+
+    entries: Sequence[Json]
+    session: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])  # m1 → uuid of the entry
+    shown: str = ""  # the typed words with their labels, for the prompt
+
+    @classmethod
+    def of(cls, entries: Sequence[Json], session: str) -> NewWords:
+        labels: dict[str, str] = {}
+        lines: list[str] = []
+        room = _LONGEST
+        for entry in entries:
+            words = "\n".join(typed_parts(blocks_of_entry(entry))).strip()
+            if not words or room <= 0:
+                continue
+            label = f"m{len(labels) + 1}"
+            labels[label] = str(entry["uuid"])
+            shown = words if len(words) <= _LONGEST_MESSAGE else words[:_LONGEST_MESSAGE] + " […]"
+            room -= len(shown)
+            lines.append(f"{label} ({_day(entry)}): {shown}")
+        return cls(entries, session, labels, "\n".join(lines))
+
+    def evidence_for(self, content: str, *, strict: bool) -> tuple[str, list[Evidence]]:
+        """The file without its evidence, and that evidence as the gate takes it.
+
+        `strict`: the type promises the user's own word, so only its quotes speak for it.
+        """
+        body, quotes = take_evidence(content)
+        cited = [self._found(label, quote) for label, quote in quotes]
+        if strict:
+            return body, cited
+        echoed = [item for item, text in self._untyped() if _echoes(body, text)]
+        if not cited and not echoed:
+            echoed = [item for item, _ in self._untyped()]
+        return body, [*cited, *echoed[:_MOST_SOURCES]]
+
+    def _found(self, label: str, quote: str) -> Evidence:
+        if label in self.labels:
+            return Evidence(quote, self.session, self.labels[label])
+        needle = wording.fold(quote)
+        for entry in self.entries:
+            if any(needle in wording.fold(text) for _, text in blocks_of_entry(entry)):
+                return Evidence(quote, self.session, str(entry["uuid"]))
+        return Evidence(quote, self.session, "")
+
+    def _untyped(self) -> Iterator[tuple[Evidence, str]]:
+        """What neither user nor assistant said, each with a quote by which it is found again."""
+        for entry in self.entries:
+            for text in untyped_parts(blocks_of_entry(entry)):
+                words = wording.fold(text).split()
+                if any(map(str.isalnum, "".join(words))):
+                    quote = " ".join(words[:_SNIPPET])
+                    yield Evidence(quote, self.session, str(entry["uuid"])), text
+
+
+def take_evidence(content: str) -> tuple[str, list[tuple[str, str]]]:
+    """The text without its evidence fences, and their lines as (label, quote)."""
+    quotes: list[tuple[str, str]] = []
+    for fence in _FENCE.finditer(content):
+        for line in fence[2].splitlines():
+            if match := _LINE.fullmatch(line):
+                quotes.append((match[1], match[2].strip("\"“”'‘’ ")))
+            elif line.strip():
+                quotes.append(("", line.strip(" -*\"“”'‘’")))
+    body = _FENCE.sub("\n", content)
+    return (body.rstrip("\n") + "\n" if quotes else body), quotes
+
+
+def any_typed(entries: Sequence[Json]) -> bool:
+    """Did the user say anything in these?"""
+    return any(
+        span.origin == "typed" and span.text.strip()
+        for entry in entries
+        for origin, text in blocks_of_entry(entry)
+        if origin == "typed"
+        for span in split(text)
+    )
+
+
+def _echoes(text: str, source: str) -> bool:
+    """Whether some words in a row of `text` stand in the source."""
+    said, heard = wording.words(text), wording.words(source)
+    runs = {tuple(heard[n : n + _RUN]) for n in range(len(heard) - _RUN + 1)}
+    return any(tuple(said[n : n + _RUN]) in runs for n in range(len(said) - _RUN + 1))
+
+
+def _day(entry: Json) -> str:
+    try:
+        return f"{datetime.fromisoformat(str(entry.get('ts'))):%A %Y-%m-%d}"
+    except ValueError:
+        return "no date"

@@ -1,0 +1,169 @@
+"""What a background fork may do: one permission function, and tools that stand in for the parent's.
+
+Layers 5 and 6 share it. Reading goes as far as the user's rules let it, nobody is ever asked; a
+shell runs read-only and without network, or not at all; Write and Edit reach one directory, through
+whatever function keeps it. Everything else is refused at run time, and the refusal is booked.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import anyio.to_thread
+
+from lamina.errors import ToolError
+from lamina.messages import Json
+from lamina.ports import Decision, Permit, Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.state import State
+from lamina.tools import files, sandbox
+
+# Keeps a file: its path below the directory, its new content, what stood there (None: nothing).
+# Returns a sentence for the model; refusals are raised.
+Keep = Callable[[str, bytes, bytes | None], str]
+# Why a file below the directory may not be written; "" if it may.
+WhyNot = Callable[[str], str]
+
+READING = ("Read", "Grep", "Glob")
+WRITING = ("Write", "Edit")
+
+
+def permit_for(state: State, root: Path, why_not: WhyNot, *, unread: Path | None = None) -> Permit:
+    """The permission function of a fork that writes below `root` alone.
+
+    `unread`: a folder of transcripts, which may be searched but not read whole.
+    """
+    real = Path(os.path.realpath(root))
+
+    async def permit(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+        if spec.name in WRITING:
+            path = Path(str(input.get("file_path")))
+            if not path.is_relative_to(real) or path == real:
+                return Decision(allow=False, reason=f"background work writes only in {real}.")
+            reason = why_not(path.relative_to(real).as_posix())
+            return Decision(allow=not reason, reason=reason)
+        if spec.name == "Bash" and (missing := sandbox.available()):
+            return Decision(allow=False, reason=f"background work has no shell here: {missing}.")
+        if spec.name == "Read" and unread is not None and _transcript(input, unread):
+            return Decision(allow=False, reason="transcripts are searched with Grep, not read.")
+        if spec.name in (*READING, "Bash") and state.deps.unattended is not None:
+            return await state.deps.unattended(spec, input, _shut(context))
+        return Decision(allow=False, reason="background work may only read, and write memory.")
+
+    return permit
+
+
+def tools_for(state: State, keep: Keep | None) -> list[Tool]:
+    """What runs instead of the parent's tools. Without `keep`, Write and Edit write themselves."""
+    box = state.deps.toolbox
+    found: list[Tool] = []
+    if bash := box.get("Bash"):
+        found.append(ShutBash(bash))
+    if keep is not None:
+        if write := box.get("Write"):
+            found.append(KeptWrite(write, keep, state))
+        if edit := box.get("Edit"):
+            found.append(KeptEdit(edit, keep, state))
+    return found
+
+
+def _transcript(input: Json, folder: Path) -> bool:  # noqa: A002
+    path = Path(os.path.realpath(str(input.get("file_path"))))
+    return path.suffix == ".jsonl" and path.is_relative_to(os.path.realpath(folder))
+
+
+def _shut(context: ToolContext) -> ToolContext:
+    return replace(context, sandbox="read-only", network=False)
+
+
+class ShutBash:
+    """A shell that can change nothing and reach nobody."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        return await self._tool.run(input, _shut(context))
+
+
+class KeptWrite:
+    """Write, whose content goes to a function instead of the file."""
+
+    def __init__(self, tool: Tool, keep: Keep, state: State) -> None:
+        self._tool = tool
+        self._keep = keep
+        self._root = _root_of(state)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
+        return files.with_real_path(input, "file_path", context)
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        path = Path(input["file_path"])
+
+        def work() -> ToolOutcome:
+            before = None
+            if os.path.lexists(path):
+                before, _ = files.load(path)
+                if not files.require_unchanged(path, before, context, "overwrite").whole:
+                    raise ToolError(f"Only a part of {path} was read. Read all of it first.")
+            content = str(input["content"]).encode("utf-8", "replace")
+            return _kept(path, self._root, content, before, self._keep, context)
+
+        return await anyio.to_thread.run_sync(work)
+
+
+class KeptEdit(KeptWrite):
+    """Edit, done on a copy whose new content goes to the function."""
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        path = Path(input["file_path"])
+        before, _ = await anyio.to_thread.run_sync(files.load, path)
+        seen = files.require_unchanged(path, before, context, "edit")
+        with tempfile.TemporaryDirectory(prefix="lamina-edit-") as folder:
+            copy = Path(os.path.realpath(folder)) / "copy.md"
+            copy.write_bytes(before)
+            mine = replace(context, files={str(copy): seen})
+            try:
+                await self._tool.run({**input, "file_path": str(copy)}, mine)
+            except ToolError as error:
+                raise ToolError(str(error).replace(str(copy), str(path))) from None
+            content = copy.read_bytes()
+        return await anyio.to_thread.run_sync(
+            _kept, path, self._root, content, before, self._keep, context
+        )
+
+
+def _kept(
+    path: Path,
+    root: Path,
+    content: bytes,
+    before: bytes | None,
+    keep: Keep,
+    context: ToolContext,
+) -> ToolOutcome:
+    sentence = keep(path.relative_to(root).as_posix(), content, before)
+    if os.path.lexists(path):  # what is there now counts as seen: the function may have changed it
+        data, status = files.load(path)
+        context.files[str(path)] = files.seen(data, status, whole=True)
+    return ToolOutcome(sentence, meta={"path": str(path)})
+
+
+def _root_of(state: State) -> Path:
+    memory = state.deps.memory
+    if memory is None:
+        raise ToolError("Memory is off.")
+    return Path(os.path.realpath(memory.directory))
+
+
+__all__: Sequence[str] = ["Keep", "permit_for", "tools_for"]
