@@ -350,3 +350,17 @@ def test_a_memory_that_is_gone_meanwhile_is_a_clear_conflict(store: FileStore) -
     (store.directory / "a.md").unlink()
     with pytest.raises(Conflict, match="removed"):
         store.write(a_memory("a.md", body="x y z"), base=base)
+
+
+@pytest.mark.spec("L5.6")
+def test_a_memory_made_by_hand_a_moment_ago_counts_as_a_double(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    body = "The staging database is copied every night at two."
+    by_hand = a_memory("b.md", description="Nightly copy", body=body)
+    (store.directory / "b.md").write_text(f"---\ndescription: Nightly copy\n---\n\n{body}\n")
+    with pytest.raises(GateRefused, match=r"b\.md says the same"):
+        store.write(replace(by_hand, path="c.md", writer="agent"))
+    (store.directory / "b.md").unlink()
+    assert store.write(replace(by_hand, path="c.md", writer="agent")).decision == "accept"
+    with pytest.raises(GateRefused, match=r"c\.md says the same"):
+        store.write(replace(by_hand, path="d.md", writer="agent"))

@@ -239,6 +239,7 @@ class FileStore:
                 changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
             except Conflict as error:
                 raise EditorFaster from error
+            self._known.noted(change.path for change in changes)
             return drafts.outcome_of(path, verdict, changed=changed)
 
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
@@ -310,6 +311,7 @@ class FileStore:
                 proposal, verdict, f"rename {old} to {new}", Renamed=f"{old} -> {new}"
             )
             self.journal.apply(changes, note, rework=rework)
+            self._known.noted(change.path for change in changes)
             if old in self.pinned():
                 self._set_pins((self.pinned() - {old}) | {new})
         return drafts.outcome_of(new, verdict)
@@ -338,6 +340,7 @@ class FileStore:
             stone = self.tombstones.new(memory) if tombstone and content is not None else ""
             note = Note(writer=writer, subject=f"forget {path}", session=session, reason=reason)
             self.journal.apply(changes, note, tombstone=stone, rework=rework)
+            self._known.noted(change.path for change in changes)
         if purge_history:
             self._purge(path)
 

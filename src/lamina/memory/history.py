@@ -49,6 +49,11 @@ class History:
             self._repo.close()
             self._repo = None
 
+    @property
+    def in_use(self) -> bool:
+        """Did this process open it?"""
+        return self._repo is not None
+
     def begin(self) -> None:
         """Make the repository if there is none."""
         with self._reporting():

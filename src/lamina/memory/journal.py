@@ -195,8 +195,8 @@ class Journal:
     def settle(self) -> None:
         """Record what is due. Cheap if nothing is."""
         if self.intents.any_applied():
-            with self.recording() as history:
-                history.tidy()
+            with self.recording():
+                pass
 
     def _record_safely(self, intent: Intent) -> None:
         try:
@@ -268,6 +268,9 @@ class Journal:
             self._thread = None
         try:
             self.settle()
+            if self.history.in_use:
+                with contextlib.suppress(MemoryStoreError), self.recording() as history:
+                    history.tidy()
         finally:
             self.history.close()
             self.intents.close()

@@ -10,6 +10,19 @@ from lamina.memory.store import Hit
 from lamina.memory.wording import content_stems
 
 
+def for_manifest(memories: Sequence[Memory], about: str, limit: int = 200) -> list[Memory]:
+    """What a manifest shows where there are more memories than it may: the most relevant, then the
+    newest, in the order given."""
+    if len(memories) <= limit:
+        return list(memories)
+    chosen = {hit.memory.path for hit in search(memories, about, limit)}
+    for memory in memories:
+        if len(chosen) >= limit:
+            break
+        chosen.add(memory.path)
+    return [memory for memory in memories if memory.path in chosen]
+
+
 def search(memories: Sequence[Memory], query: str, limit: int) -> list[Hit]:
     """Memories that share words with the query, best first; name and description count double."""
     wanted = content_stems(query)
