@@ -282,7 +282,7 @@ def test_a_prompt_that_nothing_can_shorten_is_a_clear_error_and_the_session_goes
 def test_a_context_over_the_limit_is_not_sent(place: Place) -> None:
     async def story() -> None:
         model = ScriptedModel(["never"], capabilities=Capabilities(window=8_000, max_output=1_000))
-        async with place.open(model) as session:
+        async with place.open(model, config={"compact.auto": False}) as session:
             reply = await session.ask("x" * 60_000)
             assert reply.stop == "blocked"
             assert model.requests == []

@@ -90,6 +90,8 @@ def _request(state: State) -> Request:
 
 async def _recovered(state: State, error: PromptTooLong) -> Response:
     """Make room, cheapest first, and try again; the error is withheld until nothing helps."""
+    if state.forked:  # whoever started it decides what to leave out
+        raise error
     for make_room in (collapse.commit, microcompact.clear_now, compaction.make_room):
         how = make_room(state)
         how = how if isinstance(how, str) else await how

@@ -23,7 +23,7 @@ from lamina.agents.fork import Forks
 from lamina.config import Config, load
 from lamina.errors import UsageError
 from lamina.events import Emit, Event, Warned
-from lamina.layers import extraction, microcompact
+from lamina.layers import extraction, microcompact, snip
 from lamina.ledger import edits
 from lamina.ledger.expanding import expand
 from lamina.ledger.record import Ledger
@@ -110,6 +110,7 @@ async def make_state(
     state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
     context.todos = lambda new: _todos(state, new)
     context.expand = lambda name: expand(state.ledger.projection, name)
+    context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
     holder.append(state)
     state.fork = Forks(state)
     for event in early:

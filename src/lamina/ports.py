@@ -109,6 +109,9 @@ class ToolContext:
     tool_use_id: str = ""
     todos: Callable[[list[Json] | None], list[Json]] | None = None  # None reads, a list replaces
     expand: Callable[[str], str] | None = None  # a folded span by the id shown in the view
+    snip: Callable[[int, int, str], str] | None = (
+        None  # rounds first to last leave the view; 0 lists
+    )
 
 
 @runtime_checkable
@@ -207,6 +210,7 @@ class ForkResult:
     usage: Usage = field(default_factory=Usage)
     refused: Sequence[str] = ()  # tool calls that its permission function refused
     error: str = ""
+    too_long: int | None = None  # tokens over the limit, 0 if unknown; None: it was not too long
 
     @property
     def hit_rate(self) -> float:
@@ -226,4 +230,7 @@ class Fork(Protocol):
         files: Mapping[str, SeenFile]
         | None = None,  # counted as read by the fork, beside its parent's
         instead: Sequence[Tool] = (),  # run in the place of the tools with the same spec
+        changes: Sequence[
+            Json
+        ] = (),  # edits of its own view; each costs the cached prefix from there
     ) -> ForkResult: ...

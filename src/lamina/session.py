@@ -24,9 +24,9 @@ from lamina import opening, turn
 from lamina.background import Tasks
 from lamina.calls import close_calls
 from lamina.config import Config
-from lamina.errors import UsageError
+from lamina.errors import RefusedError, UsageError
 from lamina.events import Emit, Event, Warned
-from lamina.layers import compaction, snip
+from lamina.layers import compaction, snip, undoing
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder, project_folder
@@ -57,6 +57,7 @@ class Status:
     window: int
     cache_hit_rate: float | None  # of the last call; None before the first
     background: Sequence[str]
+    fidelity: float | None = None  # of the last compaction in force, when it is low
 
 
 class Session:
@@ -171,16 +172,31 @@ class Session:
         self, instructions: str = "", *, from_entry: str = "", up_to_entry: str = ""
     ) -> Compacted:
         """Fold the conversation into a summary now: all of it, from an entry on, or up to one."""
-        return await compaction.compact(
-            self._state,
-            instructions=instructions,
-            from_entry=from_entry,
-            up_to_entry=up_to_entry,
-        )
+        if self._busy:
+            raise UsageError("A turn is running; wait for it, or cancel it.")
+        self._busy = True
+        done: Compacted | None = None
+        try:
+            with anyio.CancelScope() as self._scope:
+                done = await compaction.compact(
+                    self._state,
+                    instructions=instructions,
+                    from_entry=from_entry,
+                    up_to_entry=up_to_entry,
+                )
+        finally:
+            self._busy, self._scope = False, None
+        if done is None:
+            raise RefusedError("The compaction was cancelled.")
+        return done
 
     def undo_compact(self) -> str:
-        """Bring back what the last compaction folded; returns the id of the undo."""
-        return str(compaction.undo(self._state)["uuid"])
+        """Bring back what the last compaction folded; returns the id of the undone edit."""
+        return str(undoing.undo(self._state, layers=(undoing.COMPACTION,))["uuid"])
+
+    def undo(self, name: str = "") -> str:
+        """Bring back what a compaction, snip or collapse folded: by its id, or the last one."""
+        return str(undoing.undo(self._state, name)["uuid"])
 
     def snip(self, first: int, last: int, what: str = "") -> str:
         """Take finished rounds (counted from 1) out of the view; returns the edit's id."""
@@ -225,7 +241,13 @@ class Session:
             window=state.capabilities.window,
             cache_hit_rate=_hit_rate(used) if state.capabilities.cache != "none" else None,
             background=state.background.running(),
+            fidelity=self._low_fidelity(),
         )
+
+    def _low_fidelity(self) -> float | None:
+        share = undoing.fidelity(self._state)
+        low = share is not None and share < self._state.config.float("compact.fidelity")
+        return share if low else None
 
     def subscribe(self, listener: Emit) -> Callable[[], None]:
         """Hear every event from now on; call the result to stop."""

@@ -100,7 +100,7 @@ async def test_specs_say_what_the_layers_need_to_know() -> None:
         "Read": 0,
         "Bash": 30_000,
         "Grep": 20_000,
-        **dict.fromkeys(("Write", "Edit", "Glob", "Todo", "Expand")),
+        **dict.fromkeys(("Write", "Edit", "Glob", "Todo", "Expand", "Snip")),
     }
     assert all(specs[name].clearable for name in ("Read", "Write", "Edit", "Bash", "Grep", "Glob"))
     assert [spec.name for spec in specs.values() if spec.read_only] == [

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from lamina import turn
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, PromptTooLong, UsageError
 from lamina.events import Event, ModelCalled, PermissionRefused, Warned
 from lamina.ledger import edits
 from lamina.messages import Json, Purpose, text, text_of, tool_result
@@ -39,6 +39,7 @@ class Forks:
         max_calls: int,
         files: Mapping[str, SeenFile] | None = None,
         instead: Sequence[Tool] = (),
+        changes: Sequence[Json] = (),
     ) -> ForkResult:
         parent = self._parent
         if parent.forked:
@@ -49,12 +50,18 @@ class Forks:
             return ForkResult("", "refused", error=reason)
         child = branch_of(parent, purpose, permit, max_calls, instead)
         child.tools.files.update(files or {})
-        child.ledger.append(_directive(child, directive))
+        start = len(child.ledger.entries)  # what is before is the parent's
         try:
+            child.ledger.append(*changes, _directive(child, directive))
             stop = await turn.run(child)
+        except PromptTooLong as error:
+            return _result(child, start, "error", str(error), too_long=error.gap or 0)
         except LaminaError as error:
-            return _result(child, "error", str(error))
-        return _result(child, stop, "")
+            return _result(child, start, "error", str(error))
+        if stop == "blocked":  # not sent at all: it can't fit
+            over = child.ledger.tokens() - child.window.blocking
+            return _result(child, start, stop, "the prompt is too long", too_long=max(1, over))
+        return _result(child, start, stop, "")
 
 
 def branch_of(
@@ -77,6 +84,7 @@ def branch_of(
     )
     child.tools.emit = child.emit
     child.tools.todos = None
+    child.tools.snip = None
     child.listeners.append(lambda event: _pass_on(parent, event))
     return child
 
@@ -89,15 +97,17 @@ def _directive(child: State, directive: str) -> Json:
     return edits.message("user", [*closing, words], origins)
 
 
-def _result(child: State, stop: str, error: str) -> ForkResult:
+def _result(
+    child: State, start: int, stop: str, error: str, too_long: int | None = None
+) -> ForkResult:
     last = ""
-    for entry in reversed(child.ledger.entries):
+    for entry in reversed(child.ledger.entries[start:]):
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             last = text_of(entry["content"])
             break
     refused = [f"{e.tool}: {e.reason}" for e in child.events if isinstance(e, PermissionRefused)]
     calls = sum(isinstance(event, ModelCalled) for event in child.events)
-    return ForkResult(last, stop, calls, child.usage, refused, error)
+    return ForkResult(last, stop, calls, child.usage, refused, error, too_long)
 
 
 def _pass_on(parent: State, event: Event) -> None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from uuid import uuid4
 
 from lamina.events import LayerActed
-from lamina.ledger import edits, spans
+from lamina.ledger import edits, spans, tokens
 from lamina.local import summariser
 from lamina.local.happened import happened
 from lamina.messages import Json
@@ -18,6 +18,7 @@ from lamina.state import State
 
 LAYER = "collapse"
 KEPT_ROUNDS = 2  # the newest rounds are never staged
+MARK_TOKENS = 20  # of the line that says what a fold is
 
 
 def act(state: State) -> None:
@@ -33,13 +34,17 @@ def act(state: State) -> None:
 
 def stage(state: State) -> int:
     """Write down folds for finished rounds, oldest first. They have no effect yet."""
-    staged = {str(entry.get("first")) for entry in pending(state)}
+    entries = state.ledger.entries
+    # What was committed and undone is not staged again: the user wanted it back.
+    staged = {str(entry.get("first")) for entry in entries if entry["kind"] == "staged"}
     done = 0
     for first, last in _finished(state):
-        entries = state.ledger.entries
         if entries[first]["uuid"] in staged:
             continue
         text = summariser.short(happened(entries[first : last + 1]))
+        size = sum(row.tokens for row in state.ledger.projection.rows_of(first, last))
+        if tokens.of_text(text) + MARK_TOKENS >= size:
+            continue
         state.ledger.append(
             {
                 "kind": "staged",

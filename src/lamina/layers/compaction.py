@@ -1,32 +1,34 @@
 """Layer 4: compaction. A span of the view becomes a summary that can be trusted, probed and undone.
 
 What can be copied is copied from the ledger; a model's words are added only where they pass the
-checks, and without a model the local summariser does all of it. Appends one fold, then restored
-files and hook texts; runs hooks; reads files that are shown again from disk. Never changes an entry.
+checks, and without a model the local summariser does all of it. Appends one fold with what comes
+back after it, in one step; runs hooks; reads files that are shown again from disk. Never changes an
+entry.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
-from lamina import prompts
 from lamina.errors import LaminaError, RefusedError, UsageError
 from lamina.events import LayerActed, Warned
-from lamina.layers.summary_check import model_parts, problem_of
+from lamina.layers.oversized import shrink
+from lamina.layers.summary_asking import ask, asked_score
+from lamina.layers.summary_check import Known
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
 from lamina.local.happened import Happened, happened
+from lamina.local.notes_file import empty, shortened
 from lamina.local.probes import Score, probes, score
 from lamina.messages import Json, text_of
-from lamina.ports import Decision
-from lamina.restoring import restore_files
+from lamina.restoring import restore_files, restore_skills
 from lamina.state import State
 
 LAYER = "compaction"
 SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this
+LEAST_SPAN = 200  # tokens; less is not worth a summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +36,38 @@ class Compacted:
     """What a compaction did."""
 
     edit: str
-    source: str  # notes | model | local
+    source: str  # notes | model | local; cut: one message was too large, nothing else was there
     tokens_before: int
     tokens_after: int
     score: float
+
+
+@dataclass(slots=True)
+class _Plan:
+    span: Span
+    text: str
+    source: str
+    score: Score
+    asked: float | None = None  # share of the probes that a model answered from the new view
 
 
 async def act(state: State) -> None:
     """Compact when the view is over the threshold; notes first, then in full."""
     if state.purpose != "main" or not state.flags.on("autocompact") or state.flags.on("collapse"):
         return
-    if state.ledger.tokens() < state.window.autocompact:
-        return
-    await _guarded(state)
+    if state.ledger.tokens() >= state.window.autocompact:
+        shrink(state)
+    if state.ledger.tokens() >= state.window.autocompact:
+        await _guarded(state)
 
 
 async def make_room(state: State) -> str:
     """The provider refused the prompt: compact whatever the flags say of thresholds."""
     if state.purpose != "main":
         return ""
+    cut = shrink(state)
     done = await _guarded(state)
-    return f"compacted ({done.source})" if done else ""
+    return f"compacted ({done.source})" if done else "a message cut short" if cut else ""
 
 
 async def _guarded(state: State) -> Compacted | None:
@@ -64,16 +77,18 @@ async def _guarded(state: State) -> Compacted | None:
     if failures >= most:
         return None
     try:
-        done = await compact(state, trigger="auto")
+        return await compact(state, trigger="auto")
     except LaminaError as error:
         state.ledger.append(edits.state("compaction_failures", failures + 1))
         state.layer_failed(LAYER, error)
         if failures + 1 >= most:
-            state.emit(Warned(f"Autocompaction is off for this session after {most} failures."))
+            state.emit(
+                Warned(
+                    f"Autocompaction is off for this session after {most} failures, the last of "
+                    f"them: {error} /compact still works."
+                )
+            )
         return None
-    if failures:
-        state.ledger.append(edits.state("compaction_failures", 0))
-    return done
 
 
 async def compact(
@@ -87,32 +102,37 @@ async def compact(
     """Fold all (but a short tail), what follows an entry, or what precedes one."""
     if state.ledger.open_calls:
         raise UsageError("Tool calls are open; compaction waits for their results.")
+    if from_entry and up_to_entry:
+        raise UsageError("Give one entry: from which, or up to which, to compact.")
     told = {"trigger": trigger, "custom_instructions": instructions}
     hook = await state.deps.hooks.run("PreCompact", told, match=trigger)
-    if hook.blocked:
+    if hook.blocked or hook.stop:
         raise RefusedError(hook.reason or "A PreCompact hook refused the compaction.")
     instructions = "\n".join([instructions, *hook.context]).strip()
-    partial = bool(from_entry or up_to_entry)
-    span = _span(state, from_entry, up_to_entry)
     before = state.ledger.tokens()
+    cut = 0 if from_entry or up_to_entry else shrink(state)
+    try:
+        span = _span(state, from_entry, up_to_entry)
+    except UsageError:
+        if not cut:
+            raise
+        return Compacted("", "cut", before, state.ledger.tokens(), 1.0)
     plan: _Plan | None = None
-    if not partial and not instructions and state.flags.on("notes_compaction"):
+    if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
         plan = _from_notes(state)
     if plan is None:
+        if not state.flags.on("full_compaction"):
+            raise UsageError(
+                "The notes can't serve yet, and full compaction is off (compact.full)."
+            )
         plan = await _full(state, span, instructions, up_to=bool(up_to_entry))
-    done = _apply(state, plan, trigger, before)
-    await _afterwards(state, plan, from_entry)
-    return Compacted(
-        done["uuid"], plan.source, before, state.ledger.tokens(), round(plan.score.share, 3)
-    )
-
-
-@dataclass(slots=True)
-class _Plan:
-    span: Span
-    text: str
-    source: str
-    score: Score
+    name = str(uuid4())
+    fold = _fold(state, plan, trigger, before, name)
+    back = [] if from_entry else await _coming_back(state, fold)
+    _apply(state, plan, before, fold, back)
+    await state.deps.hooks.run("PostCompact", {"compact_summary": plan.text[:10_000]})
+    share = round(plan.score.share, 3)
+    return Compacted(name, plan.source, before, state.ledger.tokens(), share)
 
 
 # ---- what is folded
@@ -120,21 +140,20 @@ class _Plan:
 
 def _span(state: State, from_entry: str, up_to_entry: str) -> Span:
     projection = state.ledger.projection
-    if from_entry or up_to_entry:
-        position = projection.position.get(from_entry or up_to_entry)
+    if name := from_entry or up_to_entry:
+        position = projection.position.get(name)
         if position is None:
-            raise UsageError(f"There is no entry {from_entry or up_to_entry} in this session.")
-        fits = [
-            b for b in spans.borders(projection) if b > position or (up_to_entry and b == position)
-        ]
+            raise UsageError(f"There is no entry {name} in this session.")
+        borders = spans.borders(projection)
         if from_entry:
-            found = spans.after(projection, fits[0]) if fits else None
+            border = next((b for b in borders if b > position), None)
+            found = spans.after(projection, border) if border is not None else None
         else:
-            border = max((b for b in spans.borders(projection) if b <= position), default=None)
+            border = max((b for b in borders if b <= position), default=None)
             found = spans.before(projection, border) if border is not None else None
     else:
         found = _all_but_a_tail(state)
-    if found is None or found.tokens < 200:
+    if found is None or found.tokens < LEAST_SPAN:
         raise UsageError("There is nothing to compact yet.")
     return found
 
@@ -160,42 +179,44 @@ def _all_but_a_tail(state: State) -> Span | None:
 
 
 def _from_notes(state: State) -> _Plan | None:
-    notes = state.ledger.state("notes")
+    notes: Json | None = state.ledger.state("notes")
     path = state.deps.folder / "session-memory" / "summary.md"
-    if not isinstance(notes, dict) or not path.is_file():
-        return None
-    projection = state.ledger.projection
-    cursor = projection.position.get(str(notes.get("entry")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     try:
         written = path.read_text("utf-8", "replace")
     except OSError:
         return None
-    from lamina.local.notes_file import empty, shortened
-
+    cursor = state.ledger.projection.position.get(str((notes or {}).get("entry")))
     if cursor is None or empty(written):
         return None
-    flags = state.flags
+    span = _before_kept(state, cursor)
+    if span is None:
+        return None
+    room = int(state.window.size * SHARE_OF_WINDOW) // 3
+    section: int = state.flags.value("notes.section_tokens")
+    text = shortened(written, section, room, str(path))
+    copied = summariser.nine_parts(_what(state, span), budget=min(2_000, room // 4))
+    body = f"{text}\n\n# From the record\n{copied}"
+    plan = _Plan(span, body, "notes", _probe(state, span, body))
+    low = plan.score.share < state.config.float("compact.fidelity")
+    return None if low and plan.score.count >= 5 else plan
+
+
+def _before_kept(state: State, cursor: int) -> Span | None:
+    """What the notes cover, less what is kept; None if the tail can't reach back to them."""
+    projection, flags = state.ledger.projection, state.flags
     quarter = int(state.window.size * SHARE_OF_WINDOW)
+    uncovered = next((row.entry for row in projection.rows if row.entry > cursor), None)
     border = spans.tail_border(
         projection,
         least=min(flags.value("notes.keep_tokens"), quarter // 3),
         most=min(flags.value("notes.keep_most_tokens"), quarter // 2),
         texts=flags.value("notes.keep_messages"),
-        not_after=cursor + 1,
+        not_after=uncovered,
     )
-    span = spans.before(projection, border) if border is not None else None
-    if span is None or span.tokens < 200:
+    if border is None or (uncovered is not None and border > uncovered):
         return None
-    if border is not None and border > cursor + 1:
-        return None  # the tail can't reach back to what the notes cover: in full, then
-    room = quarter // 3
-    text = shortened(written, flags.value("notes.section_tokens"), room, str(path))
-    what = _what(state, span)
-    copied = summariser.nine_parts(what, budget=min(2_000, room // 4))
-    body = f"{text}\n\n# From the record\n{copied}"
-    plan = _Plan(span, body, "notes", _probe(state, span, body))
-    low = plan.score.share < state.config.float("compact.fidelity")
-    return None if low and plan.score.count >= 5 else plan
+    span = spans.before(projection, border)
+    return None if span is None or span.tokens < LEAST_SPAN else span
 
 
 # ---- in full
@@ -204,26 +225,51 @@ def _from_notes(state: State) -> _Plan | None:
 async def _full(state: State, span: Span, instructions: str, *, up_to: bool) -> _Plan:
     """A summary by the model within what is copied; else by the local summariser alone."""
     what = _what(state, span)
-    budget = max(1_200, min(8_000, state.window.size // 25, span.tokens // 3))
+    quarter = int(state.window.size * SHARE_OF_WINDOW)
+    budget = max(400, min(8_000, quarter // 3, span.tokens // 3))
     plans: list[_Plan] = []
     if state.fork is not None and state.deps.model.name != "none":
-        extra = ""
-        for _ in range(2):
-            parts = await _ask(state, what, instructions + extra, span)
-            if parts is None:
-                break
-            plan = _made(state, span, what, budget, parts, up_to=up_to)
-            plans.append(plan)
-            if plan.score.share >= state.config.float("compact.fidelity"):
-                return plan
-            extra = "\nMention these if the conversation knows them: " + "; ".join(
-                plan.score.missed
-            )
+        plans = await _by_model(state, span, what, budget, instructions, up_to=up_to)
+        if plans and _faithful(state, plans[-1]):
+            return plans[-1]
     for room in (budget, budget * 2):
         plans.append(_made(state, span, what, room, None, up_to=up_to))
-        if plans[-1].score.share >= state.config.float("compact.fidelity"):
+        if _faithful(state, plans[-1]):
             break
+    plans = [plan for plan in plans if tokens.of_text(plan.text) < span.tokens]
+    if not plans:
+        raise UsageError("There is too little to compact: a summary would be longer.")
     return max(plans, key=lambda plan: plan.score.share)
+
+
+async def _by_model(
+    state: State, span: Span, what: Happened, budget: int, instructions: str, *, up_to: bool
+) -> list[_Plan]:
+    """Up to two tries; the second is told what the first one missed."""
+    entries = state.ledger.entries
+    known = Known.of(happened(entries), entries[span.first : span.last + 1])
+    found = probes(entries[span.first : span.last + 1])
+    plans: list[_Plan] = []
+    extra = ""
+    for _ in range(2):
+        parts = await ask(state, known, instructions + extra, span)
+        if parts is None:
+            break
+        plan = _made(state, span, what, budget, parts, up_to=up_to)
+        plans.append(plan)
+        if _faithful(state, plan):
+            break
+        asked = await asked_score(state, found, _new_view(state, span, plan.text))
+        plan.asked = asked.share if asked else None
+        if _faithful(state, plan):
+            break
+        missed = "; ".join(plan.score.missed)
+        extra = f"\nMention these if the conversation knows them: {missed}"
+    return plans
+
+
+def _faithful(state: State, plan: _Plan) -> bool:
+    return max(plan.score.share, plan.asked or 0.0) >= state.config.float("compact.fidelity")
 
 
 def _made(
@@ -236,61 +282,60 @@ def _made(
     up_to: bool,
 ) -> _Plan:
     text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to)
+    if lines := _snipped(state, span):
+        text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
     return _Plan(span, text, source, _probe(state, span, text))
 
 
-async def _ask(
-    state: State, what: Happened, instructions: str, span: Span
-) -> dict[str, str] | None:
-    """The model's own parts, checked; asked again once; None if it can't be used."""
-    fork = state.fork
-    if fork is None:
-        return None
-    words = f"\nThe user asks of this summary: {instructions}" if instructions.strip() else ""
-    directive = prompts.load("summary", instructions=words)
-    complaint = ""
-    for _ in range(2):
-        result = await fork(directive + complaint, purpose="summary", permit=_no_tools, max_calls=1)
-        if result.stop in ("error", "refused"):
-            state.emit(Warned(f"The summary is made without the model: {result.error}"))
-            return None
-        parts = model_parts(result.text)
-        problem = problem_of(parts, result.text, what, span.tokens)
-        if not problem:
-            return parts
-        state.layer_failed(LAYER, RefusedError(f"the model's summary was rejected: {problem}"))
-        complaint = f"\nYour last try could not be used: {problem}."
-    return None
-
-
-async def _no_tools(spec: Any, input: Json, context: Any) -> Decision:  # noqa: A002, ARG001
-    return Decision(allow=False, reason="a summary is text alone")
-
-
 def _what(state: State, span: Span) -> Happened:
-    what = happened(state.ledger.entries[span.first : span.last + 1])
+    """What happened in the span, earlier summaries' originals included; not what was snipped."""
+    gone = {n for low, high, _ in _snips(state, span) for n in range(low, high + 1)}
+    entries = state.ledger.entries
+    what = happened(entries[n] for n in range(span.first, span.last + 1) if n not in gone)
     todos: list[Json] = state.ledger.state("todos", [])
     if todos:
         what.tasks = [(str(t.get("status", "pending")), str(t.get("content", ""))) for t in todos]
     return what
 
 
-def _probe(state: State, span: Span, text: str) -> Score:
-    """What the new view still answers: the summary and the messages that stay."""
-    entries = state.ledger.entries
+def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
+    """(first, last, edit) of the snips in force within a span."""
+    projection = state.ledger.projection
+    found = [
+        (projection.position[str(edit["first"])], projection.position[str(edit["last"])], edit)
+        for edit in projection.active_edits()
+        if edit.get("op") == "fold"
+        and edit.get("layer") == "snip"
+        and edit["uuid"] not in projection.inert
+    ]
+    return [(a, b, edit) for a, b, edit in found if span.first <= a and b <= span.last]
+
+
+def _snipped(state: State, span: Span) -> list[str]:
+    """The lines that stand for what was snipped; they go on standing for it."""
+    return [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
+
+
+def _new_view(state: State, span: Span, text: str) -> str:
     kept = [
         text_of([row.block]) or str(row.block)
         for row in state.ledger.projection.rows
         if not span.first <= row.entry <= span.last
     ]
-    return score(probes(entries[span.first : span.last + 1]), "\n".join([text, *kept]))
+    return "\n".join([text, *kept])
+
+
+def _probe(state: State, span: Span, text: str) -> Score:
+    """What the new view still answers: the summary and the messages that stay."""
+    found = probes(state.ledger.entries[span.first : span.last + 1])
+    return score(found, _new_view(state, span, text))
 
 
 # ---- applying it
 
 
-def _apply(state: State, plan: _Plan, trigger: str, before: int) -> Json:
+def _fold(state: State, plan: _Plan, trigger: str, before: int, name: str) -> Json:
     entries, span = state.ledger.entries, plan.span
     first, last = entries[span.first]["uuid"], entries[span.last]["uuid"]
     kept = [row.entry for row in state.ledger.projection.rows if row.entry > span.last]
@@ -309,54 +354,57 @@ def _apply(state: State, plan: _Plan, trigger: str, before: int) -> Json:
             "score": round(plan.score.share, 3),
             "probes": plan.score.count,
             "by_kind": {k: round(v, 3) for k, v in plan.score.by_kind.items()},
+            "missed": list(plan.score.missed),
+            **({"asked": round(plan.asked, 3)} if plan.asked is not None else {}),
         },
     }
-    name = str(uuid4())
     new = [{"role": "user", "content": _framed(plan.text, name)}]
-    state.guard.register("compaction")
-    [edit] = state.leave(edits.fold(first, last, new, LAYER, uuid=name, boundary=boundary))
-    saved = before - state.ledger.tokens()
-    state.emit(LayerActed(LAYER, f"compacted ({plan.source}), {plan.score.share:.0%} kept", saved))
-    if plan.score.share < state.config.float("compact.fidelity"):
-        state.emit(
-            Warned(
-                f"The summary answers only {plan.score.share:.0%} of the probes; "
-                "`lamina sessions undo-compact` brings the messages back."
-            )
-        )
-    return edit
+    return edits.fold(first, last, new, LAYER, uuid=name, boundary=boundary)
 
 
 def _framed(text: str, name: str) -> str:
+    body = text.replace("</summary>", "&lt;/summary>")  # copied words don't end the frame
     return (
         "<summary>\nEarlier messages of this conversation left your view; this stands for them. "
         "References in [#…] name entries of the record: the Expand tool shows them whole, and "
         f"{summariser.ref(name)} shows everything that this summary stands for.\n\n"
-        f"{text}\n</summary>"
+        f"{body}\n</summary>"
     )
 
 
-async def _afterwards(state: State, plan: _Plan, from_entry: str) -> None:
-    """What comes back: standing reminders, files read last, hook texts; the view stays small."""
-    room = int(state.window.size * SHARE_OF_WINDOW) - state.ledger.tokens()
-    for words in state.standing:
-        if not from_entry:
-            state.say(words, "system", standing=True)
-            room -= tokens.of_text(words)
-    if not from_entry:
-        for words in await restore_files(state, room):
-            state.say(words, "system", restored=True)
-    result = await state.deps.hooks.run("SessionStart", {"source": "compact"}, match="compact")
-    for words in result.context:
-        state.say(words, "hook")
-    await state.deps.hooks.run("PostCompact", {"compact_summary": plan.text[:10_000]})
+async def _coming_back(state: State, fold: Json) -> list[Json]:
+    """What follows the kept messages: reminders, files read last, skills, hook texts, within the
+    room that is left. It is made before anything is written, so that a cancel changes nothing."""
+    after = state.ledger.branch()
+    after.append(fold)
+    room = int(state.window.size * SHARE_OF_WINDOW) - after.tokens()
+    back = {"compaction": fold["uuid"]}
+    made = [
+        edits.message("user", words, "system", standing=True, **back) for words in state.standing
+    ]
+    room -= sum(map(tokens.of_text, state.standing))
+    hook = await state.deps.hooks.run("SessionStart", {"source": "compact"}, match="compact")
+    texts = [words for words in hook.context if words.strip()]
+    room -= sum(map(tokens.of_text, texts))
+    files = await restore_files(state, room)
+    room -= sum(map(tokens.of_text, files))
+    skills = await restore_skills(state, room)
+    made += [edits.message("user", w, "system", restored=True, **back) for w in [*files, *skills]]
+    return made + [edits.message("user", words, "hook", **back) for words in texts]
 
 
-def undo(state: State) -> Json:
-    """Bring back what the last compaction in force folded."""
-    for edit in reversed(list(state.ledger.projection.active_edits())):
-        if edit.get("op") == "fold" and edit.get("layer") == LAYER:
-            state.guard.register("a compaction was undone")
-            [entry] = state.ledger.append(edits.revoke(edit["uuid"], "user"))
-            return entry
-    raise UsageError("There is no compaction to undo in this session.")
+def _apply(state: State, plan: _Plan, before: int, fold: Json, back: list[Json]) -> None:
+    """The fold and what comes back, in one step: a crash leaves all of it or none."""
+    state.guard.register("compaction")
+    state.leave(fold, *back)
+    if state.ledger.state("compaction_failures", 0):
+        state.ledger.append(edits.state("compaction_failures", 0))
+    saved = before - state.ledger.tokens()
+    state.emit(LayerActed(LAYER, f"compacted ({plan.source}), {plan.score.share:.0%} kept", saved))
+    if not _faithful(state, plan):
+        state.emit(
+            Warned(
+                f"The summary answers only {plan.score.share:.0%} of the probes; "
+                "`/undo` or `lamina sessions undo-compact` brings the messages back."
+            )
+        )

@@ -57,10 +57,13 @@ async def update(state: State) -> None:
     if state.fork is not None and state.deps.model.name != "none":
         by_model = await _by_fork(state, state.fork, path, before, template)
     if not by_model:
-        await anyio.to_thread.run_sync(_by_hand, state, path, before)
+        mixed = _cursor(state).get("by") == "model"
+        await anyio.to_thread.run_sync(_by_hand, state, path, before, mixed)
     after = await anyio.to_thread.run_sync(path.read_text, "utf-8")
     if upto:
-        state.ledger.append(edits.state("notes", {"entry": upto, "tokens": tokens_now}))
+        by = "model" if by_model or _cursor(state).get("by") == "model" else "record"
+        cursor = {"entry": upto, "tokens": tokens_now, "by": by}
+        state.ledger.append(edits.state("notes", cursor))
     if after != before:
         who = "by the model" if by_model else "from the record"
         state.emit(LayerActed(LAYER, f"notes updated {who}"))
@@ -107,8 +110,12 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
 # ---- without a model
 
 
-def _by_hand(state: State, path: Path, before: str) -> None:
-    bodies = summariser.sections(happened(state.ledger.entries))
+def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
+    """Fill what can be copied. A model's words stay; only the current state is brought up to date."""
+    bodies = summariser.sections(happened(list(state.ledger.entries)))
+    if mixed:
+        empty = {notes_file.KEYS.get(s.heading) for s in notes_file.parse(before) if not s.body}
+        bodies = {key: body for key, body in bodies.items() if key in empty or key == "state"}
     _write(path, notes_file.filled(before, bodies))
 
 

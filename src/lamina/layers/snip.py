@@ -9,7 +9,7 @@ from uuid import uuid4
 from lamina.errors import UsageError
 from lamina.events import LayerActed
 from lamina.ledger import edits
-from lamina.messages import Json
+from lamina.messages import Json, text_of
 from lamina.state import State
 
 LAYER = "snip"
@@ -28,6 +28,20 @@ def rounds(state: State) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
+def by_agent(state: State, first: int, last: int, what: str) -> str:
+    """For the agent's tool: snip, or list what there is with 0."""
+    if first:
+        edit = snip(state, first, last, what)
+        return f"Rounds {first} to {last} left the view; Expand shows them: #{edit['uuid'][:8]}"
+    lines = [f"{number}. {_begins(state, at)}" for number, (at, _) in enumerate(rounds(state), 1)]
+    return "\n".join(["Rounds in view, the last one present:", *lines])
+
+
+def _begins(state: State, position: int) -> str:
+    words = " ".join(text_of(state.ledger.entries[position]["content"]).split())
+    return words if len(words) <= 100 else words[:99] + "…"
+
+
 def snip(state: State, first: int, last: int, what: str) -> Json:
     """Take rounds `first` to `last` (counted from 1) out of the view. The present one stays."""
     if not state.flags.on("snip"):
@@ -43,7 +57,10 @@ def snip(state: State, first: int, last: int, what: str) -> Json:
     start, end = entries[known[first - 1][0]]["uuid"], entries[known[last - 1][1]]["uuid"]
     name = str(uuid4())
     count = last - first + 1
-    line = f"[{count} finished round{'s' * (count > 1)} snipped: {what.strip() or 'no longer needed'}. Expand shows them: #{name[:8]}]"
+    said = " ".join(what.split())[:300] or _begins(state, known[first - 1][0])
+    line = (
+        f"[{count} finished round{'s' * (count > 1)} snipped: {said} (Expand shows: #{name[:8]})]"
+    )
     before = state.ledger.projection.tokens
     state.guard.register("a span was snipped")
     [edit] = state.leave(

@@ -182,7 +182,9 @@ def _question(result: Happened, entry: Json, calls: dict[str, tuple[str, Json, s
     origins: list[Any] = entry.get("origins") or []
     for number, block in enumerate(_blocks(entry)):
         origin = origins[number] if number < len(origins) else "typed"
-        if block.get("type") == "tool_result":
+        if block.get("type") in ("image", "document") and origin in ("typed", "pasted"):
+            result.asked.append(Said(f"[{block['type']}]", str(entry["uuid"])))
+        elif block.get("type") == "tool_result":
             call = calls.get(str(block.get("tool_use_id")))
             if call:
                 _result(result, entry, block, call)

@@ -14,6 +14,17 @@ from lamina.local.happened import Happened, happened
 from lamina.messages import Json
 
 KINDS = ("files", "names", "numbers", "errors", "constraints", "tasks", "commands", "asked")
+# What a model is asked, one question a kind; its answer must hold the probes' own words.
+QUESTIONS = {
+    "files": "Which files were changed? Paths.",
+    "names": "Which functions, classes and other names were defined or changed?",
+    "numbers": "Which figures did the agent report?",
+    "errors": "Which errors occurred? Their texts, word for word.",
+    "constraints": "What did the user demand or forbid? Word for word.",
+    "tasks": "What is still to do? Word for word.",
+    "commands": "Which commands were run? Word for word.",
+    "asked": "What did the user say? The beginning of each message, word for word.",
+}
 _NUMBER = re.compile(
     r"(?<![\w.])\d[\d,]*(?:\.\d+)?\s?(?:%|ms|s|KB|MB|GB|tokens|lines|tests|files)?"
 )

@@ -112,7 +112,8 @@ def builtin_tools() -> list[Tool]:
     from lamina.tools.glob import Glob
     from lamina.tools.grep import Grep
     from lamina.tools.read import Read
+    from lamina.tools.snip import Snip
     from lamina.tools.todo import Todo
     from lamina.tools.write import Write
 
-    return [Read(), Write(), Edit(), Grep(), Glob(), Bash(), Todo(), Expand()]
+    return [Read(), Write(), Edit(), Grep(), Glob(), Bash(), Todo(), Expand(), Snip()]
