@@ -13,7 +13,8 @@ import pytest
 from lamina.messages import text_of
 from lamina.tools.capture import Capture
 from lamina.tools.environment import for_commands
-from lamina.tools.process import Command, marked, run_command
+from lamina.tools.marks import marked, started_at
+from lamina.tools.process import Command, run_command
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -178,6 +179,8 @@ async def test_nothing_is_left_open_by_a_command_that_can_not_start(tmp_path: Pa
 
 def test_a_mark_nobody_has_finds_nobody() -> None:
     assert marked("nobody-has-this") == []
+    assert started_at(os.getpid()) > 0
+    assert started_at(2**30) == 0
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 1_000])

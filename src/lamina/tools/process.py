@@ -25,13 +25,13 @@ import anyio
 import anyio.to_thread
 
 from lamina.tools.capture import CHUNK, Capture
+from lamina.tools.marks import MARK, marked, started_at
 from lamina.tools.sandbox import Sandbox, spawn
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 GRACE = 0.5  # seconds between asking a process to end and ending it
-MARK = "LAMINA_CALL"
 _POLL = 0.05  # where the kernel has no descriptor for a process
 
 
@@ -122,6 +122,7 @@ class _Running:
         self._told = -1
         self._process = self._start()
         self._pidfd = _descriptor_of(self._process.pid)
+        self._since = started_at(self._process.pid)
         self._ended = False
         self._out, self._err = Capture(command.cap), Capture(command.cap)
         self._report = Capture(CHUNK)
@@ -254,7 +255,7 @@ class _Running:
     def _alive(self) -> list[int]:
         """The processes of this command that are still there, as far as the system tells."""
         if sys.platform == "linux":
-            return marked(self._mark)
+            return marked(self._mark, self._since)
         try:
             os.killpg(self._process.pid, 0)
         except (ProcessLookupError, PermissionError):
@@ -310,16 +311,3 @@ def _descriptor_of(process: int) -> int:
         return os.pidfd_open(process)
     except OSError:
         return -1
-
-
-def marked(mark: str) -> list[int]:
-    """The processes with this mark in the environment that they were started with."""
-    wanted = f"{MARK}={mark}".encode()
-    found: list[int] = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:
-            if wanted in environ.read(1 << 20):
-                found.append(int(name))
-    return found
