@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -197,17 +198,35 @@ def memory_questions() -> list[tuple[str, Question]]:
     ]
 
 
-@cache
-def mixed(size: int = 10_000) -> Corpus:
-    """All of LoCoMo's turns among LongMemEval's and, for the rest, service calls of tau-bench."""
-    items = [turn for corpus in locomo() for turn in corpus.items]
-    questions = tuple(question for corpus in locomo() for question in corpus.questions)
-    items += longmemeval().items
+def _service_calls() -> Iterator[Item]:
     for path in sorted((DATA / "tau-bench").glob("*.json")):
         for number, run in enumerate(json.loads(path.read_text())):
             for place, message in enumerate(run["traj"]):
                 text = message.get("content")
                 if message["role"] in ("user", "assistant") and text:
                     session = f"tau/{path.stem}/{number}"
-                    items.append(Item(f"{session}/{place}", text, message["role"], session))
+                    yield Item(f"{session}/{place}", text, message["role"], session)
+
+
+def _coding_sessions() -> Iterator[Item]:
+    for path in sorted((DATA / "claude-code-sessions").glob("*.jsonl")):
+        for place, line in enumerate(path.read_text().splitlines()):
+            message = json.loads(line).get("message") or {}
+            blocks = message.get("content")
+            texts = (
+                [b["text"] for b in blocks if b.get("type") == "text"]
+                if isinstance(blocks, list)
+                else []
+            )
+            if texts and texts[0].strip():
+                session = f"code/{path.stem}"
+                yield Item(f"{session}/{place}", texts[0][:2_000], message["role"], session)
+
+
+@cache
+def mixed(size: int = 10_000) -> Corpus:
+    """All of LoCoMo's turns among LongMemEval's, service calls and coding sessions."""
+    items = [turn for corpus in locomo() for turn in corpus.items]
+    questions = tuple(question for corpus in locomo() for question in corpus.questions)
+    items += [*longmemeval().items, *_service_calls(), *_coding_sessions()]
     return Corpus("mix", tuple(items[:size]), questions)

@@ -291,7 +291,7 @@ PEERS: dict[str, Build] = {
 }
 
 
-def main() -> None:
+def answer_job() -> None:
     peer, job = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
     rankings: list[list[list[str]]] = []
     build, times = 0.0, list[float]()
@@ -314,4 +314,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    answer_job()

@@ -17,17 +17,25 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 64
 _TABLE = "word_vectors.npz"
-_BATCH = 1_000
 _STEPS = 4_000.0  # a direction's length in whole steps; its square is below 2**24
+
+
+class _Rows(dict[str, int]):
+    """Where each word's vector is; an unknown word has row 0, which is all zeros."""
+
+    def __missing__(self, _: str) -> int:
+        return 0
 
 
 class WordVectors:
     """Vectors of stemmed words. Common words are short vectors, so that they hardly pull."""
 
-    def __init__(self, terms: list[str], vectors: Floats, rarities: Floats) -> None:
-        self._rows = {term: row for row, term in enumerate(terms)}
-        self._vectors = vectors
-        self._rarities = rarities
+    def __init__(self, terms: Sequence[str], vectors: Floats, rarities: Floats) -> None:
+        import numpy as np
+
+        self._rows = _Rows({term: row for row, term in enumerate(terms, 1)})
+        self._vectors = np.concatenate((np.zeros((1, DIMENSIONS), dtype=np.float32), vectors))
+        self._rarities: list[float] = [1.0, *rarities.tolist()]
 
     def __contains__(self, term: str) -> bool:
         return term in self._rows
@@ -37,39 +45,18 @@ class WordVectors:
 
     def rarity(self, term: str) -> float:
         """How rare the word is in English at large, from 0 to 1; a word unknown here is rarest."""
-        row = self._rows.get(term)
-        return 1.0 if row is None else float(self._rarities[row])
+        return self._rarities[self._rows[term]]
 
-    def embed(self, texts: Sequence[Mapping[str, float]]) -> Floats:
-        """The direction of each text, given its terms and how much each counts; a text of unknown
-        words alone has none, and is all zeros. `likeness` compares directions."""
+    def embed(self, weights: Mapping[str, float]) -> Floats | None:
+        """The direction of a text, given its terms and how much each counts; None when all of them
+        are unknown. `likeness` compares directions."""
         import numpy as np
 
-        directions = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for first in range(0, len(texts), _BATCH):
-            self._embed(texts[first : first + _BATCH], directions[first : first + _BATCH])
-        return directions
-
-    def _embed(self, texts: Sequence[Mapping[str, float]], into: Floats) -> None:
-        import numpy as np
-
-        of, rows = self._rows.get, list[int]()
-        weights, starts, filled = list[float](), list[int](), list[int]()
-        for number, text in enumerate(texts):
-            before = len(rows)
-            for term, weight in text.items():
-                if (row := of(term)) is not None:
-                    rows.append(row)
-                    weights.append(weight)
-            if len(rows) > before:
-                starts.append(before)
-                filled.append(number)
-        if not rows:
-            return
-        pulls = self._vectors[rows] * np.asarray(weights, dtype=np.float32)[:, None]
-        sums = np.add.reduceat(pulls, starts, axis=0)
-        lengths = np.sqrt((sums * sums).sum(axis=1, keepdims=True))
-        into[filled] = np.rint(sums * (np.float32(_STEPS) / np.maximum(lengths, np.float32(1e-9))))
+        rows = [*map(self._rows.__getitem__, weights)]
+        amounts = np.fromiter(weights.values(), dtype=np.float32, count=len(rows))
+        vector = amounts @ self._vectors.take(rows, axis=0)
+        length = float(vector @ vector) ** 0.5
+        return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
 
 
 def likeness(rows: Floats, vector: Floats) -> Floats:

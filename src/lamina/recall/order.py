@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lamina.recall.postings import Floats
+    from lamina.recall.postings import Floats, Slots
 
-_FIRST_TAKE = 64
+_FIRST_TAKE = 16
+_SMALL = 4_000
+_FEW = 50
+_CLOSER = 2_000
 
 
 def best_first(scores: Floats, id_of: Callable[[int], str]) -> Iterator[int]:
@@ -30,3 +33,23 @@ def best_first(scores: Floats, id_of: Callable[[int], str]) -> Iterator[int]:
             yield slot
         left = left[~chosen]
         take *= 8
+
+
+def promising(scores: Floats) -> Slots | None:
+    """The places worth a closer look in a large index, in order; None means all of them.
+
+    A small index is looked at whole, and so is a large one that shares hardly a word with the
+    question: there only related words can help.
+    """
+    import numpy as np
+
+    if len(scores) <= _SMALL:
+        return None
+    found = np.flatnonzero(scores > 0)
+    if len(found) < _FEW:
+        return None
+    if len(found) > _CLOSER:
+        values = scores[found]
+        line = np.partition(values, len(values) - _CLOSER)[len(values) - _CLOSER]
+        found = found[values >= line]
+    return found.astype(np.uint32)

@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
     Slots: TypeAlias = NDArray[np.uint32]
-    Shorts: TypeAlias = NDArray[np.uint16]
 
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
 _SWEEP_FROM = 64
-_MOST = 65_535  # a count is kept in two bytes
 
 Held: TypeAlias = "tuple[array[int], array[int]]"  # keys of a document's terms, and their counts
 
@@ -31,10 +29,17 @@ class _Posting:
 
     __slots__ = ("alive", "counts", "slots")
 
-    def __init__(self) -> None:
-        self.slots = array("I")
-        self.counts = array("H")
-        self.alive = 0  # documents that still exist; `slots` may name dead ones
+    def __init__(self, slots: Slots, counts: Floats) -> None:
+        self.slots = slots
+        self.counts = counts
+        self.alive = len(slots)  # documents that still exist; `slots` may name dead ones
+
+    def extend(self, slots: Slots, counts: Floats) -> None:
+        import numpy as np
+
+        self.slots = np.concatenate((self.slots, slots))
+        self.counts = np.concatenate((self.counts, counts))
+        self.alive += len(slots)
 
 
 class Postings:
@@ -46,13 +51,13 @@ class Postings:
     def __init__(self, fields: int) -> None:
         self.fields = fields
         self._numbers: dict[str, int] = {}
-        self._holders = array("I")  # by term number: documents that hold it in any field
         self._postings: list[_Posting | None] = []
         self._forward: list[Held | None] = []
         self._lengths = [array("I") for _ in range(fields)]
         self._totals = [0] * fields
         self._filled = [0] * fields
         self._size = 0
+        self._living: NDArray[np.bool_] | None = None
         self._sorted = 0  # places below this are in the postings; the rest waits for a search
 
     def __len__(self) -> int:
@@ -65,11 +70,11 @@ class Postings:
 
     def add(self, texts: Sequence[Mapping[str, int]]) -> int:
         """Takes the counts of a document's terms, field by field, and returns its place."""
-        keys, counts = array("I"), array("H")
+        keys, counts = array("I"), array("I")
         numbers, fields = self._numbers, self.fields
         for field, text in enumerate(texts):
             keys.extend([numbers.setdefault(term, len(numbers)) * fields + field for term in text])
-            counts.extend([min(count, _MOST) for count in text.values()])
+            counts.extend(text.values())
         return self._place((keys, counts))
 
     def _place(self, held: Held) -> int:
@@ -85,38 +90,35 @@ class Postings:
         if first == slots:
             return
         self._sorted = slots
-        new_terms = len(self._numbers) - len(self._holders)
-        self._holders.frombytes(bytes(new_terms * self._holders.itemsize))
-        self._postings.extend([None] * (new_terms * self.fields))
-        held = [row or (array("I"), array("H")) for row in self._forward[first:]]
+        new = len(self._numbers) * self.fields - len(self._postings)
+        self._postings.extend([None] * new)
+        held = [row or (array("I"), array("I")) for row in self._forward[first:]]
         keys = np.frombuffer(b"".join(row[0].tobytes() for row in held), dtype=np.uint32)
-        counts = np.frombuffer(b"".join(row[1].tobytes() for row in held), dtype=np.uint16)
+        counts = np.frombuffer(b"".join(row[1].tobytes() for row in held), dtype=np.uint32)
         places = np.repeat(np.arange(first, slots, dtype=np.uint32), [len(row[0]) for row in held])
         self._measure(keys, counts, places, first)
         if not len(keys):
             return
         order = np.argsort(keys, kind="stable")
-        keys, counts, places = keys[order], counts[order], places[order]
+        keys, places = keys[order], places[order]
+        amounts = counts[order].astype(np.float32)
         starts = np.flatnonzero(np.diff(keys, prepend=np.uint32(0xFFFFFFFF)))
         edges: list[int] = [*starts.tolist(), len(keys)]
         found: list[int] = keys[starts].tolist()
         for key, start, end in zip(found, edges, edges[1:], strict=False):
             posting = self._postings[key]
+            # Copies: a view would keep the whole batch alive.
+            slots, times = places[start:end].copy(), amounts[start:end].copy()
             if posting is None:
-                posting = self._postings[key] = _Posting()
-            posting.slots.frombytes(places[start:end].tobytes())
-            posting.counts.frombytes(counts[start:end].tobytes())
-            posting.alive += end - start
+                self._postings[key] = _Posting(slots, times)
+            else:
+                posting.extend(slots, times)
 
-    def _measure(self, keys: Slots, counts: Shorts, places: Slots, first: int) -> None:
-        """Counts holders of terms and lengths of documents for places from `first` on."""
+    def _measure(self, keys: Slots, counts: Slots, places: Slots, first: int) -> None:
+        """Counts the lengths of documents for places from `first` on."""
         import numpy as np
 
-        new, terms = len(self._forward) - first, max(len(self._numbers), 1)
-        pairs = np.unique((places - first).astype(np.int64) * terms + keys // self.fields)
-        holders = np.bincount(pairs % terms, minlength=terms)
-        for number in np.flatnonzero(holders).tolist():
-            self._holders[number] += int(holders[number])
+        new = len(self._forward) - first
         for field, lengths in enumerate(self._lengths):
             here = keys % self.fields == field
             fresh = np.bincount(places[here] - first, weights=counts[here], minlength=new)
@@ -130,9 +132,8 @@ class Postings:
         if held is None:
             return
         self._forward[slot] = None
+        self._living = None
         self._size -= 1
-        for number in {key // self.fields for key in held[0]}:
-            self._holders[number] -= 1
         for field, lengths in enumerate(self._lengths):
             self._totals[field] -= lengths[slot]
             self._filled[field] -= lengths[slot] > 0
@@ -155,7 +156,7 @@ class Postings:
         fresh = Postings(self.fields)
         terms, numbers = list(self._numbers), fresh._numbers
         for slot in stay:
-            keys, counts = self._forward[slot] or (array("I"), array("H"))
+            keys, counts = self._forward[slot] or (array("I"), array("I"))
             pairs = (divmod(key, self.fields) for key in keys)
             renamed = [
                 numbers.setdefault(terms[number], len(numbers)) * self.fields + field
@@ -177,24 +178,34 @@ class Postings:
 
     def holders(self, term: str) -> int:
         """How many documents hold the term, in any field."""
-        self._sort_in()
-        number = self._numbers.get(term)
-        return 0 if number is None else self._holders[number]
-
-    def find(self, term: str, field: int) -> tuple[Slots, Floats] | None:
-        """Places and counts of a term in a field; dead places may be among them."""
         import numpy as np
 
         self._sort_in()
         number = self._numbers.get(term)
+        if number is None:
+            return 0
+        found = self._postings[number * self.fields : (number + 1) * self.fields]
+        postings = [posting for posting in found if posting is not None]
+        if len(postings) < 2:
+            return postings[0].alive if postings else 0
+        holds = np.zeros(len(self._forward), dtype=bool)
+        for posting in postings:
+            holds[posting.slots] = True
+        return int(np.count_nonzero(holds & self._alive()))
+
+    def _alive(self) -> NDArray[np.bool_]:
+        import numpy as np
+
+        if self._living is None or len(self._living) != len(self._forward):
+            self._living = np.array([held is not None for held in self._forward], dtype=bool)
+        return self._living
+
+    def find(self, term: str, field: int) -> tuple[Slots, Floats] | None:
+        """Places and counts of a term in a field; dead places may be among them."""
+        self._sort_in()
+        number = self._numbers.get(term)
         posting = None if number is None else self._postings[number * self.fields + field]
-        if posting is None:
-            return None
-        # Copies: a view would lock the arrays against the next `add`.
-        return (
-            np.array(posting.slots, dtype=np.uint32),
-            np.array(posting.counts, dtype=np.float32),
-        )
+        return None if posting is None else (posting.slots, posting.counts)
 
     def lengths(self, field: int) -> tuple[Floats, float]:
         """Each document's length in a field, and the mean over those that have the field at all."""
@@ -206,7 +217,7 @@ class Postings:
 
     def to_state(self) -> dict[str, Any]:
         """Enough to build the index again, as plain values. Call `sweep` before: no gaps here."""
-        rows = [held or (array("I"), array("H")) for held in self._forward]
+        rows = [held or (array("I"), array("I")) for held in self._forward]
         return {
             "terms": list(self._numbers),
             "sizes": array("I", [len(keys) for keys, _ in rows]).tobytes(),
@@ -219,7 +230,7 @@ class Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
         index = cls(fields)
         index._numbers = {term: number for number, term in enumerate(state["terms"])}
-        sizes, keys, counts = array("I"), array("I"), array("H")
+        sizes, keys, counts = array("I"), array("I"), array("I")
         sizes.frombytes(state["sizes"])
         keys.frombytes(state["keys"])
         counts.frombytes(state["counts"])

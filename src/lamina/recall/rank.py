@@ -8,19 +8,19 @@ memory; `recall/saved.py` keeps it on disk.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lamina.recall.confidence import Evidence, confidence, coverage
 from lamina.recall.lexical import Field, Lexical, question_terms
 from lamina.recall.manuals import is_manual, tool_terms
-from lamina.recall.order import best_first
+from lamina.recall.order import best_first, promising
 from lamina.recall.postings import Postings
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import proper_names, terms
+from lamina.recall.words import proper_names, term_counts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FIELDS = ("name", "description", "body")
 _FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
+_VECTOR_TERMS = 150  # different words of a body that make its vector: what it opens with
+_ROOTS = [count**0.5 for count in range(16)]
 _HEADING_IN_VECTOR = 3.0  # a word of name or description pulls as much as three of the body
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
@@ -82,16 +84,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question worked out against the whole index: arrays by place."""
+    """A question worked out against the places worth a closer look: arrays in their order."""
 
     question: Mapping[str, float]
     names: Sequence[str]
-    fields: Sequence[Floats]
-    embedding: Floats
+    places: Sequence[int]
+    parts: Mapping[str, Floats]
     likeness: Floats
-    recency: Floats
-    use: Floats
-    type: Floats
     total: Floats
 
 
@@ -129,8 +128,12 @@ class Ranker:
     def add(self, document: Document) -> None:
         """Takes a document; one with the same id is replaced."""
         self.remove(document.id)
-        name = terms(document.id.rsplit("/", 1)[-1].removesuffix(".md")) + terms(document.name)
-        texts = (Counter(name), Counter(terms(document.description)), Counter(terms(document.body)))
+        file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
+        texts = (
+            term_counts(f"{file} {document.name}"),
+            term_counts(document.description),
+            term_counts(document.body),
+        )
         self._slots[document.id] = self._postings.add(texts)
         self._vectors.append(_pull(texts))
         self._documents.append(_without_body(document))
@@ -225,13 +228,13 @@ class Ranker:
         tools = tool_terms(tools_in_use)
         left_out = frozenset(exclude)
         hits: list[Hit] = []
-        for slot in best_first(asked.total, self._id):
-            document = self._documents[slot]
+        for number in best_first(asked.total, lambda number: self._id(asked.places[number])):
+            document = self._documents[asked.places[number]]
             if document is None or document.id in left_out:
                 continue
             if tools and is_manual(document.name, document.description, document.type, tools):
                 continue
-            hit = self._hit(document.id, slot, asked)
+            hit = self._hit(document.id, number, asked)
             if hit.confidence >= at_least:
                 hits.append(hit)
             if len(hits) == k:
@@ -247,20 +250,23 @@ class Ranker:
 
         weighed = self._lexical.weigh(question)
         fields = self._lexical.score(weighed)
-        likeness = self._vectors.near(weighed)
+        words = fields[0] + fields[1] + fields[2]
+        places = promising(words)
+        if places is None:
+            places = np.arange(len(words), dtype=np.uint32)
+        likeness = self._vectors.near(weighed, places)
         above = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         embedding = above * np.float32(_EMBEDDING * sum(weighed.values()))
-        relevance = fields[0] + fields[1] + fields[2] + embedding
         shares = self._shares_by_place()
-        relevance *= shares.alive
-        age = np.maximum(now - shares.mtime, 0.0)
+        relevance = (words[places] + embedding) * shares.alive[places]
+        age = np.maximum(now - shares.mtime[places], 0.0)
         recency = relevance * (_RECENCY * np.exp2(-age / _HALF_LIFE)).astype(np.float32)
-        use = relevance * shares.use
-        own = relevance * shares.own if _FIRST_PERSON.search(query) else np.zeros_like(relevance)
+        use = relevance * shares.use[places]
+        own = relevance * shares.own[places] * np.float32(bool(_FIRST_PERSON.search(query)))
         total = (relevance + recency + use + own).astype(np.float32, copy=False)
-        return _Asked(
-            question, proper_names(query), fields, embedding, likeness, recency, use, own, total
-        )
+        parts = dict(zip(FIELDS, (field[places] for field in fields), strict=True))
+        parts |= {"embedding": embedding, "recency": recency, "use": use, "type": own}
+        return _Asked(question, proper_names(query), places.tolist(), parts, likeness, total)
 
     def _shares_by_place(self) -> _Shares:
         import numpy as np
@@ -277,29 +283,30 @@ class Ranker:
             )
         return self._shares
 
-    def _hit(self, id_: str, slot: int, asked: _Asked) -> Hit:
-        parts = {
-            name: float(scores[slot]) for name, scores in zip(FIELDS, asked.fields, strict=True)
-        }
-        parts["embedding"] = float(asked.embedding[slot])
-        parts["recency"] = float(asked.recency[slot])
-        parts["use"] = float(asked.use[slot])
-        parts["type"] = float(asked.type[slot])
-        return Hit(id_, sum(parts.values()), parts, confidence(self._evidence(slot, asked)))
-
-    def _evidence(self, slot: int, asked: _Asked) -> Evidence:
+    def _hit(self, id_: str, number: int, asked: _Asked) -> Hit:
+        parts = {name: float(values[number]) for name, values in asked.parts.items()}
+        held = self._postings.holds(asked.places[number], asked.question)
         strange = [name for name in asked.names if not self._postings.holders(name)]
-        return Evidence(
-            coverage=coverage(asked.question, self._postings.holds(slot, asked.question)),
+        evidence = Evidence(
+            coverage=coverage(asked.question, held),
             strange_names=len(strange) / max(len(asked.names), 1),
-            likeness=float(asked.likeness[slot]),
+            likeness=float(asked.likeness[number]),
         )
+        return Hit(id_, sum(parts.values()), parts, confidence(evidence))
 
 
 def _without_body(document: Document) -> Document:
     """What is kept of a document: for the body its digest, to see whether it changed."""
     digest = blake2b(document.body.encode(errors="replace"), digest_size=8).hexdigest()
-    return replace(document, body=digest)
+    return Document(
+        document.id,
+        document.name,
+        document.description,
+        digest,
+        document.type,
+        document.mtime,
+        document.uses,
+    )
 
 
 def _own(document: Document | None) -> float:
@@ -308,8 +315,8 @@ def _own(document: Document | None) -> float:
 
 def _pull(texts: Sequence[Mapping[str, int]]) -> dict[str, float]:
     """How much each word of a document pulls its vector: headings more, repeats less and less."""
-    pull = {term: count**0.5 for term, count in texts[2].items()}
+    pull = {term: _ROOTS[min(count, 15)] for term, count in islice(texts[2].items(), _VECTOR_TERMS)}
     for heading in texts[:2]:
-        for term, count in heading.items():
-            pull[term] = pull.get(term, 0.0) + count * _HEADING_IN_VECTOR
+        for term in heading:
+            pull[term] = pull.get(term, 0.0) + _HEADING_IN_VECTOR
     return pull

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from lamina.recall.order import best_first
 from lamina.recall.postings import Postings
 from lamina.recall.rank import Hit
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import proper_names, terms
+from lamina.recall.words import proper_names, term_counts, terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +110,7 @@ class SessionSearch:
         """Takes the next turn of its session; a turn that is known already changes nothing."""
         if turn.id in self._slots:
             return
-        texts = (Counter(terms(turn.text)), Counter(date_terms(turn.said)))
+        texts = (term_counts(turn.text), dict.fromkeys(date_terms(turn.said), 1))
         slot = self._postings.add(texts)
         self._vectors.append({term: count**0.5 for term, count in texts[0].items()})
         session = self._sessions.setdefault(turn.session, len(self._sessions))
@@ -156,7 +155,10 @@ class SessionSearch:
         }
         self._last = {numbers[number]: place[slot] for number, slot in self._last.items()}
         self._session_of = array("I", [numbers[self._session_of[slot]] for slot in stay])
-        self._speaker_of = array("I", [self._speaker_of[slot] for slot in stay])
+        names, heard = list(self._speakers), dict[str, int]({"": 0})
+        spoken = [names[self._speaker_of[slot]] for slot in stay]
+        self._speaker_of = array("I", [heard.setdefault(name, len(heard)) for name in spoken])
+        self._speakers = heard
         self._said = array("d", [self._said[slot] for slot in stay])
         self._timed = array("B", [self._timed[slot] for slot in stay])
         self._asking = array("B", [self._asking[slot] for slot in stay])

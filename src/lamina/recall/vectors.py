@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lamina.local.embedder import DIMENSIONS, likeness, word_vectors
 
 if TYPE_CHECKING:
-    from lamina.recall.postings import Floats
+    from lamina.recall.postings import Floats, Slots
 
 
 class Vectors:
@@ -17,7 +17,7 @@ class Vectors:
     def __init__(self) -> None:
         self._rows: Floats | None = None
         self._used = 0
-        self._waiting: list[Mapping[str, float]] = []  # worked out at the next search, all at once
+        self._waiting: list[Mapping[str, float]] = []  # worked out at the next search
 
     def append(self, weights: Mapping[str, float]) -> None:
         """The next place's terms and how much each counts."""
@@ -35,7 +35,10 @@ class Vectors:
                 larger = np.zeros((max(used, 2 * len(self._rows)), DIMENSIONS), dtype=np.float32)
                 larger[: self._used] = self._rows[: self._used]
                 self._rows = larger
-            self._rows[self._used : used] = word_vectors().embed(self._waiting)
+            embed = word_vectors().embed
+            for place, weights in enumerate(self._waiting, self._used):
+                vector = embed(weights)
+                self._rows[place] = 0 if vector is None else vector
             self._used, self._waiting = used, []
         return self._rows[: self._used]
 
@@ -46,9 +49,16 @@ class Vectors:
     def replace(self, rows: Floats) -> None:
         self._rows, self._used, self._waiting = rows.copy(), len(rows), []
 
-    def near(self, weighed: Mapping[str, float]) -> Floats:
-        """The cosine of each document to the question; 0 when no word of it is known."""
-        return likeness(self.rows(), word_vectors().embed([weighed])[0])
+    def near(self, weighed: Mapping[str, float], places: Slots | None = None) -> Floats:
+        """The cosine to the question of each document, or of those at `places`; 0 when no word of
+        the question is known."""
+        import numpy as np
+
+        rows = self.rows() if places is None else self.rows()[places]
+        vector = word_vectors().embed(weighed)
+        if vector is None:
+            return np.zeros(len(rows), dtype=np.float32)
+        return likeness(rows, vector)
 
     def to_bytes(self) -> bytes:
         import numpy as np

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -147,6 +148,16 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
     for run in _RUN.findall(fold(text[:limit])):
         found.extend(_terms_of_run(run))
     return found
+
+
+def term_counts(text: str, limit: int = LONGEST_TEXT) -> dict[str, int]:
+    """How often each term stands in a text, in the order of first use."""
+    counts: dict[str, int] = {}
+    before = counts.get
+    for run, times in Counter(_RUN.findall(fold(text[:limit]))).items():
+        for term in _terms_of_run(run):
+            counts[term] = before(term, 0) + times
+    return counts
 
 
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”'‘(\n])\s*$")

@@ -1,0 +1,473 @@
+"""Recall: does the ranker find the memory or the turn that answers, how fast, and does it keep quiet
+when nothing does? Peers run on the same texts and questions in the same run, in an environment of
+their own (bench/peers.md); without it their columns stay empty and the goals against them are not
+claimed. Times of ours are CPU time of one thread: nothing here waits, and other work on the machine
+does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figure, at_least, at_most, median, p95, report
+from bench.recall_data import (
+    DATA,
+    Corpus,
+    Item,
+    Question,
+    locomo,
+    longmemeval,
+    memory_directories,
+    memory_questions,
+    mixed,
+)
+
+from lamina.recall.confidence import CONFIDENT
+from lamina.recall.rank import Document, Ranker
+from lamina.recall.sessions import SessionSearch, Turn
+
+HERE = Path(__file__).resolve().parent
+PEERS = ("bm25s", "fts5", "reme", "memsearch", "mem0")
+PEER_PYTHON = Path(os.environ.get("LAMINA_PEERS") or HERE / ".peers" / "bin" / "python")
+TUNED = 5  # conversations that weights were chosen on
+EVERY = 8  # of the questions put to the mix of 10,000, because some peers take seconds for each
+DAY = 86_400.0
+
+Search = Callable[[Question], list[str]]
+
+
+@dataclass
+class Scores:
+    """Shares of the expected found among the first 5 and 10, and one over the first one's rank."""
+
+    at5: list[float]
+    at10: list[float]
+    first: list[float]
+
+    @classmethod
+    def of(cls, questions: Iterable[Question], rankings: Iterable[Sequence[str]]) -> Scores:
+        scores = cls([], [], [])
+        for question, ids in zip(questions, rankings, strict=True):
+            expected = question.expected
+            scores.at5.append(len(expected & set(ids[:5])) / len(expected))
+            scores.at10.append(len(expected & set(ids[:10])) / len(expected))
+            ranks = [1 / rank for rank, id_ in enumerate(ids[:10], 1) if id_ in expected]
+            scores.first.append(max(ranks, default=0.0))
+        return scores
+
+    def __add__(self, other: Scores) -> Scores:
+        return Scores(self.at5 + other.at5, self.at10 + other.at10, self.first + other.first)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)
+
+
+def session_index(items: Iterable[Item], *, dates: bool = True) -> SessionSearch:
+    index = SessionSearch()
+    for item in items:
+        said = item.said if dates else 0.0
+        index.add(Turn(item.id, item.session, item.text, item.speaker, said))
+    return index
+
+
+def memory_index(items: Iterable[Item]) -> Ranker:
+    index = Ranker()
+    for item in items:
+        index.add(Document(item.id, body=item.whole))
+    return index
+
+
+def asked_at(corpus: Corpus, question: Question) -> float:
+    return question.asked or max(item.said for item in corpus.items) + DAY
+
+
+def score(index: SessionSearch | Ranker, corpus: Corpus, questions: Sequence[Question]) -> Scores:
+    now = [asked_at(corpus, question) for question in questions]
+    found = [index.search(q.text, 10, now=at) for q, at in zip(questions, now, strict=True)]
+    return Scores.of(questions, [[hit.id for hit in hits] for hits in found])
+
+
+def ask_peer(
+    peer: str, corpora: Sequence[tuple[Iterable[Any], Sequence[Question]]]
+) -> dict[str, Any] | None:
+    """A peer's rankings and times over corpora of (texts, questions); None where it can't run."""
+    if not PEER_PYTHON.exists() or (
+        peer in ("memsearch", "mem0") and "LAMINA_MINILM" not in os.environ
+    ):
+        return None
+    job = {
+        "corpora": [
+            {
+                "items": [[item.id, item.whole] for item in items],
+                "questions": [q.text for q in asked],
+            }
+            for items, asked in corpora
+        ],
+        "k": 10,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "job.json")
+        path.write_text(json.dumps(job))
+        done = subprocess.run(
+            [str(PEER_PYTHON), str(HERE / "recall_peers.py"), peer, str(path)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            check=False,
+        )
+    if done.returncode != 0 or not done.stdout.strip():
+        print(f"{peer} failed: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def peer_scores(
+    corpora: Sequence[tuple[Iterable[Any], Sequence[Question]]], peers: Sequence[str] = PEERS
+) -> dict[str, tuple[Scores, dict[str, Any]]]:
+    found: dict[str, tuple[Scores, dict[str, Any]]] = {}
+    for peer in peers:
+        started = time.perf_counter()
+        answer = ask_peer(peer, corpora)
+        if answer is not None:
+            total = Scores([], [], [])
+            for (_, questions), rankings in zip(corpora, answer["rankings"], strict=True):
+                total += Scores.of(questions, rankings)
+            found[peer] = total, answer
+            took = time.perf_counter() - started
+            print(f"  {peer}: recall@5 {mean(total.at5):.4f} in {took:.0f} s", file=sys.stderr)
+    return found
+
+
+def ahead(figure: Figure) -> Figure:
+    """The goal also asks to be ahead of every peer."""
+    figure.holds = figure.holds and all(figure.value > value for value in figure.peers.values())
+    figure.goal += ", ahead" if figure.peers else ""
+    return figure
+
+
+def rounded(peers: dict[str, tuple[Scores, Any]], part: str) -> dict[str, float]:
+    return {name: round(mean(getattr(scores, part)), 4) for name, (scores, _) in peers.items()}
+
+
+def dialogue_figures() -> list[Figure]:
+    conversations = locomo()
+    ours = [score(session_index(c.items), c, c.questions) for c in conversations]
+    plain = [score(memory_index(c.items), c, c.questions) for c in conversations]
+    total = sum(ours[1:], ours[0])
+    tuned, untouched = sum(ours[1:TUNED], ours[0]), sum(ours[TUNED + 1 :], ours[TUNED])
+    peers = peer_scores([(c.items, c.questions) for c in conversations])
+    figures = [
+        ahead(at_least("locomo.recall@5", mean(total.at5), "", 0.60, **rounded(peers, "at5"))),
+        Figure("locomo.recall@10", round(mean(total.at10), 4), "", peers=rounded(peers, "at10")),
+        Figure("locomo.mrr", round(mean(total.first), 4), "", peers=rounded(peers, "first")),
+        Figure("locomo.recall@5.tuned_on", round(mean(tuned.at5), 4), ""),
+        at_least("locomo.recall@5.untouched", mean(untouched.at5), "", 0.60),
+        Figure(
+            "locomo.recall@5.memory_ranker",
+            round(mean(sum(plain[1:], plain[0]).at5), 4),
+            "",
+            peers=rounded(peers, "at5"),
+        ),
+    ]
+    mix = mixed()
+    questions = mix.questions[::EVERY]
+    peers = peer_scores([(mix.items, questions)])
+    figures.append(
+        ahead(
+            at_least(
+                "mix10000.recall@5",
+                mean(score(session_index(mix.items), mix, questions).at5),
+                "",
+                0.471,
+                **rounded(peers, "at5"),
+            )
+        )
+    )
+    figures.append(
+        Figure(
+            "mix10000.recall@5.memory_ranker",
+            round(mean(score(memory_index(mix.items), mix, questions).at5), 4),
+            "",
+            peers=rounded(peers, "at5"),
+        )
+    )
+    slow = {name: round(p95(answer["query_ms"]), 3) for name, (_, answer) in peers.items()}
+    figures.append(speed("query_p95.10000", 10_000, 2.0, slow))
+    return figures
+
+
+def evidence_figures() -> list[Figure]:
+    corpus = longmemeval()
+    dated = score(session_index(corpus.items), corpus, corpus.questions)
+    bare = score(session_index(corpus.items, dates=False), corpus, corpus.questions)
+    plain = score(memory_index(corpus.items), corpus, corpus.questions)
+    peers = peer_scores([(corpus.items, corpus.questions)], ("bm25s", "fts5", "reme"))
+    return [
+        ahead(at_least("longmemeval.recall@5", mean(dated.at5), "", 0.80, **rounded(peers, "at5"))),
+        Figure(
+            "longmemeval.recall@10", round(mean(dated.at10), 4), "", peers=rounded(peers, "at10")
+        ),
+        Figure("longmemeval.recall@5.no_dates", round(mean(bare.at5), 4), ""),
+        Figure("longmemeval.recall@5.memory_ranker", round(mean(plain.at5), 4), ""),
+    ]
+
+
+def directory_index(names: Iterable[str]) -> Ranker:
+    index = Ranker()
+    for name in names:
+        for file in memory_directories()[name]:
+            id_ = f"{name}/{file.path}"
+            index.add(Document(id_, file.name, file.description, file.body, file.type))
+    return index
+
+
+def found_in(index: Ranker, questions: Sequence[Question]) -> Scores:
+    found = [[hit.id for hit in index.search(q.text, 10, now=0.0)] for q in questions]
+    return Scores.of(questions, found)
+
+
+@dataclass(frozen=True)
+class _Named:
+    id: str
+    whole: str
+
+
+def directory_figures() -> list[Figure]:
+    names = sorted(memory_directories())
+    asked = {
+        name: [q for directory, q in memory_questions() if directory == name] for name in names
+    }
+    asked = {name: questions for name, questions in asked.items() if questions}
+    everything = directory_index(names)
+    apart, pooled = Scores([], [], []), Scores([], [], [])
+    for name, questions in asked.items():
+        apart += found_in(directory_index([name]), questions)
+        pooled += found_in(everything, questions)
+    files = {n: [_Named(f"{n}/{f.path}", f.whole) for f in memory_directories()[n]] for n in asked}
+    peers = peer_scores([(files[n], asked[n]) for n in asked], ("bm25s", "fts5", "reme"))
+    return [
+        at_least("memory_dirs.recall@5", mean(apart.at5), "", 0.90, **rounded(peers, "at5")),
+        Figure("memory_dirs.mrr", round(mean(apart.first), 4), "", peers=rounded(peers, "first")),
+        Figure("memory_dirs.recall@5.all_in_one", round(mean(pooled.at5), 4), ""),
+        *abstention("memory_dirs", [_directory_case(name, asked) for name in asked]),
+    ]
+
+
+@dataclass
+class Case:
+    """Questions that belong to an index, and questions that don't."""
+
+    search: Callable[[str, float], list[str]]  # (question, confidence) -> ids
+    own: Sequence[Question]
+    strange: Sequence[str]
+
+
+def _directory_case(name: str, asked: dict[str, list[Question]]) -> Case:
+    index = directory_index([name])
+    strange = [q.text for other, questions in asked.items() if other != name for q in questions]
+    return Case(
+        lambda text, sure: [h.id for h in index.search(text, 5, now=0.0, at_least=sure)],
+        asked[name],
+        strange,
+    )
+
+
+def abstention(id_: str, cases: Sequence[Case], goals: bool = False) -> list[Figure]:
+    """How often a strange question finds nothing, and what that costs the fitting ones."""
+    quiet: list[bool] = []
+    loss: list[float] = []
+    for case in cases:
+        quiet += [not case.search(text, CONFIDENT) for text in case.strange]
+        for question in case.own:
+            all_, sure = (
+                len(question.expected & set(case.search(question.text, c)))
+                for c in (0.0, CONFIDENT)
+            )
+            loss.append((all_ - sure) / len(question.expected))
+    share, points = mean(quiet), 100 * mean(loss)
+    if goals:
+        return [
+            at_least(f"{id_}.abstains", share, "", 0.80),
+            at_most(f"{id_}.abstention_loss", points, "points", 3),
+        ]
+    return [
+        Figure(f"{id_}.abstains", round(share, 4), ""),
+        Figure(f"{id_}.abstention_loss", round(points, 2), "points"),
+    ]
+
+
+def abstention_figures() -> list[Figure]:
+    """Questions about another conversation's people, with their names and without any name."""
+    conversations = locomo()[TUNED:]
+    figures: list[Figure] = []
+    for label, build in (("turns", session_index), ("memories", memory_index)):
+        for names in (True, False):
+            cases: list[Case] = []
+            for corpus in conversations:
+                index = build(corpus.items)
+                now = max(item.said for item in corpus.items) + DAY
+                others = [c for c in conversations if not c.people & corpus.people]
+                strange = [_nameless(q.text, c, names) for c in others for q in c.questions[::4]]
+                own = [
+                    Question(_nameless(q.text, corpus, names), q.expected) for q in corpus.questions
+                ]
+                cases.append(
+                    Case(
+                        lambda text, sure, index=index, now=now: [
+                            hit.id for hit in index.search(text, 5, now=now, at_least=sure)
+                        ],
+                        own,
+                        strange,
+                    )
+                )
+            id_ = f"locomo.{label}" + ("" if names else ".nameless")
+            figures += abstention(id_, cases, goals=names)
+    return figures
+
+
+def _nameless(text: str, corpus: Corpus, names: bool) -> str:
+    return text if names else re.sub("|".join(sorted(corpus.people)) + "|'s", "", text)
+
+
+def many(size: int) -> list[Document]:
+    """Memories made of two turns each, so that none equals another."""
+    items = mixed().items
+    step = len(items) // 2 + 1
+    return [
+        Document(
+            f"m{n}.md",
+            body=f"{items[n % len(items)].text} {items[(n * 7 + n // len(items) + step) % len(items)].text}",
+            mtime=float(n),
+        )
+        for n in range(size)
+    ]
+
+
+def speed(id_: str, size: int, goal: float, peers: dict[str, float]) -> Figure:
+    index = Ranker()
+    for document in many(size):
+        index.add(document)
+    questions = [question.text for question in mixed().questions[:: EVERY * 2]]
+    index.search(questions[0], now=DAY)
+
+    def run() -> float:
+        times: list[float] = []
+        for question in questions:
+            started = time.process_time()
+            index.search(question, 5, now=DAY)
+            times.append((time.process_time() - started) * 1000)
+        return p95(times)
+
+    return at_most(id_, median(run), "ms", goal, **peers)
+
+
+def build_time(documents: Sequence[Document]) -> float:
+    """Seconds for 1,000 memories until the first search is answered."""
+
+    def run() -> float:
+        index = Ranker()
+        started = time.process_time()
+        for document in documents:
+            index.add(document)
+        index.search("anything at all", now=DAY)
+        return (time.process_time() - started) / len(documents) * 1000
+
+    return median(run)
+
+
+_MEASURE_MEMORY = """
+import sys, numpy
+sys.path.insert(0, {root!r})
+from bench.recall import many
+documents = many(10_000)
+def used():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+from lamina.recall.rank import Ranker
+before = used()
+index = Ranker()
+for document in documents:
+    index.add(document)
+index.search("warm up the whole index", now=0.0)
+print((used() - before) / 1e6)
+"""
+
+
+def added_memory() -> float:
+    code = _MEASURE_MEMORY.format(root=str(HERE.parent))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def install_size() -> float:
+    """Megabytes of Lamina and all that a default installation brings, numpy left out."""
+    wanted, seen, total = ["lamina"], set[str](), 0
+    while wanted:
+        name = re.split(r"[^\w.-]", wanted.pop())[0].lower().replace("_", "-")
+        if name in seen or name == "numpy":
+            continue
+        seen.add(name)
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # a dependency of another platform or Python
+        wanted += [line for line in found.requires or [] if "extra ==" not in line]
+        if name != "lamina":
+            paths = [Path(str(found.locate_file(file))) for file in found.files or []]
+            total += sum(p.stat().st_size for p in paths if p.is_file() and p.suffix != ".pyc")
+    own = (HERE.parent / "src" / "lamina").rglob("*")
+    total += sum(p.stat().st_size for p in own if p.is_file() and p.suffix != ".pyc")
+    return total / 1e6
+
+
+def cost_figures() -> list[Figure]:
+    files = [
+        file
+        for listed in memory_directories().values()
+        for file in listed
+        if len(file.body) < 8_192
+    ]
+    real = [
+        Document(f"{n}/{file.path}", file.name, file.description, file.body, file.type)
+        for n in range(1000 // len(files) + 1)
+        for file in files
+    ][:1000]
+    return [
+        speed("query_p95.100000", 100_000, 15.0, {}),
+        at_most("build.turns", build_time(many(5_000)), "s/1,000", 0.2),
+        at_most("build.real_files", build_time(real), "s/1,000", 0.2),
+        at_most("memory.10000", added_memory(), "MB", 150),
+        at_most("install", install_size(), "MB", 60),
+    ]
+
+
+def main() -> int:
+    if not (DATA / "locomo").is_dir():
+        print(
+            f"No data at {DATA}: set LAMINA_DATA to the folder with locomo. Skipped.",
+            file=sys.stderr,
+        )
+        return 0
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("LAMINA_MINILM_CACHE", str(Path(folder, "minilm.pickle")))
+        figures = [
+            *dialogue_figures(),
+            *evidence_figures(),
+            *directory_figures(),
+            *abstention_figures(),
+            *cost_figures(),
+        ]
+    return report("recall", figures)
