@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def kinds(reply: Any) -> list[str]:
-    return [event.kind for event in reply.events]
+    return [event.kind for event in reply.events if event.kind != "background_changed"]
 
 
 @pytest.mark.spec("F11", "I1")

@@ -25,47 +25,53 @@ MOST_SECONDS = 600
 CAP = 1_000_000
 LONGEST_COMMAND = 100_000
 
-_SPEC = ToolSpec(
-    name="Bash",
-    description=(
-        "Runs a command in bash and returns what it prints, stdout and stderr together, and its "
-        "exit code if that is not 0. cd lasts until the next call. There is no input and no "
-        "terminal. Processes left in the background are ended with the command. Depending on the "
-        "session, writing outside of the project and the network may be blocked. Use Read, Grep, "
-        "Glob and Edit rather than cat, grep, find and sed."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "command": {"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
-            "timeout": {
-                "type": "number",
-                "exclusiveMinimum": 0,
-                "maximum": MOST_SECONDS,
-                "description": f"Seconds until it is ended; {SECONDS} if not given.",
+
+def _spec(seconds: float, most: float) -> ToolSpec:
+    return ToolSpec(
+        name="Bash",
+        description=(
+            "Runs a command in bash and returns what it prints, stdout and stderr together, and its "
+            "exit code if that is not 0. cd lasts until the next call. There is no input and no "
+            "terminal. Processes left in the background are ended with the command. Depending on the "
+            "session, writing outside of the project and the network may be blocked. Use Read, Grep, "
+            "Glob and Edit rather than cat, grep, find and sed."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
+                "timeout": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": most,
+                    "description": f"Seconds until it is ended; {seconds:g} if not given.",
+                },
+                "description": {"type": "string", "description": "What it does, in a few words."},
             },
-            "description": {"type": "string", "description": "What it does, in a few words."},
+            "required": ["command"],
+            "additionalProperties": False,
         },
-        "required": ["command"],
-        "additionalProperties": False,
-    },
-    clearable=True,
-    threshold=30_000,
-    parallel=False,
-)
+        clearable=True,
+        threshold=30_000,
+        parallel=False,
+    )
 
 
 class Bash:
+    def __init__(self, seconds: float = SECONDS, most: float = MOST_SECONDS) -> None:
+        self._seconds = min(seconds, most)
+        self._spec = _spec(self._seconds, most)
+
     @property
     def spec(self) -> ToolSpec:
-        return _SPEC
+        return self._spec
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         text: str = input["command"]
         if "\0" in text:
             raise ToolError("A command can't contain NUL.")
         command = await anyio.to_thread.run_sync(
-            _prepare, text, float(input.get("timeout") or SECONDS), context
+            _prepare, text, float(input.get("timeout") or self._seconds), context
         )
         try:
             finished = await run_command(command)

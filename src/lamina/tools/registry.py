@@ -104,7 +104,7 @@ def _one_line(error: Exception) -> str:
     return shown if len(shown) <= LONGEST_COMPLAINT else shown[: LONGEST_COMPLAINT - 1] + "…"
 
 
-def builtin_tools() -> list[Tool]:
+def builtin_tools(bash_seconds: float = 120, bash_most: float = 600) -> list[Tool]:
     """The tools that every session has, in the order in which the model is told of them."""
     from lamina.tools.bash import Bash
     from lamina.tools.edit import Edit
@@ -116,4 +116,14 @@ def builtin_tools() -> list[Tool]:
     from lamina.tools.todo import Todo
     from lamina.tools.write import Write
 
-    return [Read(), Write(), Edit(), Grep(), Glob(), Bash(), Todo(), Expand(), Snip()]
+    return [
+        Read(),
+        Write(),
+        Edit(),
+        Grep(),
+        Glob(),
+        Bash(bash_seconds, bash_most),
+        Todo(),
+        Expand(),
+        Snip(),
+    ]
