@@ -240,3 +240,12 @@ def test_a_full_disk_changes_nothing(inside: Beneath) -> None:
     )
     assert "disk is full" in done.stdout
     assert [(name, inside.read(name)) for name, _ in inside.listing()] == [("a.md", b"old")]
+
+
+def test_two_listings_at_once_are_both_complete(inside: Beneath) -> None:
+    for number in range(50):
+        inside.write(f"{number}.md", b"x", expected=None)
+    first, second = inside.listing(), inside.listing()
+    next(first)
+    assert len(list(second)) == 50
+    assert len(list(first)) == 49

@@ -108,7 +108,8 @@ class Beneath:
         with self._errors("read", path or str(self.root)):
             if not path:
                 root = self._root()
-                return None if root is None else os.dup(root)
+                # Not a duplicate: two listings at once must not share one position.
+                return None if root is None else os.open(".", _DIRECTORY, dir_fd=root)
             return self._open(path, _DIRECTORY)
         return None
 
