@@ -77,7 +77,7 @@ def test_commands_are_listed_and_do_what_they_say(talk: Talk, world: Path) -> No
     screen.expect("One.\n")
     screen.say("/context")
     screen.expect("tokens (")
-    assert "system prompt" in screen.expect("your text")
+    assert "system" in screen.expect("messages")
     screen.say("/hlep")
     screen.expect("There is no command /hlep. Did you mean /help?")
     screen.say("/model")

@@ -109,8 +109,8 @@ async def _context(session: Session, argument: str) -> Next:  # noqa: ARG001
     status = session.status()
     share = 100 * status.tokens / status.window if status.window else 0
     out(f"  {status.tokens:,} of {status.window:,} tokens ({share:.0f}%)")
-    rows = [[f"    {name}", f"{tokens:,}"] for name, tokens in parts_of(session.view()).items()]
-    out(table(rows))
+    parts = parts_of(session.ledger).items()
+    out(table([[f"    {name}", f"{tokens:,}"] for name, tokens in parts if tokens]))
     return None
 
 

@@ -1,32 +1,90 @@
-"""What a request is made of, in estimated tokens by part. Pure."""
+"""What fills the view, in estimated tokens by part, and what each layer has taken out of it. Pure: looks
+at a ledger.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from lamina.ledger import tokens
-from lamina.messages import Request
+from lamina.ledger.record import Ledger
+from lamina.ledger.view import Projection, Row, dicts
+from lamina.messages import Block, Json
 
-_NAMES = {
-    "text": "text",
-    "tool_use": "tool calls",
-    "tool_result": "tool results",
-    "thinking": "thinking",
-    "redacted_thinking": "thinking",
-    "image": "images",
-    "document": "documents",
-}
+# In the order of the prompt.
+PARTS: tuple[str, ...] = (
+    "system",
+    "tools",
+    "instructions",
+    "memory",
+    "summaries",
+    "messages",
+    "results",
+    "attachments",
+)
+_MEMORY_HEADING = "# Memory"
+_INSTRUCTIONS = "These instruction files hold"
 
 
-def parts_of(request: Request) -> dict[str, int]:
-    """Name of the part → its tokens, largest first; parts that are empty are left out."""
-    parts = {
-        "system prompt": tokens.of_blocks(request.system),
-        "tool descriptions": tokens.of_json(list(request.tools)) if request.tools else 0,
-    }
-    for message in request.messages:
-        who = "your" if message["role"] == "user" else "the agent's"
-        for block in message["content"]:
-            kind = _NAMES.get(str(block.get("type")), "other")
-            name = f"{who} {kind}" if kind == "text" else kind
-            parts[name] = parts.get(name, 0) + tokens.of_block(block)
-    shown = sorted(parts.items(), key=lambda item: -item[1])
-    return {name: size for name, size in shown if size}
+def parts_of(ledger: Ledger) -> dict[str, int]:
+    """Part → its tokens, in the order of the prompt; they add up to the ledger's own count."""
+    sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
+    frame: Json = ledger.projection.frame or {}
+    for block in dicts(frame.get("system")):
+        words = str(block.get("text", ""))
+        name = "memory" if words.lstrip().startswith(_MEMORY_HEADING) else "system"
+        sizes[name] += tokens.of_block(block)
+    sizes["tools"] = sum(tokens.of_json(tool) for tool in dicts(frame.get("tools")))
+    for row in ledger.projection.rows:
+        sizes[_part(row, ledger.entries[row.entry])] += row.tokens
+    return _scaled(sizes, ledger.tokens())
+
+
+def _part(row: Row, entry: Json) -> str:
+    kind = row.block.get("type")
+    if row.number < 0:
+        return "summaries"
+    if kind == "tool_result":
+        return "results"
+    if row.role == "assistant":
+        return "messages"
+    origins: list[Any] = entry.get("origins") or []
+    origin = origins[row.number] if row.number < len(origins) else "typed"
+    if origin in ("typed", "pasted"):
+        return "attachments" if kind in ("image", "document") else "messages"
+    if origin == "recalled":
+        return "memory"
+    return "instructions" if _is_instructions(row.block) else "attachments"
+
+
+def _is_instructions(block: Block) -> bool:
+    return _INSTRUCTIONS in str(block.get("text", ""))[:200]
+
+
+def _scaled(sizes: dict[str, int], total: int) -> dict[str, int]:
+    """Estimates stretched to the provider's own count; the largest part takes the rounding."""
+    estimate = sum(sizes.values())
+    if not estimate or total == estimate:
+        return sizes
+    scaled = {name: round(size * total / estimate) for name, size in sizes.items()}
+    largest = max(scaled, key=lambda name: scaled[name])
+    scaled[largest] += total - sum(scaled.values())
+    return scaled
+
+
+def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
+    """Layer → how often its edits changed the view, and by how many tokens it shrank."""
+    projection = Projection()
+    sums: dict[str, tuple[int, int]] = {}
+    for entry in entries:
+        before = projection.tokens
+        projection.add(entry)
+        if entry["kind"] != "edit":
+            continue
+        layer, times = str(entry.get("layer") or "?"), 1
+        if entry.get("op") == "revoke":
+            undone = projection.entry(str(entry.get("edit"))) or {}
+            layer, times = str(undone.get("layer") or "?"), -1
+        count, saved = sums.get(layer, (0, 0))
+        sums[layer] = (count + times, saved + before - projection.tokens)
+    return sums

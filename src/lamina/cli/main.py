@@ -34,6 +34,9 @@ DONE, FAILED, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 COMMANDS: dict[str, Command] = {
     "chat": ("lamina.cli.chat", "talk with an agent, or ask one question"),
     "demo": ("lamina.cli.demo", "watch a short session: no key, no network"),
+    "replay": ("lamina.cli.replay", "what recorded sessions would have cost with Lamina"),
+    "context": ("lamina.cli.context", "what fills a session's context, and what acts next"),
+    "spend": ("lamina.cli.spend", "what all model calls have cost"),
     "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
     "memory": ("lamina.cli.memory", "look at, search, change and undo memories"),
     "instructions": ("lamina.cli.instructions", "show which instruction files hold here"),

@@ -7,19 +7,24 @@ management (L2.3). Appends edits and state entries; registers every break with t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from lamina.events import LayerActed
 from lamina.flags import Flags
 from lamina.ledger import edits
+from lamina.ledger.record import Ledger
 from lamina.ledger.view import Row
 from lamina.ledger.window import Window
-from lamina.messages import Json, Response, tool_result
+from lamina.messages import Json, Response
 from lamina.ports import Capabilities
 from lamina.state import State
 
 LAYER = "microcompact"
+WORTH_IT = (
+    0.02  # share of the view that clearing after a pause must free: less costs more than it saves
+)
 CLEARED = "[Old tool result content cleared]"
 CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
 
@@ -30,7 +35,8 @@ def act(state: State) -> None:
         return
     if state.flags.on("time_clearing") and (gap := _cold_for(state)):
         keep: int = state.flags.value("microcompact.keep")
-        if _clear(state, keep, f"layer 2 cleared old results after a pause of {gap / 60:.0f} min"):
+        why = f"layer 2 cleared old results after a pause of {gap / 60:.0f} min"
+        if _clear(state, keep, why, least=WORTH_IT):
             return
     if state.flags.on("cache_edits") and state.capabilities.cache_edits:
         _delete_from_cache(state)
@@ -67,21 +73,13 @@ def _seconds(stamp: Any) -> float:
         return float("inf")  # unknown: no gap
 
 
-def _clear(state: State, keep: int, why: str) -> int:
-    old = [row for row in _results(state) if row.block.get("content") != CLEARED]
-    old = old[: len(old) - max(1, keep)] if len(old) > max(1, keep) else []
-    marker = tool_result("", CLEARED)
-    old = [row for row in old if row.tokens > 2 * len(CLEARED) // 4 or row.edit]
-    if not old:
+def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
+    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
+    if not old or sum(row.tokens for row in old) < least * state.ledger.projection.tokens:
         return 0
     entries = state.ledger.entries
     items = [
-        (
-            entries[row.entry]["uuid"],
-            row.number,
-            {**row.block, "content": marker["content"]},
-        )
-        for row in old
+        (entries[row.entry]["uuid"], row.number, {**row.block, "content": CLEARED}) for row in old
     ]
     before = state.ledger.projection.tokens
     state.guard.register(why)
@@ -91,15 +89,25 @@ def _clear(state: State, keep: int, why: str) -> int:
     return len(old)
 
 
-def _results(state: State) -> list[Row]:
-    """Results in the view whose tool allows clearing, oldest first."""
-    entries = state.ledger.entries
+def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> list[Row]:
+    """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
+    what is hardly longer than the marker stays."""
+    rows = [row for row in _results(ledger, allowed) if row.block.get("content") != CLEARED]
     return [
         row
-        for row in state.ledger.projection.rows
+        for row in rows[: max(0, len(rows) - max(1, keep))]
+        if row.tokens > 2 * len(CLEARED) // 4 or row.edit
+    ]
+
+
+def _results(ledger: Ledger, allowed: Callable[[str], bool]) -> list[Row]:
+    """Results in the view whose tool allows clearing, oldest first."""
+    return [
+        row
+        for row in ledger.projection.rows
         if row.number >= 0
         and row.block.get("type") == "tool_result"
-        and clearable(state, str(entries[row.entry].get("tool") or ""))
+        and allowed(str(ledger.entries[row.entry].get("tool") or ""))
     ]
 
 
@@ -113,7 +121,8 @@ def clearable(state: State, tool: str) -> bool:
 
 def _delete_from_cache(state: State) -> None:
     deleted: list[str] = list(state.ledger.state("cache_edits", []))
-    names = [str(row.block.get("tool_use_id")) for row in _results(state)]
+    rows = _results(state.ledger, lambda tool: clearable(state, tool))
+    names = [str(row.block.get("tool_use_id")) for row in rows]
     active = [name for name in names if name not in set(deleted)]
     trigger: int = state.flags.value("microcompact.edits_trigger")
     keep: int = state.flags.value("microcompact.edits_keep")
@@ -123,7 +132,7 @@ def _delete_from_cache(state: State) -> None:
     still = [name for name in deleted if name in set(names)]
     state.guard.register("layer 2 deleted old results from the provider's cache")
     state.ledger.append(edits.state("cache_edits", [*still, *gone]))
-    weight = {str(row.block.get("tool_use_id")): row.tokens for row in _results(state)}
+    weight = {str(row.block.get("tool_use_id")): row.tokens for row in rows}
     saved = sum(weight[name] for name in gone)
     what = f"{len(gone)} old results deleted from the provider's cache"
     state.emit(LayerActed(LAYER, what, saved, len(gone)))

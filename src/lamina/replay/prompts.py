@@ -43,11 +43,16 @@ class SentPrompt:
     def tokens(self) -> int:
         return self._prompt.tokens
 
+    @property
+    def fetched(self) -> int:
+        """Tokens of what was fetched again and still stands there."""
+        return sum(line.paper[1] for line in self._lines if line.fetched is not None)
+
     def update(
         self, cache: PaperCache, frame: Sequence[PaperBlock], messages: Sequence[Message]
     ) -> Change:
         """Make the prompt hold exactly this; blocks fetched again stay where they were put."""
-        same = self._same_messages(messages) if self._frame == frame else 0
+        same = self.same_messages(messages) if self._frame == frame else 0
         new = [self._weigher.paper(message) for message in messages[same:]]
         if self._frame != frame:
             keep = 0
@@ -67,7 +72,8 @@ class SentPrompt:
         self._redraw(cache, keep)
         return Change(gone, [_name(line) for line in self._lines[keep:]])
 
-    def _same_messages(self, messages: Sequence[Message]) -> int:
+    def same_messages(self, messages: Sequence[Message]) -> int:
+        """How many messages at the beginning are the ones that were sent last."""
         same = 0
         for old, new in zip(self._messages, messages, strict=False):
             if old is not new and old != new:

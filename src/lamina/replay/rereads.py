@@ -56,12 +56,21 @@ class Rereads:
         self._by_command: dict[str, set[Hashable]] = {}
         self._calls: dict[str, Block] = {}
 
+    def tell(self, key: Hashable, block: Block) -> None:
+        """A block of the policy's own: lines that it quotes are there, but it is no view of a file
+        and no output of a command.
+        """
+        self.add(key, {name: value for name, value in block.items() if name != "tool_use_id"}, 0)
+
     def add(self, key: Hashable, block: Block, tokens: int) -> None:
         """A block that the conversation now holds."""
         if block.get("type") == "tool_use":
             self._calls[str(block.get("id"))] = block
         if key not in self._held:
             self._pending[key] = (block, tokens)
+
+    def knows(self, key: Hashable) -> bool:
+        return key in self._held or key in self._pending
 
     def _look_into(self, key: Hashable, block: Block, tokens: int) -> None:
         call = self._calls.get(str(block.get("tool_use_id")), {})

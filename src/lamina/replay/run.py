@@ -35,6 +35,7 @@ class Turn:
     frame: Frame
     compacted: bool  # the recorder itself started again from a summary
     context: int  # tokens of the prompt if all messages were sent
+    fetched: int = 0  # tokens of re-reads that stand in the prompt besides the policy's messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ class _Thread:
         self._rereads = Rereads()
         self._shown: Counter[Hashable] = Counter()
         self._begun = False
+        self._made: set[Hashable] = set()  # the policy's own blocks: previews, summaries
 
     def hold(self, step: Step) -> Turn:
         """Take down what the recording gave up and up what it added."""
@@ -158,11 +160,15 @@ class _Thread:
             self._held.append(paper)
         frame = self._recording.frames[step.request.frame]
         context = sum(tokens for _, tokens in self._frame) + self._tokens
-        return Turn(step.number, step.request, step.keep, new, frame, step.compacted, context)
+        fetched = self._prompt.fetched
+        return Turn(
+            step.number, step.request, step.keep, new, frame, step.compacted, context, fetched
+        )
 
     def book(self, step: Step, sent: Sent) -> RequestFigures:
         request, books = step.request, self._books
         cache, price = books.cache_for(request), books.price_for(request)
+        self._look_at_made(sent.messages)
         change = self._prompt.update(cache, self._frame, sent.messages)
         self._note(change.gone, change.come, step)
         first, self._begun = not self._begun, True
@@ -200,9 +206,22 @@ class _Thread:
         for key in looked:
             if self._shown[key] > 0:
                 self._rereads.show(key)
+                continue
+            del self._shown[key]
+            if key in self._made:
+                self._made.discard(key)
+                self._rereads.forget(key)
             else:
-                del self._shown[key]
                 self._rereads.hide(key)
+
+    def _look_at_made(self, messages: Sequence[Message]) -> None:
+        """What a policy wrote itself tells something too: lines quoted in it are not missing."""
+        for message in messages[self._prompt.same_messages(messages) :]:
+            for block in message["content"]:
+                key, _ = self._weigher.block(block)
+                if not self._rereads.knows(key):
+                    self._made.add(key)
+                    self._rereads.tell(key, block)
 
     def _fetch(self, answer: Message) -> list[Reread]:
         """Bring back what the answer leans on: one more call, and its results stay."""

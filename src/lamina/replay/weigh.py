@@ -37,14 +37,17 @@ class Weigher:
             id(entry.message): index for index, entry in enumerate(recording.messages)
         }
         self._by_key: dict[Hashable, int] = {}
-        self._loose: dict[int, tuple[Block, PaperBlock]] = {}  # by id, kept alive with its block
+        self._place: dict[Hashable, int] = {}  # a block's key → index of its message
+        self._tails: dict[Hashable, list[PaperBlock]] = {}  # by the block that they follow
+        self._loose: dict[int, tuple[Block, list[PaperBlock]]] = {}  # by id, kept with its block
         self._frames: dict[int, list[PaperBlock]] = {}  # by number of the request
         self._losses: dict[int, Losses] = {}  # by number of the request
         self._lost: dict[tuple[int, Losses], list[PaperBlock]] = {}
         self._now: Losses = ()
         self._anchor(anchored)
-        for blocks in self._paper.values():
-            self._by_key.update(blocks)
+        for index, paper in self._paper.items():
+            self._by_key.update(paper)
+            self._note_tail(index, paper)
 
     def at(self, number: int) -> Sequence[PaperBlock]:
         """Weigh for this request from now on. Returns what precedes its messages: system and
@@ -76,7 +79,7 @@ class Weigher:
         index = self._index.get(id(message))
         if index is not None and self.recording.messages[index].message is message:
             return self._less(index) if self._now else self.recorded(index)
-        return [self.block(block) for block in message["content"]]
+        return [paper for block in message["content"] for paper in self._made(block)]
 
     def recorded(self, index: int) -> list[PaperBlock]:
         paper = self._paper.get(index)
@@ -91,19 +94,40 @@ class Weigher:
         """A message of which a restart of the recorder left less than was recorded."""
         paper = self._lost.get((index, self._now))
         if paper is None:
-            share = prod(share for before, share in self._now if index < before)
+            share = self._share(index)
             paper = [(key, max(1, round(tokens * share))) for key, tokens in self.recorded(index)]
             self._lost[index, self._now] = paper
         return paper
 
+    def _share(self, index: int) -> float:
+        return prod(share for before, share in self._now if index < before)
+
     def block(self, block: Block) -> PaperBlock:
+        """A block that a policy made or kept."""
+        return self._made(block)[0]
+
+    def _made(self, block: Block) -> list[PaperBlock]:
+        """The block, and what was sent behind it without being recorded."""
         held = self._loose.get(id(block))
         if held is None or held[0] is not block:
             piece = piece_of(block)
             tokens = self._by_key.get(piece.key) or self.scales.tokens(piece)
-            held = (block, (piece.key, tokens))
+            tail = self._tails.get(_name(block, piece.key), ())
+            held = (block, [(piece.key, tokens), *tail])
             self._loose[id(block)] = held
-        return held[1]
+        place = self._place.get(held[1][0][0]) if self._now else None
+        if place is None:
+            return held[1]
+        return [(key, max(1, round(tokens * self._share(place)))) for key, tokens in held[1]]
+
+    def _note_tail(self, index: int, paper: list[PaperBlock]) -> None:
+        blocks = self.recording.messages[index].message["content"]
+        for key, _ in paper[: len(blocks)]:
+            self._place[key] = index
+        if blocks and len(paper) > len(blocks):
+            name = _name(blocks[-1], paper[len(blocks) - 1][0])
+            # Equal blocks can't be told apart: then the tail goes with none of them.
+            self._tails[name] = [] if name in self._tails else paper[len(blocks) :]
 
     def tokens(self, message: Message) -> int:
         return sum(tokens for _, tokens in self.paper(message))
@@ -204,6 +228,11 @@ class _Thread:
         key, size = self.frame[-1]
         rest = tokens - round(held * (1 - share))
         self.frame = [*self.frame[:-1], ((key, self._before), max(0, size - rest))]
+
+
+def _name(block: Block, key: Hashable) -> Hashable:
+    """A result keeps its name when its content is replaced."""
+    return ("result", block.get("tool_use_id")) if block.get("type") == "tool_result" else key
 
 
 def _frame_tokens(frame: Frame, scales: Scales) -> int:

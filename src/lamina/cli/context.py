@@ -1,0 +1,182 @@
+"""`lamina context`: a session's fuel gauge. What fills the window, what each layer has taken out of it,
+and when the next one would act. Reads one recorded session; changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lamina.cli.options import config_of
+from lamina.cli.sessions import choose, find
+from lamina.cli.terminal import harmless, out, out_json, style, table, width
+from lamina.messages import Json
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.flags import Flags
+    from lamina.ledger.record import Ledger
+    from lamina.ledger.window import Window
+    from lamina.ports import Capabilities
+
+EXAMPLES = """
+lamina context                   of the last session here
+lamina context 3f2a              by the beginning of its id
+lamina context --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "session", nargs="?", default="", metavar="SESSION", help="its id or the beginning (last)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="look among the sessions of all projects"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from lamina import flags
+    from lamina.cli.context_parts import parts_of, savings_of
+    from lamina.ledger import log
+    from lamina.ledger.record import Ledger
+
+    config = config_of(args)
+    file = choose(find(config, everywhere=args.all), args.session)
+    ledger = Ledger.of(log.read(file).entries)
+    model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
+    able, window = _limits(config, model)
+    value: Json = {
+        "session": file.stem,
+        "model": model,
+        "tokens": ledger.tokens(),
+        "window": window.size,
+        "marks": {
+            "warning": window.warning,
+            "autocompact": window.autocompact,
+            "blocking": window.blocking,
+            "effective": window.effective,
+        },
+        "parts": parts_of(ledger),
+        "saved": {
+            layer: {"count": count, "tokens": saved}
+            for layer, (count, saved) in savings_of(ledger.entries).items()
+        },
+        "next": list(_next(ledger, flags.read(config), window, able)),
+    }
+    if args.json:
+        out_json(value)
+    else:
+        _show(value)
+    return 0
+
+
+def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
+    from dataclasses import replace
+
+    from lamina.ledger.window import capabilities, window_of
+
+    able = capabilities(model, override=config.int("window.tokens") or None)
+    if able.cache == "anthropic" and config.str("cache.ttl") == "1h":
+        able = replace(able, cache_ttl=3600)
+    window = window_of(
+        able,
+        percent=config.float("compact.percent") or None,
+        compact_size=config.int("compact.window") or None,
+    )
+    return able, window
+
+
+# ---- what would act next
+
+
+def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
+    """Each layer that is on, and what would make it act."""
+    tokens = ledger.tokens()
+    if flags.on("tool_results"):
+        most: int = flags.value("tool_results.threshold")
+        by_tool: dict[str, int] = flags.value("tool_results.thresholds")
+        others = ", ".join(f"{tool} {size:,}" for tool, size in by_tool.items() if size)
+        words = f"a result of more than {most:,} characters" + (f" ({others})" if others else "")
+        yield {"layer": "tool_results", "when": words, "in_tokens": None}
+    if flags.on("time_clearing"):
+        yield _clearing(ledger, flags, able)
+    if flags.on("notes"):
+        last: Json = ledger.state("notes") or {}
+        first: int = flags.value("notes.first_tokens")
+        every: int = flags.value("notes.every_tokens")
+        mark = int(last.get("tokens") or 0) + every if last else first
+        yield _at("notes", "the notes are written", mark, tokens)
+    if flags.on("collapse"):
+        yield {"layer": "collapse", "when": "finished rounds are folded", "in_tokens": None}
+    elif flags.on("autocompact"):
+        yield _at("compaction", "the conversation is compacted", window.autocompact, tokens)
+    yield _at("blocking", "no more input is taken", window.blocking, tokens)
+
+
+def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
+    left = max(0, mark - tokens)
+    words = f"{what} at {mark:,} tokens, {left:,} from now" if left else f"{what} at the next call"
+    return {"layer": layer, "when": words, "in_tokens": left}
+
+
+def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
+    from lamina.layers.microcompact import CLEARABLE, old_results
+
+    rows = old_results(ledger, lambda tool: tool in CLEARABLE, flags.value("microcompact.keep"))
+    minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
+    size = sum(row.tokens for row in rows)
+    what = f"{len(rows)} old results ({size:,} tokens)" if rows else "nothing yet"
+    words = f"a pause of {minutes:g} min would clear {what}"
+    return {"layer": "microcompact", "when": words, "in_tokens": None}
+
+
+# ---- for a person
+
+
+def _show(value: Json) -> None:
+    tokens, window = value["tokens"], value["window"]
+    share = tokens / window if window else 0
+    head = f"{tokens:,} of {window:,} tokens ({share:.0%})"
+    out(f"{style(head, 'bold')}  {harmless(value['model'])}, session {value['session'][:8]}")
+    room = max(20, min(72, width() - 2))
+    out(gauge(tokens, window, value["marks"], room))
+    out()
+    rows = [
+        [f"  {name}", f"{size:,}", _share(size, tokens), _bar(size, tokens, 24)]
+        for name, size in value["parts"].items()
+        if size
+    ]
+    out(table(rows) if rows else "  The session is empty.")
+    if value["saved"]:
+        out()
+        out(style("Taken out of the view", "bold"))
+        rows = [
+            [f"  {harmless(layer)}", f"{row['count']}×", f"{row['tokens']:,} tokens"]
+            for layer, row in value["saved"].items()
+        ]
+        out(table(rows))
+    out()
+    out(style("What comes next", "bold"))
+    out(table([[f"  {row['layer']}", harmless(row["when"])] for row in value["next"]]))
+
+
+def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
+    """A bar over the window; `|` stands where autocompaction and the end of input are."""
+    filled = min(room, round(room * tokens / window)) if window else 0
+    cells = ["█"] * filled + ["░"] * (room - filled)
+    for name in ("autocompact", "blocking"):
+        at = min(room - 1, int(room * marks[name] / window)) if window else 0
+        cells[at] = "|"
+    colour = "red" if tokens >= marks["autocompact"] else "yellow"
+    colour = "green" if tokens < marks["warning"] else colour
+    return style("".join(cells), colour)
+
+
+def _share(size: int, total: int) -> str:
+    return f"{size / total:.0%}" if total else ""
+
+
+def _bar(size: int, total: int, room: int) -> str:
+    return "█" * max(1, round(room * size / total)) if size and total else ""

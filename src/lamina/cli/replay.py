@@ -1,0 +1,194 @@
+"""`lamina replay`: what recorded sessions would have cost under Lamina's layers and under others. Reads
+the transcripts that it is given, writes only the report that is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lamina.cli.options import config_of
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, style
+from lamina.errors import LaminaError, UsageError
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.replay.recording import Recording
+    from lamina.replay.results import PolicyResult, ReplayResult
+
+EXAMPLES = """
+lamina replay session.jsonl                       none against lamina
+lamina replay ~/.claude/projects --html report.html
+lamina replay run.traj --policy none,lamina,clear-oldest,drop-oldest
+lamina replay session.jsonl --window 100000 --model claude-opus-4-6
+lamina replay session.jsonl --json | jq .policies.lamina.cost
+"""
+
+SUFFIXES = (".jsonl", ".json", ".traj")
+PATIENCE = 1.0  # seconds after which progress is shown
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="transcripts, or folders of them")
+    parser.add_argument(
+        "--policy",
+        default="none,lamina",
+        metavar="NAMES",
+        help="none, lamina, clear-oldest, drop-oldest; several with commas (none,lamina)",
+    )
+    parser.add_argument(
+        "--window", type=int, default=200_000, metavar="N", help="the model's window (200000)"
+    )
+    parser.add_argument(
+        "--model", default="", metavar="M", help="reckon with this model's prices and limits"
+    )
+    parser.add_argument(
+        "--uncut",
+        action="store_true",
+        help="undo the recorder's own compactions: every policy faces the whole history",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a report with plots")
+
+
+def run(args: argparse.Namespace) -> int:
+    names = _policies(args.policy)
+    if args.window < 1_000:
+        raise UsageError(f"A window of {args.window} tokens is too small; give 1000 or more.")
+    config = config_of(args)
+    files = list(_files(args.paths))
+    progress = _Progress(shown=sys.stderr.isatty() and not args.quiet)
+    results: list[ReplayResult] = []
+    for number, (path, asked) in enumerate(files, 1):
+        label = f"{number}/{len(files)} {one_line(path.name, 40)}"
+        try:
+            result = _replayed(path, names, args, config, progress, label)
+        except LaminaError as error:
+            progress.clear()
+            if asked or not args.quiet:
+                note(f"lamina: not replayed: {harmless(str(error))}")
+            continue
+        progress.clear()
+        results.append(result)
+        if args.json:
+            _print_json(result)
+    if not results:
+        raise LaminaError(f"None of the {len(files)} files could be replayed.")
+    if not args.json:
+        _show(results, quiet=args.quiet)
+    if args.html:
+        _write_report(Path(args.html), results, quiet=args.quiet)
+    return 0
+
+
+def _policies(text: str) -> list[str]:
+    from lamina.replay.policies import NAMES
+
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in NAMES:
+            raise UsageError(f"There is no policy {name!r}; there are {', '.join(NAMES)}.")
+    if not names:
+        raise UsageError(f"Name at least one policy: {', '.join(NAMES)}.")
+    return names
+
+
+def _files(paths: Sequence[str]) -> Iterator[tuple[Path, bool]]:
+    """Files to read, and whether each was named itself. Sub-agents come with their session."""
+    for given in map(Path, paths):
+        path = given.expanduser()
+        if not path.is_dir():
+            yield path, True
+            continue
+        found = [f for f in sorted(path.rglob("*")) if f.suffix in SUFFIXES and f.is_file()]
+        if not found:
+            raise UsageError(f"There are no transcripts (*.jsonl, *.json, *.traj) in {path}.")
+        yield from ((f, False) for f in found if f.parent.name not in ("subagents", "tool-results"))
+
+
+def _replayed(
+    path: Path,
+    names: Sequence[str],
+    args: argparse.Namespace,
+    config: Config,
+    progress: _Progress,
+    label: str,
+) -> ReplayResult:
+    from lamina.replay.policies import open_policy
+    from lamina.replay.readers import read_recording
+    from lamina.replay.results import result_of
+    from lamina.replay.run import replay
+    from lamina.replay.weigh import Weigher
+
+    progress.say(f"{label}: reading")
+    recording: Recording = read_recording(path)
+    weigher = Weigher(recording)
+    if args.uncut:
+        weigher = weigher.uncut()
+    done: list[PolicyResult] = []
+    for name in names:
+        progress.say(f"{label}: {name}, {len(recording.requests)} requests")
+        with open_policy(name, weigher, config, window=args.window, model=args.model) as policy:
+            done.append(
+                replay(
+                    weigher.recording,
+                    policy,
+                    window=args.window,
+                    model=args.model,
+                    weigher=weigher,
+                    prices=config.table("prices"),
+                )
+            )
+    return result_of(recording, done)
+
+
+def _print_json(result: ReplayResult) -> None:
+    from lamina.replay.results import report_json
+
+    out_json(report_json(result))
+    sys.stdout.flush()
+
+
+def _show(results: Sequence[ReplayResult], *, quiet: bool) -> None:
+    from lamina.cli.replay_table import lines
+
+    for line in lines(results, quiet=quiet):
+        out(line)
+
+
+def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
+    from lamina.replay.report import render_report
+
+    try:
+        path.write_text(render_report(results), "utf-8")
+    except OSError as error:
+        raise LaminaError(f"Can't write the report to {path}: {error.strerror}.") from error
+    if not quiet:
+        note(f"The report is in {path}.")
+
+
+class _Progress:
+    """One line on a terminal's stderr, once it takes longer than a moment."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._began = time.monotonic()
+        self._length = 0
+
+    def say(self, text: str) -> None:
+        if self._shown and time.monotonic() - self._began > PATIENCE:
+            self.clear()
+            self._length = len(text)
+            with suppress(OSError):
+                sys.stderr.write(style(text, "dim", sys.stderr))
+                sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._length:
+            sys.stderr.write("\r" + " " * self._length + "\r")
+            sys.stderr.flush()
+            self._length = 0

@@ -1,0 +1,82 @@
+"""Recorded messages as a session would have written them into its ledger: one entry a tool result with
+the tool's name, results before words, ids that are used once. Pure: looks at the ledger, adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lamina.ledger import edits
+from lamina.ledger.record import Ledger
+from lamina.messages import Block, Json, Message, text, text_of, tool_result
+from lamina.replay.files import as_list, as_object
+
+_REMINDER = "<system-reminder>"
+NO_OUTPUT = "(no output)"
+
+
+def entries_of(run: Sequence[Message], ledger: Ledger) -> list[Json]:
+    """Entries for neighbouring messages of one role; [] where they hold nothing."""
+    blocks = [as_object(block) for message in run for block in message["content"]]
+    if run[0]["role"] == "assistant":
+        content = list(_answer(blocks, ledger))
+        return [edits.message("assistant", content, "assistant")] if content else []
+    return _question(blocks, ledger)
+
+
+def _answer(blocks: Sequence[Block], ledger: Ledger) -> Iterator[Block]:
+    """Calls whose id was used before are told in words: no result can belong to them."""
+    seen: set[str] = set()
+    for block in blocks:
+        kind = block.get("type")
+        if kind == "tool_result":
+            continue
+        if kind == "tool_use":
+            name = str(block.get("id"))
+            if name in seen or ledger.knows_call(name):
+                yield text(f"(called {block.get('name')} again as {name})")
+                continue
+            seen.add(name)
+        yield block
+
+
+def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
+    waiting = dict.fromkeys(ledger.open_calls)
+    tools = _tool_names(ledger)
+    results: list[Json] = []
+    others: list[Block] = []
+    for block in blocks:
+        if block.get("type") != "tool_result":
+            others.append(block)
+            continue
+        name = str(block.get("tool_use_id"))
+        if name not in waiting:
+            others.append(text(_said(block) or NO_OUTPUT))
+            continue
+        del waiting[name]
+        if block.get("content") in ("", [], None):
+            block = {**block, "content": NO_OUTPUT}  # noqa: PLW2901
+        results.append(edits.message("user", [block], "tool", tool=tools.get(name, "")))
+    closing = [
+        edits.message(
+            "user", [tool_result(name, "(no result was recorded)", is_error=True)], "tool"
+        )
+        for name in waiting
+    ]
+    if not others:
+        return results  # the rest may still come
+    origins = ["system" if _said(b).startswith(_REMINDER) else "typed" for b in others]
+    return [*results, *closing, edits.message("user", others, origins)]  # pyright: ignore[reportArgumentType]
+
+
+def _tool_names(ledger: Ledger) -> dict[str, str]:
+    """Names of the tools that the last answer called, by the call's id."""
+    for entry in reversed(ledger.entries):
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            return {str(b.get("id")): str(b.get("name")) for b in entry["content"] if "id" in b}
+    return {}
+
+
+def _said(block: Block) -> str:
+    content = block.get("content") if block.get("type") == "tool_result" else [block]
+    return content if isinstance(content, str) else text_of(list(map(as_object, as_list(content))))

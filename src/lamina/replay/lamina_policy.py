@@ -1,0 +1,292 @@
+"""The policy `lamina`: a recording put through Lamina's own layers, as a session would have been. Each
+conversation gets a state over a ledger in memory, the recorded clock, and a temporary folder for
+results that layer 1 moves; the layers are the turn's own, in the turn's own order.
+
+There is no model to ask: notes and summaries are made locally, which costs no call. Files of the
+recording are not on this machine, so that none is shown again after a compaction: what is needed
+once more is charged as a re-read.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from asyncio import Runner
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lamina import flags as flag_reader
+from lamina import turn
+from lamina.cache.spend import Spend
+from lamina.calls import close_calls
+from lamina.config import Config
+from lamina.errors import ModelConfigError
+from lamina.events import Emit, Event, LayerActed, LayerFailed
+from lamina.layers import notes
+from lamina.ledger import edits
+from lamina.ledger.record import Ledger
+from lamina.ledger.window import capabilities
+from lamina.messages import Json, Message, Request, Response, Usage
+from lamina.ports import Capabilities, Decision, HookName, HookResult, ToolContext
+from lamina.replay.entries import entries_of
+from lamina.replay.results import Action
+from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, Sent, Turn
+from lamina.replay.weigh import Weigher
+from lamina.state import Deps, State
+from lamina.tools.registry import Toolbox, builtin_tools
+
+
+@contextmanager
+def lamina_policy(
+    weigher: Weigher,
+    config: Config,
+    *,
+    window: int = DEFAULT_WINDOW,
+    model: str = "",
+    ttl: float = 0.0,
+) -> Generator[LaminaPolicy]:
+    """The policy for one recording; its folder goes when the replay is over."""
+    with tempfile.TemporaryDirectory(prefix="lamina-replay-") as folder, Runner() as runner:
+        yield LaminaPolicy(weigher, config, Path(folder), runner, window, model, ttl)
+
+
+class LaminaPolicy:
+    name = "lamina"
+
+    def __init__(
+        self,
+        weigher: Weigher,
+        config: Config,
+        folder: Path,
+        runner: Runner,
+        window: int,
+        model: str,
+        ttl: float,
+    ) -> None:
+        self._weigher, self._config, self._folder, self._runner = weigher, config, folder, runner
+        self._window, self._model, self._ttl = window, model, ttl
+        self._flags = flag_reader.read(config)
+        self._threads: dict[str, _Conversation] = {}
+        self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
+
+    def send(self, turn: Turn) -> Sent:
+        thread = turn.request.thread
+        held = self._threads.get(thread)
+        if held is None:
+            model = self._model or turn.request.model or DEFAULT_MODEL
+            state = self._state(self._folder / str(len(self._threads)), model)
+            held = self._threads[thread] = _Conversation(state, self._weigher, self._times)
+        return self._runner.run(held.send(turn, self._life(turn)))
+
+    def _life(self, turn: Turn) -> int:
+        return int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
+
+    def _state(self, folder: Path, model: str) -> State:
+        able = replace(
+            capabilities(model),
+            window=self._window,
+            context_management=False,  # the provider's own clearing can't be replayed
+            cache_edits=False,
+        )
+        clock = _RecordedClock()
+        deps = Deps(
+            config=self._config,
+            flags=self._flags,
+            model=_NoModel(able),
+            toolbox=Toolbox(builtin_tools()),
+            hooks=_NoHooks(),
+            clock=clock,
+            spend=Spend(folder / "spend"),
+            folder=folder,
+            transcript=folder.with_suffix(".jsonl"),
+            session_id=folder.name,
+        )
+        context = ToolContext(folder, folder, folder, _unheard, _permit_nothing)
+        return State(deps, Ledger.of(now=clock.now), context, background=_Waiting())
+
+
+class _Conversation:
+    """One thread: what the recording says goes into the ledger, the ledger's view is sent."""
+
+    def __init__(self, state: State, weigher: Weigher, times: dict[int, float]) -> None:
+        self._state, self._weigher, self._times = state, weigher, times
+        self._held: list[Message] = []
+        self._ends: list[int] = []  # entries in the ledger when all up to this message was in
+        self._sent = 0  # tokens of the last prompt
+        self._actions: list[Action] = []
+        state.listeners.append(self._hear)
+
+    async def send(self, turn_: Turn, life: int) -> Sent:
+        state, request = self._state, turn_.request
+        _model(state).life = life
+        self._go_back(turn_.keep)
+        answer = self._append(turn_.new, request.time)
+        _clock(state).move(request.time)
+        close_calls(state, "(no result was recorded)")
+        if answer is not None:
+            notes.check(state, answer)
+            await _waiting(state).finish()
+        await turn.make_room(state)
+        view = state.ledger.view()
+        blocks, hash_ = state.ledger.fingerprint()
+        tokens = state.ledger.tokens()
+        state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
+        frame = sum(size for _, size in self._weigher.at(turn_.number))
+        messages = list(view.messages)
+        self._sent = frame + turn_.fetched + sum(map(self._weigher.tokens, messages))
+        actions, self._actions = self._actions, []
+        state.events.clear()
+        return Sent(messages, actions)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, LayerActed):
+            self._actions.append(Action(event.layer, event.what, event.tokens_saved))
+        elif isinstance(event, LayerFailed):
+            self._actions.append(Action(event.layer, f"failed: {event.error}"))
+
+    def _go_back(self, keep: int) -> None:
+        """The recorder took another way from an earlier message on: so does the ledger."""
+        if keep >= len(self._held):
+            return
+        whole = keep
+        while whole and self._ends[whole - 1] < 0:
+            whole -= 1
+        entries = self._state.ledger.entries[: self._ends[whole - 1] if whole else 0]
+        self._state.ledger = Ledger.of(entries, now=self._state.deps.clock.now)
+        again = self._held[whole:keep]
+        del self._held[whole:], self._ends[whole:]
+        self._append(again, self._state.deps.clock.now())
+
+    def _append(self, messages: Sequence[Message], until: float) -> Response | None:
+        """Record messages in the form that a session gives them; returns the last answer."""
+        answer: Response | None = None
+        clock, ledger = _clock(self._state), self._state.ledger
+        for run in _runs(messages):
+            clock.move(min(until, max(self._times.get(id(m), 0.0) for m in run)))
+            if run[0]["role"] == "assistant":
+                close_calls(self._state, "(no result was recorded)")
+                answer = self._answer(run)
+                if answer is not None:
+                    told = edits.answer(answer.content, answer.usage)
+                    ledger.append(told)
+            else:
+                ledger.append(*entries_of(run, ledger))
+            self._held += run
+            self._ends += [-1] * (len(run) - 1) + [len(ledger.entries)]
+        return answer
+
+    def _answer(self, run: Sequence[Message]) -> Response | None:
+        content = entries_of(run, self._state.ledger)
+        if not content:
+            return None
+        blocks = content[0]["content"]
+        output = sum(self._weigher.tokens(message) for message in run)
+        stop = "tool_use" if any(b.get("type") == "tool_use" for b in blocks) else "end_turn"
+        return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
+
+
+def _runs(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Neighbours of one role together."""
+    run: list[Message] = []
+    for message in messages:
+        if run and run[-1]["role"] != message["role"]:
+            yield run
+            run = []
+        run.append(message)
+    if run:
+        yield run
+
+
+# ---- what stands behind the doors of a replayed session
+
+
+class _RecordedClock:
+    """Stands where the recording is; never goes back."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+
+    def move(self, at: float) -> None:
+        self._at = max(self._at, min(at, 4e9))
+
+    def now(self) -> float:
+        return self._at
+
+    def monotonic(self) -> float:
+        return self._at
+
+    async def sleep(self, seconds: float) -> None:
+        self._at += seconds
+
+
+class _NoModel:
+    """Has the replayed model's limits and is never asked: layers work locally."""
+
+    name = "none"
+
+    def __init__(self, able: Capabilities) -> None:
+        self._able = able
+        self.life = able.cache_ttl
+
+    @property
+    def capabilities(self) -> Capabilities:
+        if self._able.cache_ttl != self.life:
+            self._able = replace(self._able, cache_ttl=self.life)
+        return self._able
+
+    async def complete(self, request: Request, emit: Emit) -> Response:  # noqa: ARG002
+        raise ModelConfigError("A replay asks no model.")
+
+    async def close(self) -> None:
+        return None
+
+
+class _NoHooks:
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
+        return HookResult()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Background work of one round, done before the next request."""
+
+    work: Callable[[], Awaitable[None]] | None = None
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:  # noqa: ARG002
+        self.work = work
+        return True
+
+    def running(self) -> Sequence[str]:
+        return ()
+
+    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+    async def finish(self) -> None:
+        work, self.work = self.work, None
+        if work is not None:
+            await work()
+
+
+def _clock(state: State) -> _RecordedClock:
+    assert isinstance(state.deps.clock, _RecordedClock)  # noqa: S101 - made above
+    return state.deps.clock
+
+
+def _model(state: State) -> _NoModel:
+    assert isinstance(state.deps.model, _NoModel)  # noqa: S101
+    return state.deps.model
+
+
+def _waiting(state: State) -> _Waiting:
+    assert isinstance(state.background, _Waiting)  # noqa: S101
+    return state.background
+
+
+def _unheard(event: Event) -> None:  # noqa: ARG001
+    return
+
+
+async def _permit_nothing(spec: object, input: Json, context: object) -> Decision:  # noqa: A002, ARG001
+    return Decision(allow=False, reason="a replay runs no tools")

@@ -1,0 +1,114 @@
+"""The policies that `lamina replay` knows by name: Lamina's own, sending everything, and two plain ways
+that agents commonly use, for comparison. Touches nothing; `lamina` has a temporary folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from lamina.config import Config
+from lamina.errors import UsageError
+from lamina.messages import Block, Message
+from lamina.replay.results import Action
+from lamina.replay.run import DEFAULT_WINDOW, NonePolicy, Policy, Sent, Turn
+from lamina.replay.weigh import Weigher
+
+NAMES = ("none", "lamina", "clear-oldest", "drop-oldest")
+PLACEHOLDER = "[cleared]"
+KEPT_RESULTS = 3
+FULL = 0.85  # share of the window that a trimmed prompt may fill
+
+
+@contextmanager
+def open_policy(
+    name: str,
+    weigher: Weigher,
+    config: Config,
+    *,
+    window: int = DEFAULT_WINDOW,
+    model: str = "",
+) -> Generator[Policy]:
+    """The policy of that name, made for one recording."""
+    if name == "lamina":
+        from lamina.replay.lamina_policy import lamina_policy
+
+        with lamina_policy(weigher, config, window=window, model=model) as policy:
+            yield policy
+    elif name == "none":
+        yield NonePolicy()
+    elif name == "clear-oldest":
+        yield ClearOldest()
+    elif name == "drop-oldest":
+        yield DropOldest(weigher, window)
+    else:
+        raise UsageError(f"There is no policy {name!r}; there are {', '.join(NAMES)}.")
+
+
+class ClearOldest:
+    """Before every request, all tool results but the last few are emptied."""
+
+    name = "clear-oldest"
+
+    def __init__(self, keep: int = KEPT_RESULTS) -> None:
+        self._keep = keep
+        self._held: dict[str, list[Message]] = {}
+        self._cleared: dict[int, tuple[Message, Message]] = {}  # by id of the recorded message
+
+    def send(self, turn: Turn) -> Sent:
+        held = self._held.setdefault(turn.request.thread, [])
+        del held[turn.keep :]
+        held.extend(turn.new)
+        left, sent = self._keep, list(held)
+        for at in range(len(held) - 1, -1, -1):
+            count = sum(block.get("type") == "tool_result" for block in held[at]["content"])
+            if count and left <= 0:
+                sent[at] = self._emptied(held[at])
+            left -= count
+        return Sent(sent)
+
+    def _emptied(self, message: Message) -> Message:
+        known = self._cleared.get(id(message))
+        if known is None:
+            content = [_emptied(block) for block in message["content"]]
+            known = self._cleared[id(message)] = (message, {**message, "content": content})
+        return known[1]
+
+
+def _emptied(block: Block) -> Block:
+    return {**block, "content": PLACEHOLDER} if block.get("type") == "tool_result" else block
+
+
+class DropOldest:
+    """When the prompt would be too long, the oldest messages after the first are left out."""
+
+    name = "drop-oldest"
+
+    def __init__(self, weigher: Weigher, window: int) -> None:
+        self._weigher, self._most = weigher, int(window * FULL)
+        self._held: dict[str, list[Message]] = {}
+        self._start: dict[str, int] = {}  # messages from 1 up to this one are left out
+
+    def send(self, turn: Turn) -> Sent:
+        thread = turn.request.thread
+        held = self._held.setdefault(thread, [])
+        del held[turn.keep :]
+        held.extend(turn.new)
+        before = min(self._start.get(thread, 1), len(held))
+        total = sum(tokens for _, tokens in self._weigher.at(turn.number)) + sum(
+            self._weigher.tokens(message) for message in (*held[:1], *held[before:])
+        )
+        start, saved = before, 0
+        while total - saved > self._most and (after := _next_answer(held, start)):
+            saved += sum(map(self._weigher.tokens, held[start:after]))
+            start = after
+        self._start[thread] = start
+        what = f"{start - before} oldest messages left out"
+        actions = [Action("dropped", what, saved)] if saved else []
+        return Sent([*held[:1], *held[start:]], actions)
+
+
+def _next_answer(held: list[Message], start: int) -> int:
+    """Where the next answer begins: a cut there parts no call from its result. 0: nowhere."""
+    after = range(start + 1, len(held))
+    return next((at for at in after if held[at]["role"] == "assistant"), 0)

@@ -1,0 +1,179 @@
+"""`lamina replay`: figures for people and for scripts, and what it says of files that are no transcripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Ran
+from tests.replay.conftest import Session
+
+Lamina = Callable[..., Ran]
+
+
+def transcript(folder: Path, name: str = "one.jsonl", rounds: int = 12) -> Path:
+    session = Session()
+    session.user("build <b>it</b>")
+    for number in range(rounds):
+        block = {
+            "type": "tool_use",
+            "id": f"t{number}",
+            "name": "Bash",
+            "input": {"command": f"make {number}"},
+        }
+        session.answer([block], usage=None)
+        said = f"{number}: " + "a line of output\n" * 150
+        session.user([{"type": "tool_result", "tool_use_id": f"t{number}", "content": said}])
+    session.answer([{"type": "text", "text": "Done."}], usage=None)
+    session.clock += 7200
+    session.user("and now?")
+    session.answer([{"type": "text", "text": "Nothing left."}], usage=None)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(session.text())
+    return path
+
+
+@pytest.mark.spec("I4")
+def test_a_file_gives_a_table_with_money_cache_and_what_each_layer_did(
+    lamina: Lamina, world: Path
+) -> None:
+    ran = lamina("replay", str(transcript(world)))
+    assert ran.code == 0
+    assert ran.err == ""
+    assert "one.jsonl" in ran.out
+    rows = {line.split()[0]: line for line in ran.out.splitlines()[2:] if line.strip()}
+    assert {"none", "lamina"} <= set(rows)
+    assert "$" in rows["none"]
+    assert "microcompaction" in rows["lamina"]
+    assert "%" in rows["lamina"]
+
+
+@pytest.mark.spec("I4")
+def test_json_is_one_object_a_file_with_the_agreed_names(lamina: Lamina, world: Path) -> None:
+    transcript(world / "all", "a.jsonl")
+    transcript(world / "all", "b.jsonl", rounds=2)
+    transcript(world / "all" / "a" / "subagents", "agent-1.jsonl")  # read with its session
+    ran = lamina("replay", str(world / "all"), "--json")
+    assert ran.code == 0
+    values = [json.loads(line) for line in ran.out.splitlines()]
+    assert [Path(value["file"]).name for value in values] == ["a.jsonl", "b.jsonl"]
+    for value in values:
+        assert set(value) == {"file", "format", "requests", "skipped", "recorded", "policies"}
+        assert set(value["recorded"]) == {"input", "cache_read", "cache_write", "output"}
+        none, own = value["policies"]["none"], value["policies"]["lamina"]
+        names = {"input", "cache_read", "cache_write", "output", "cost", "max_context", "overflows"}
+        assert names <= set(none)
+        assert names | {"layers"} <= set(own)
+        assert "layers" not in none
+    cleared = values[0]["policies"]["lamina"]["layers"]["microcompact"]
+    assert cleared["count"] == 1
+    assert cleared["tokens_saved"] > 1_000
+
+
+@pytest.mark.spec("I4")
+def test_the_report_is_one_page_that_loads_nothing_and_escapes_what_it_shows(
+    lamina: Lamina, world: Path
+) -> None:
+    page = world / "report.html"
+    odd = transcript(world, "<script>alert(1)</script>.jsonl".replace("/", "_"))
+    policies = "none,lamina,clear-oldest,drop-oldest"
+    ran = lamina("replay", str(odd), "--html", str(page), "--policy", policies)
+    assert ran.code == 0
+    assert str(page) in ran.err
+    tags: list[str] = []
+    addresses: list[str] = []
+
+    class Look(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.append(tag)
+            addresses.extend(
+                value or "" for name, value in attrs if name in ("src", "href", "xlink:href")
+            )
+
+    Look().feed(page.read_text())
+    assert "svg" in tags
+    assert "script" not in tags
+    assert all(address.startswith("#") for address in addresses)
+    for name in policies.split(","):
+        assert name in page.read_text()
+
+
+@pytest.mark.spec("I4")
+def test_files_that_are_no_transcripts_are_named_and_the_others_replayed(
+    lamina: Lamina, world: Path
+) -> None:
+    good = transcript(world)
+    empty, wrong = world / "empty.jsonl", world / "wrong.json"
+    empty.write_text("")
+    wrong.write_text('{"colour": "blue"}')
+    ran = lamina("replay", str(empty), str(good), str(wrong), str(world / "gone.jsonl"), "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["file"] == str(good)
+    for name in ("empty.jsonl", "wrong.json", "gone.jsonl"):
+        [line] = [line for line in ran.err.splitlines() if name in line]
+        assert line.startswith("lamina: not replayed: ")
+
+
+@pytest.mark.spec("I4")
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00\xff" * 100,
+        b"[" * 100_000,
+        b'{"type": "user"',
+        b'{"a": 1}\n' * 3,
+        b'{"messages": []}',
+    ],
+)
+def test_a_file_of_which_nothing_can_be_used_is_a_sentence_and_a_failure(
+    lamina: Lamina, world: Path, content: bytes
+) -> None:
+    path = world / "bad.jsonl"
+    path.write_bytes(content)
+    ran = lamina("replay", str(path))
+    assert ran.code == 1
+    assert ran.out == ""
+    assert "Traceback" not in ran.err
+    assert "bad.jsonl" in ran.err
+    assert ran.err.splitlines()[-1] == "lamina: None of the 1 files could be replayed."
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policy", "abacus"], "There is no policy 'abacus'"),
+        (["--policy", ","], "Name at least one policy"),
+        (["--window", "12"], "too small"),
+        (["--html", "/nowhere/x.html"], "Can't write the report"),
+    ],
+)
+def test_wrong_use_is_one_sentence(
+    lamina: Lamina, world: Path, words: list[str], said: str
+) -> None:
+    ran = lamina("replay", str(transcript(world)), *words)
+    assert ran.code in (1, 2)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_an_empty_folder_says_what_it_was_looked_through_for(lamina: Lamina, world: Path) -> None:
+    (world / "none").mkdir()
+    ran = lamina("replay", str(world / "none"))
+    assert ran.code == 2
+    assert "There are no transcripts" in ran.err
+
+
+@pytest.mark.spec("I4")
+def test_a_smaller_window_makes_compaction_work(lamina: Lamina, world: Path) -> None:
+    path = transcript(world, rounds=40)
+    ran = lamina("replay", str(path), "--json", "--window", "20000", "--model", "claude-opus-4-6")
+    value = json.loads(ran.out)["policies"]
+    assert value["none"]["overflows"] > 0
+    assert value["lamina"]["overflows"] == 0
+    assert value["lamina"]["layers"]["compaction"]["count"] > 0
+    assert value["lamina"]["prices"] == ["claude-opus-4-6"]

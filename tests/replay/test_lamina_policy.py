@@ -1,0 +1,303 @@
+"""The policy `lamina`: a recording goes through the very layers of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.replay.conftest import Session
+
+from lamina.config import Config, load
+from lamina.layers.microcompact import CLEARED
+from lamina.messages import Message, text_of
+from lamina.replay.lamina_policy import LaminaPolicy, lamina_policy
+from lamina.replay.policies import NAMES, open_policy
+from lamina.replay.readers import read_recording
+from lamina.replay.results import PolicyResult, report_json, result_of
+from lamina.replay.run import NonePolicy, Sent, Turn, replay
+from lamina.replay.weigh import Weigher
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return load(tmp_path, home=tmp_path / "home", env={})
+
+
+class Watched:
+    """Keeps what a policy sent."""
+
+    def __init__(self, policy: LaminaPolicy) -> None:
+        self.name = policy.name
+        self._policy = policy
+        self.sent: list[list[Message]] = []
+
+    def send(self, turn: Turn) -> Sent:
+        sent = self._policy.send(turn)
+        self.sent.append(list(sent.messages))
+        return sent
+
+
+def put_through(
+    path: Path, config: Config, *, uncut: bool = False, **options: Any
+) -> tuple[PolicyResult, PolicyResult, list[list[Message]]]:
+    weigher = Weigher(read_recording(path))
+    weigher = weigher.uncut() if uncut else weigher
+    window = options.get("window", 200_000)
+    plain = replay(weigher.recording, NonePolicy(), weigher=weigher, window=window)
+    with lamina_policy(weigher, config, **options) as policy:
+        watched = Watched(policy)
+        result = replay(weigher.recording, watched, weigher=weigher, window=window)
+    return plain, result, watched.sent
+
+
+def work(session: Session, rounds: int, output: str, tool: str = "Bash", start: int = 0) -> None:
+    """Rounds of one tool call and its result each."""
+    for number in range(start, start + rounds):
+        call = {"command": f"make step{number}"}
+        block = {"type": "tool_use", "id": f"t{number}", "name": tool, "input": call}
+        session.answer([block], usage=None)
+        said = f"{number}: {output}"
+        session.user([{"type": "tool_result", "tool_use_id": f"t{number}", "content": said}])
+
+
+def finish(session: Session, words: str = "Done.") -> None:
+    session.answer([{"type": "text", "text": words}], usage=None)
+
+
+def results_in(messages: list[Message]) -> list[str]:
+    return [
+        text_of(block["content"])
+        for message in messages
+        for block in message["content"]
+        if block.get("type") == "tool_result"
+    ]
+
+
+@pytest.mark.spec("I4", "L1.1")
+def test_a_large_result_of_the_recording_is_moved_to_disk_before_it_is_ever_sent(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("build it")
+    work(session, 2, "line of output\n" * 4_000)
+    finish(session)
+    plain, result, sent = put_through(save(session), config)
+    assert result.layers["tool_results"][0] == 2
+    assert all("<persisted-output>" in words for words in results_in(sent[-1]))
+    assert result.max_context < plain.max_context / 4
+    assert result.cost < plain.cost
+
+
+@pytest.mark.spec("I4", "L2.1")
+def test_a_recorded_pause_longer_than_the_cache_lives_clears_old_results(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("build it")
+    work(session, 9, "some words of output " * 200)
+    finish(session)
+    session.clock += 2 * 3600
+    session.user("and now?")
+    finish(session)
+    _, result, sent = put_through(save(session), config)
+    assert results_in(sent[-2]).count(CLEARED) == 0
+    assert results_in(sent[-1]).count(CLEARED) == 4
+    [action] = [a for request in result.requests for a in request.actions if a.layer != "notes"]
+    assert action.layer == "microcompact"
+    assert action.tokens_saved > 3_000
+
+
+@pytest.mark.spec("I4", "L4.1")
+def test_near_the_end_of_the_window_it_compacts_and_never_sends_more_than_fits(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("Never touch the release branch.")
+    work(session, 60, "some words of output " * 300)
+    finish(session)
+    plain, result, sent = put_through(save(session), config, window=60_000)
+    assert plain.overflows > 0
+    assert result.overflows == 0
+    assert result.layers["compaction"][0] >= 1
+    said = "\n".join(text_of(m["content"]) for m in sent[-1])
+    assert "Never touch the release branch." in said
+    assert all(message["content"] for message in sent[-1])
+
+
+@pytest.mark.spec("I4")
+def test_where_no_layer_acts_the_prompt_is_what_was_recorded(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("hello")
+    finish(session, "Hi.")
+    session.user("go on")
+    work(session, 3, "short")
+    finish(session)
+    plain, result, _ = put_through(save(session), config)
+    assert [f.context for f in result.requests] == [f.context for f in plain.requests]
+    assert result.cost == pytest.approx(plain.cost)
+
+
+@pytest.mark.spec("I4")
+def test_a_recording_that_goes_back_takes_the_ledger_back(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("first")
+    [answered] = session.answer([{"type": "text", "text": "one"}], usage=None)
+    session.user("left behind")
+    finish(session, "two")
+    session.user("taken instead", parent=answered)
+    finish(session, "three")
+    plain, result, sent = put_through(save(session), config)
+    words = [text_of(message["content"]) for message in sent[-1]]
+    assert words == ["first", "one", "taken instead"]
+    assert result.max_context == plain.max_context
+
+
+@pytest.mark.spec("I4")
+def test_torn_recordings_still_give_prompts_that_can_be_sent(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("go")
+    calls = [
+        {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": "x"}}
+        for name in ("a", "b")
+    ]
+    session.answer(calls, usage=None)
+    session.user([{"type": "tool_result", "tool_use_id": "a", "content": ""}])
+    session.user("a word in between")
+    session.answer([{"type": "tool_use", "id": "a", "name": "Bash", "input": {}}], usage=None)
+    session.user([{"type": "tool_result", "tool_use_id": "gone", "content": "late"}])
+    finish(session)
+    _, _, sent = put_through(save(session), config)
+    for messages in sent:
+        roles = [message["role"] for message in messages]
+        assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+        asked = {b["id"] for m in messages for b in m["content"] if b["type"] == "tool_use"}
+        told = {b["tool_use_id"] for m in messages for b in m["content"] if "tool_use_id" in b}
+        assert asked == told
+
+
+@pytest.mark.spec("I4")
+def test_what_was_sent_unrecorded_with_a_message_weighs_the_same_under_every_policy(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("hello")
+    session.answer([{"type": "text", "text": "Hi."}], usage=(0, 1_000, 0))
+    session.user("with a long reminder that nobody wrote down")
+    session.answer([{"type": "text", "text": "I see."}], usage=(0, 5_000, 1_000))
+    session.user("and on")
+    session.answer([{"type": "text", "text": "Yes."}], usage=(0, 100, 6_000))
+    plain, result, _ = put_through(save(session), config)
+    assert [f.context for f in plain.requests] == [1_000, 6_000, 6_100]
+    assert [f.context for f in result.requests] == [1_000, 6_000, 6_100]
+
+
+@pytest.mark.spec("I4")
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_has_its_figures_in_the_json(
+    name: str, session: Session, save: Save, config: Config
+) -> None:
+    session.user("build it")
+    work(session, 12, "some words of output " * 100)
+    finish(session)
+    recording = read_recording(save(session))
+    weigher = Weigher(recording)
+    with open_policy(name, weigher, config, window=8_000) as policy:
+        result = replay(recording, policy, weigher=weigher, window=8_000)
+    value = report_json(result_of(recording, [result]))["policies"][name]
+    assert {"input", "cache_read", "cache_write", "output", "cost", "max_context"} <= set(value)
+    assert ("layers" in value) == (name != "none")
+    assert value["overflows"] == sum(f.context > 8_000 for f in result.requests)
+
+
+def test_clearing_by_count_breaks_the_cache_at_every_request(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("build it")
+    work(session, 30, "some words of output " * 100)
+    finish(session)
+    recording = read_recording(save(session))
+    weigher = Weigher(recording)
+    shares: dict[str, float] = {}
+    for name in ("none", "clear-oldest"):
+        with open_policy(name, weigher, config) as policy:
+            used = replay(recording, policy, weigher=weigher).usage
+        shares[name] = used.cache_read / used.prompt
+    assert shares["clear-oldest"] < shares["none"] - 0.1
+
+
+def test_dropping_the_oldest_keeps_the_task_and_every_pair_of_call_and_result(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("the task")
+    work(session, 40, "some words of output " * 100)
+    finish(session)
+    recording = read_recording(save(session))
+    weigher = Weigher(recording)
+    with open_policy("drop-oldest", weigher, config, window=10_000) as policy:
+        result = replay(recording, policy, weigher=weigher, window=10_000)
+        last = policy.send(Turn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0))
+    assert result.overflows == 0
+    assert text_of(last.messages[0]["content"]) == "the task"
+    asked = [b["id"] for m in last.messages for b in m["content"] if b["type"] == "tool_use"]
+    told = [b["tool_use_id"] for m in last.messages for b in m["content"] if "tool_use_id" in b]
+    assert asked == told
+    assert 0 < len(asked) < 40
+
+
+@pytest.mark.spec("I4", "L2.4")
+def test_real_sessions_cost_less_with_lamina_and_fit_the_window(
+    real_data: Path, config: Config
+) -> None:
+    paths = sorted(
+        (real_data / "claude-code-sessions").glob("*.jsonl"), key=lambda p: p.stat().st_size
+    )
+    spent = saved = 0.0
+    for path in paths[4:24:5]:
+        plain, result, _ = put_through(path, config)
+        assert result.overflows == 0
+        spent, saved = spent + plain.cost, saved + plain.cost - result.cost
+        assert result.cost <= plain.cost * 1.001
+    assert saved > 0.02 * spent
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ask", "call", "result", "say", "back"]),
+            st.integers(0, 5),
+        ),
+        max_size=25,
+    )
+)
+def test_any_order_of_recorded_lines_is_replayed_without_a_fault(
+    tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, int]]
+) -> None:
+    session = Session()
+    seen: list[str | None] = [None]
+    session.user("begin")
+    for kind, number in moves:
+        if kind == "ask":
+            session.user(f"question {number}")
+        elif kind == "call":
+            block = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {}}
+            session.answer([block], usage=None)
+        elif kind == "result":
+            block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * number}
+            session.user([block])
+        elif kind == "say":
+            session.answer([{"type": "text", "text": f"answer {number}"}], usage=None)
+        else:
+            session.last = seen[number % len(seen)]
+        seen.append(session.last)
+    finish(session)
+    folder = tmp_path_factory.mktemp("any")
+    path = folder / "s.jsonl"
+    path.write_text(session.text())
+    config = load(folder, home=folder / "home", env={})
+    plain, result, _ = put_through(path, config)
+    assert len(result.requests) == len(plain.requests)
