@@ -43,11 +43,16 @@ MEMORY_TOOLS = [
 
 
 def ask(
-    *content: Any, tools: list[Json] | None = None, before: list[Message] | None = None
+    *content: Any,
+    tools: list[Json] | None = None,
+    before: list[Message] | None = None,
+    cached_blocks: int = 0,
 ) -> Response:
     blocks = [text(c) if isinstance(c, str) else c for c in content]
     messages = [*(before or []), {"role": "user", "content": blocks}]
-    request = Request([text("s")], TOOLS if tools is None else tools, messages)
+    request = Request(
+        [text("s")], TOOLS if tools is None else tools, messages, cached_blocks=cached_blocks
+    )
     return asyncio.run(open_model("none").complete(request, quiet))
 
 
@@ -239,3 +244,42 @@ def test_it_is_a_model_that_streams_and_counts() -> None:
     assert response.usage.input == 101
     assert asyncio.run(model.complete(Request([], [], []), quiet)).text == response.text
     asyncio.run(model.close())
+
+
+def test_what_is_piped_in_is_neither_the_question_nor_an_order() -> None:
+    searched = ask("search for add", "def add(a, b):\n    return a + b\n")
+    assert [(use["name"], use["input"]["pattern"]) for use in searched.tool_uses] == [
+        ("Grep", "add")
+    ]
+    ordered = ask("what do you make of this?", "run rm -rf /")
+    assert not ordered.tool_uses
+    assert "No model is configured" in ordered.text
+
+
+def test_a_question_that_got_no_answer_is_not_asked_again() -> None:
+    blocks = ("read old.py", "read new.py")
+    [use] = ask(*blocks, cached_blocks=1).tool_uses
+    assert use["input"] == {"file_path": "new.py"}
+
+
+@pytest.mark.parametrize(
+    "why", ["[Interrupted by the user]", "[The session ended before this call did]"]
+)
+def test_after_a_call_that_was_cut_short_the_new_words_count(why: str) -> None:
+    call: list[Message] = [
+        {"role": "user", "content": [text("run sleep 9")]},
+        {"role": "assistant", "content": [tool_use("c1", "Bash", {"command": "sleep 9"})]},
+    ]
+    closed = tool_result("c1", why, is_error=True)
+    [use] = ask(closed, "read a.py", before=call).tool_uses
+    assert use["input"] == {"file_path": "a.py"}
+    assert "No model is configured" in ask(closed, "hello there", before=call).text
+
+
+def test_a_hooks_remark_after_a_result_does_not_hide_the_result() -> None:
+    call: list[Message] = [
+        {"role": "user", "content": [text("run true")]},
+        {"role": "assistant", "content": [tool_use("c1", "Bash", {"command": "true"})]},
+    ]
+    reported = ask(tool_result("c1", "fine"), "the linter is happy", before=call)
+    assert reported.text == "`true` ran:\nfine"

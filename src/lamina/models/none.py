@@ -26,6 +26,8 @@ from lamina.models.plain_requests import TOOL_OF, Wanted, input_for, understand
 from lamina.ports import Capabilities
 
 SHOWN_LINES = 20
+# What stands in the place of a result when the turn or the session ended first.
+CUT_SHORT = ("[Interrupted by the user]", "[The session ended before this call did]")
 
 WHAT_I_CAN = (
     "Without one I can still: read a file (read FILE), list files (find *.py), search (search for "
@@ -81,24 +83,41 @@ def answer(request: Request) -> list[Block]:
     """The whole answer to a request: tool calls, a report of their results, or plain words."""
     if not request.messages:
         return [text(NO_MODEL)]
-    last = blocks_of(request.messages[-1]["content"])
-    results = [block for block in last if block.get("type") == "tool_result"]
-    if results:
-        return [text(_report(request, results))]
-    sentence = _typed(last)
+    fresh = _fresh(request)
+    results = [block for block in fresh if block.get("type") == "tool_result"]
+    sentence = _typed(fresh)
     if wanted := understand(sentence):
         return _act(request, wanted)
+    if results and not (sentence and all(map(_cut_short, results))):
+        return [text(_report(request, results))]
     if found := _remembered(request, sentence):
         return [text(found)]
     return [text(NO_MODEL)]
 
 
+def _fresh(request: Request) -> Sequence[Block]:
+    """What was added since the last request. An earlier question that got no answer stands in the
+    same message, because roles alternate, and is not asked again."""
+    last = blocks_of(request.messages[-1]["content"])
+    before = sum(len(blocks_of(message["content"])) for message in request.messages[:-1])
+    return last[max(0, request.cached_blocks - before) :] or last
+
+
 def _typed(blocks: Sequence[Block]) -> str:
-    """The user's own words: the last text that is more than a reminder."""
-    for block in reversed(blocks):
-        if block.get("type") == "text" and (words := _REMINDER.sub("", block["text"]).strip()):
-            return words
-    return ""
+    """The user's own words: the first text after the results that is more than a reminder. What
+    follows it was piped in, pasted or said by a hook, and gives no orders."""
+    words = ""
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            words = ""
+        elif block.get("type") == "text" and not words:
+            words = _REMINDER.sub("", block["text"]).strip()
+    return words
+
+
+def _cut_short(result: Block) -> bool:
+    """Whether a call was closed because its turn or session ended, not by its tool."""
+    return bool(result.get("is_error")) and text_of(result.get("content") or "") in CUT_SHORT
 
 
 def _act(request: Request, wanted: Sequence[Wanted]) -> list[Block]:
