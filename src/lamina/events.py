@@ -216,6 +216,28 @@ class MemoryUpdated(Event):
     writer: str
 
 
+@_event
+@dataclass(frozen=True, slots=True)
+class DreamChanged(Event):
+    """A dream went on: running, completed, failed, killed; starting, updating; which step."""
+
+    status: str
+    phase: str
+    step: str
+    text: str = ""
+    tools: int = 0
+    files: Sequence[str] = ()
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class MemoryRecalled(Event):
+    """Memories that fit the user's message went into the view."""
+
+    files: Sequence[str]
+    bytes: int
+
+
 Emit = Callable[[Event], None]
 
 

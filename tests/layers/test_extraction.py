@@ -23,6 +23,7 @@ from lamina.session import Session
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "extraction.md"
 SAID = "Please never mock the database in integration tests."
+PLAIN = "No, don't mock the database in integration tests because the migration broke."
 RULE = """---
 name: No mocked database
 description: never mock the database in integration tests
@@ -381,12 +382,12 @@ def test_at_the_spend_cap_the_rules_go_on_without_a_call_and_the_user_hears_it_o
 @pytest.mark.spec("L5.8", "L5.1")
 def test_without_a_model_the_plain_cases_are_kept(place: Place) -> None:
     async def story() -> None:
-        heard = await talk(place, "none", "Remember that I prefer short answers.")
+        heard = await talk(place, "none", PLAIN)
         [updated] = [event for event in heard if isinstance(event, MemoryUpdated)]
         assert updated.writer == "extraction"
         assert [*updated.files] == [name for name in files(place) if name != "MEMORY.md"]
         first = files(place)
-        await talk(place, "none", "Remember that I prefer short answers.")  # said again
+        await talk(place, "none", PLAIN)  # said again
         assert files(place) == first
 
     run(story)
@@ -411,7 +412,7 @@ def test_it_runs_only_where_it_is_wanted(
         await talk(
             place,
             "none",
-            "Remember that I prefer short answers.",
+            PLAIN,
             config=config,
             interactive=interactive,
         )
@@ -425,7 +426,7 @@ def test_a_remote_run_extracts_nothing(place: Place, tmp_path: Path) -> None:
     config = {"remote": True, "memory.remote_directory": str(tmp_path / "far" / "memory")}
 
     async def story() -> None:
-        await talk(place, "none", "Remember that I prefer short answers.", config=config)
+        await talk(place, "none", PLAIN, config=config)
         assert not [*(tmp_path / "far").rglob("*.md")]
 
     run(story)
@@ -437,7 +438,7 @@ def test_every_n_turns_means_every_n_typed_messages(place: Place) -> None:
 
     async def story() -> None:
         async with place.open("none", interactive=True, config=config) as session:
-            for said in ("Remember that I prefer short answers.", "read a", "read b"):
+            for said in (PLAIN, "read a", "read b"):
                 assert session.ledger.job("extraction") is None
                 await session.ask(said)
             while session.state.background.running():
@@ -452,30 +453,26 @@ def test_every_n_turns_means_every_n_typed_messages(place: Place) -> None:
 def test_when_the_agent_saved_something_itself_the_range_is_skipped(
     place: Place, tool: str
 ) -> None:
-    def remember(fact: str) -> str:
-        """Keeps a fact."""
-        return f"kept {fact}"
-
-    remember.__name__ = "Remember"
-
     async def story() -> None:
         def saves(request: Any) -> dict[str, Any]:
             if tool == "Remember":
-                return use("Remember", fact="short answers")
-            return write(str(directory(place) / "user_answers.md"), "short answers")
+                broke = "The migration broke."
+                given = {
+                    "content": broke,
+                    "name": "Migration",
+                    "description": broke,
+                    "type": "project",
+                }
+                return {"tool_use": [{"name": "Remember", "input": given}]}
+            return write(str(directory(place) / "migration.md"), "The migration broke.")
 
         model = ScriptedModel([saves, "Kept."])
-        tools = [remember] if tool == "Remember" else []
-        async with place.open(
-            model, interactive=True, tools=tools, ask=_always, on_event=None
-        ) as session:
-            await session.ask("Remember that I prefer short answers.")
-            head = session.ledger.head
+        async with place.open(model, interactive=True, ask=_always) as session:
+            await session.ask(PLAIN)
         assert jobs(place) == ["skipped"]
         assert [r.purpose for r in model.requests] == ["main", "main"]
         cursors = [e for e in entries(place) if e.get("name") == extraction.CURSOR]
         assert len(cursors) == 1
-        assert head
 
     run(story)
 
@@ -505,7 +502,7 @@ def test_what_arrives_meanwhile_gets_one_trailing_run(place: Place) -> None:
             await began.wait()
             await session.ask("two things")
             await session.ask("three things")
-            assert session.state.background.running() == ("extraction",)
+            assert "extraction" in session.state.background.running()
             go_on.set()
         assert len(seen) == 2
         assert "two things" in seen[1]
@@ -540,7 +537,7 @@ def test_what_left_the_view_is_looked_at_before_its_turn_has_come(place: Place) 
 
     async def story() -> None:
         async with place.open("none", interactive=True, config=config) as session:
-            await session.ask("Remember that I prefer short answers.")
+            await session.ask(PLAIN)
             assert session.ledger.job("extraction") is None
             entry = next(e for e in session.ledger.entries if e["kind"] == "message")
             fold = edits.fold(entry["uuid"], entry["uuid"], [{"role": "user", "content": "…"}], "x")

@@ -33,13 +33,17 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
     ]
 
 
-def users_word(lines: Sequence[BlamedLine]) -> str:
+def users_word(lines: Sequence[BlamedLine], path: str = "") -> str:
     """The lines that rest on what the user typed, by the history; frontmatter proves nothing."""
-    return "\n".join(line.text for line in lines if rests_on_user(line.commit))
+    return "\n".join(line.text for line in lines if rests_on_user(line.commit, path))
 
 
-def rests_on_user(commit: Commit) -> bool:
-    return commit.writer != "outside" and (commit.origin == "typed" or commit.writer == "user")
+def rests_on_user(commit: Commit, path: str = "") -> bool:
+    """A commit of many files, such as a dream's, names those of them that do."""
+    if commit.writer == "outside":
+        return False
+    typed = commit.origin == "typed" or commit.writer == "user"
+    return typed or (bool(path) and path in commit.marks.get("Typed", "").split())
 
 
 def diff_text(path: str, before: bytes | None, after: bytes | None) -> str:

@@ -259,6 +259,11 @@ class FileStore:
             raise GateRefused(verdict.reason)
         return verdict
 
+    @property
+    def gate(self) -> GateContext:
+        """The gate's rules without what is known of the memories: a dream adds its own view of them."""
+        return self._gate
+
     def _context(self, *, without: str) -> GateContext:
         """What the gate knows, without the memory that is about to change."""
         memories = [memory for memory in self._known.all() if memory.path != without]
@@ -273,7 +278,7 @@ class FileStore:
     def _vouched(self, path: str) -> str:
         try:
             self.journal.settle()
-            return users_word(blame(self.journal.history.versions(path)))
+            return users_word(blame(self.journal.history.versions(path)), path)
         except HistoryDamaged:
             return ""
 

@@ -1,0 +1,218 @@
+"""The dream with a model: a fork that works on a copy of the memory, and the review of what it left.
+
+The fork writes in the copy alone. What comes back is taken file by file: nothing lost without a
+reason, nothing of the user's own word lost at all, nothing said that stood nowhere before. Touches
+the copy, which it makes and removes.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio.to_thread
+
+from lamina import prompts
+from lamina.errors import ModelError
+from lamina.layers import fork_tools
+from lamina.layers.dream_desk import Desk, Dreamed, Snapshot, named
+from lamina.local.claims import statements
+from lamina.local.desk import covered
+from lamina.memories import Memory
+from lamina.memory import wording
+from lamina.memory.index import INDEX
+from lamina.memory.scan import manifest
+from lamina.memory.topics import read_topic
+from lamina.messages import Json
+from lamina.ports import Decision, Permit, ToolContext, ToolSpec
+from lamina.state import State
+
+MOST_CALLS = 30
+_GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
+_NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+|[\w-]+\.[a-z]{1,4})`")
+_MOST_NAMED = 20
+_MOST_LOST = 4  # one in so many facts may go in one dream, or three
+_LARGEST_COPY = 1_000_000
+
+Tell = Callable[[str, str], None]  # a tool, and the file it works on
+
+
+async def dream(state: State, desk: Desk, copy: Path, since: float, tell: Tell) -> Dreamed | None:
+    """What the model makes of memory; None where no model can be asked."""
+    if state.fork is None or state.deps.model.name == "none":
+        return None
+    await anyio.to_thread.run_sync(make_copy, desk.before, copy)
+    logs = await anyio.to_thread.run_sync(read_logs, desk.store.directory, since)
+    sessions = state.deps.transcript.parent
+    directive = prompts.load(
+        "dream",
+        directory=str(copy),
+        today=f"{datetime.fromtimestamp(desk.now, UTC):%A %Y-%m-%d}",
+        manifest=manifest(desk.before.memories(), state.config.int("memory.manifest_files")) or "(none)",
+        logs=", ".join(f"`{desk.store.directory / name}`" for name in logs) or "none is new.",
+        drifted=_listed(drifted(desk.before.memories(), state.config.project)),
+        sessions=str(sessions),
+        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in desk.plan().doubtful]),
+    )  # fmt: skip
+    result = await state.fork(
+        directive,
+        purpose="dream",
+        permit=_told(fork_tools.permit_for(state, copy, why_not, unread=sessions), copy, tell),
+        max_calls=MOST_CALLS,
+        instead=fork_tools.tools_for(state, None),
+    )
+    if result.stop == "refused":
+        return None
+    if result.error:
+        raise ModelError(result.error)
+    left = await anyio.to_thread.run_sync(read_copy, copy)
+    return review(desk.before, left, "\n".join(logs.values()), desk.held)
+
+
+def why_not(path: str) -> str:
+    """Files of the copy that the fork does not write."""
+    if path.rsplit("/", 1)[-1] == INDEX:
+        return "MEMORY.md is made anew from the files."
+    if path.startswith(("team/", "logs/")):
+        return "only personal topic files are changed here."
+    return "" if path.endswith(".md") else "memories are Markdown files, such as topic.md."
+
+
+def _told(permit: Permit, copy: Path, tell: Tell) -> Permit:
+    """The same permission function, which also says what goes on."""
+
+    async def telling(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+        decision = await permit(spec, input, context)
+        if decision.allow:
+            path = Path(str(input.get("file_path") or input.get("path") or ""))
+            inside = path.is_relative_to(copy.resolve()) and path != copy.resolve()
+            tell(spec.name, path.relative_to(copy.resolve()).as_posix() if inside else "")
+        return decision
+
+    return telling
+
+
+# ---- the copy
+
+
+def make_copy(before: Snapshot, copy: Path) -> None:
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir(parents=True, mode=0o700)
+    files = {**before.files, **({INDEX: before.index} if before.index is not None else {})}
+    for path, content in files.items():
+        target = copy / path
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target.write_bytes(content)
+
+
+def read_copy(copy: Path) -> dict[str, bytes]:
+    """The topic files of the copy: plain files only."""
+    found: dict[str, bytes] = {}
+    for path in sorted(copy.rglob("*.md")):
+        plain = path.is_file() and not path.is_symlink()
+        if plain and path.name != INDEX and path.stat().st_size <= _LARGEST_COPY:
+            found[path.relative_to(copy).as_posix()] = path.read_bytes()
+    return found
+
+
+# ---- gathering
+
+
+def read_logs(directory: Path, since: float) -> dict[str, str]:
+    """Days of the diary that were written to since then."""
+    found: dict[str, str] = {}
+    for path in sorted((directory / "logs").glob("[0-9]*/[0-9]*/[0-9]*.md")):
+        if path.is_file() and not path.is_symlink() and path.stat().st_mtime > since:
+            text = path.read_bytes()[:_LARGEST_COPY].decode("utf-8", "replace")
+            found[path.relative_to(directory).as_posix()] = text
+    return found
+
+
+def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
+    """Memories that name files which the project has no more."""
+    found: list[str] = []
+    for memory in memories:
+        named = dict.fromkeys(_NAMED.findall(f"{memory.description}\n{memory.body}"))
+        missing = [name for name in named if "/" in name and not (project / name).exists()]
+        if missing:
+            found.append(f"{memory.path} names {', '.join(missing[:5])}")
+    return found
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = [f"\n  - {line}" for line in lines[:_MOST_NAMED]]
+    return "".join(shown) if shown else "none."
+
+
+# ---- the review
+
+
+def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[str]) -> Dreamed:
+    """What of the fork's work may go on to the gate. Each file that may not is as it was before."""
+    files: dict[str, bytes] = dict(before.files)
+    gone: dict[str, str] = {}
+    problems: list[str] = []
+    said = "\n".join([diary, *(_text(memory) for memory in before.memories())])
+    for path, content in left.items():
+        if content == before.files.get(path):
+            continue
+        reason = _GONE.fullmatch(content.decode("utf-8", "replace"))
+        if path in held or path.startswith("team/"):
+            problems.append(f"{path} is not the dream's to change")
+        elif reason:
+            if path in files:
+                gone[path] = reason[1].strip()
+                del files[path]
+        elif claim := _new_claim(path, content, said):
+            problems.append(f"{path} says what stood nowhere before: “{claim[:80]}”")
+        else:
+            files[path] = content
+    problems += [
+        f"{path} would be lost without a reason" for path in before.files if path not in left
+    ]
+    problems += _restore_lost(before, files, gone)
+    uncovered = [path for path in gone if not _kept(read_topic(path, before.files[path]), files)]
+    if len(uncovered) > max(3, len(before.files) // _MOST_LOST):
+        problems.append(f"{len(uncovered)} memories would go at once, so none of them did")
+        for path in uncovered:
+            files[path] = before.files[path]
+            del gone[path]
+    return Dreamed(files, gone, tuple(problems))
+
+
+def _restore_lost(before: Snapshot, files: dict[str, bytes], gone: dict[str, str]) -> Iterator[str]:
+    """The user's own word stays: a file that lost a part of it comes back as it was."""
+    for memory in before.memories():
+        path = memory.path
+        changed = files.get(path) != before.files[path]
+        if changed and memory.type in ("user", "feedback") and not _kept(memory, files):
+            files[path] = before.files[path]
+            gone.pop(path, None)
+            yield f"{path} would lose words of the user"
+
+
+def _kept(memory: Memory, files: Mapping[str, bytes]) -> bool:
+    """Whether all that a memory says is still said somewhere."""
+    others = [read_topic(path, content) for path, content in files.items()]
+    said = [part.text for part in statements(memory.body)] or [memory.description]
+    return all(any(covered(line, other) for other in others) for line in said)
+
+
+def _new_claim(path: str, content: bytes, said: str) -> str:
+    """A statement whose names, numbers or words stand in no memory and in no diary."""
+    memory = read_topic(path, content)
+    for line in (memory.name, memory.description, *(s.text for s in statements(memory.body))):
+        bare = re.sub(r"\*\*(?:Why|How to apply):?\*\*:?", " ", line.replace("_", " "))
+        stems = wording.content_stems(bare)
+        known = stems & wording.content_stems(said.replace("_", " "))
+        if len(known) < 0.7 * len(stems) or wording.missing_tokens(bare, said):
+            return line
+    return ""
+
+
+def _text(memory: Memory) -> str:
+    extra = "\n".join(memory.extra.values())
+    return f"{memory.path}\n{memory.name}\n{memory.description}\n{memory.body}\n{extra}"

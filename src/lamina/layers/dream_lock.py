@@ -1,0 +1,145 @@
+"""The lock of the dream: `.consolidate-lock` in the memory directory, held by the kernel.
+
+Its mtime is the time of the last consolidation (no file: never); its body holds the PID of the last
+holder and that time again, so that whoever holds it next can put the mtime back after a kill. The
+file is never replaced. Touches this one file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lamina.errors import MemoryStoreError
+
+NAME = ".consolidate-lock"
+_ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for abandoned
+_TRIES = 5
+_LONGEST_BODY = 200
+
+
+class LockHeld(Exception):
+    """Somebody else dreams; the words say who."""
+
+
+@dataclass(slots=True)
+class DreamLock:
+    """Held until it is released; only success moves the mtime."""
+
+    path: Path
+    descriptor: int
+    last_ns: int  # when the last dream succeeded; 0: never
+
+    def succeeded(self, now: float) -> None:
+        self.last_ns = int(now * 1e9)
+        _write(self.descriptor, self.last_ns)
+
+    def release(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def last_dream(path: Path) -> float:
+    """When the last dream succeeded, by one stat; 0 if there was none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0
+
+
+def acquire(path: Path, *, now: float, claude: bool = False) -> DreamLock:
+    """Take the lock or raise LockHeld at once. A dead holder never blocks, a live one is never robbed.
+
+    `claude`: another program that knows only the PID rule may hold it, so that is respected too.
+    """
+    for _ in range(_TRIES):
+        descriptor = _opened(path)
+        try:
+            lock = _locked(path, descriptor, now, claude=claude)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if lock is not None:
+            return lock
+        os.close(descriptor)  # the file was removed meanwhile: what we hold guards nothing
+    raise LockHeld(f"{path} is removed again and again by another program")
+
+
+def repair(path: Path) -> None:
+    """Put the mtime back if a holder was killed between writing the body and setting it."""
+    with contextlib.suppress(OSError, LockHeld, MemoryStoreError):
+        if not path.is_file():
+            return
+        descriptor = _opened(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _, last = _body(descriptor)
+            if last is not None and os.fstat(descriptor).st_mtime_ns != last:
+                os.utime(descriptor, ns=(last, last))
+        finally:
+            os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        raise MemoryStoreError(f"Can't lock the dream by {path}: {error.strerror}.") from error
+
+
+def _locked(path: Path, descriptor: int, now: float, *, claude: bool) -> DreamLock | None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        process, _ = _body(descriptor)
+        raise LockHeld(f"process {process or '?'} dreams already") from None
+    here = os.fstat(descriptor)
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+        return None
+    process, last = _body(descriptor)
+    recent = 0 <= now - here.st_mtime < _ROBBED_AFTER
+    if claude and last is None and recent and _alive(process):
+        raise LockHeld(f"process {process} of another program dreams")
+    if last is None:  # written by that program, or brand new
+        last = here.st_mtime_ns if process else 0
+    _write(descriptor, last)
+    return DreamLock(path, descriptor, last)
+
+
+def _body(descriptor: int) -> tuple[int, int | None]:
+    """The PID, and the time of the last dream where one of ours wrote it."""
+    lines = os.pread(descriptor, _LONGEST_BODY, 0).decode("ascii", "replace").split()
+    numbers = [int(line) if line.isdecimal() else None for line in lines[:2]]
+    process = numbers[0] if numbers else None
+    return process or 0, numbers[1] if len(numbers) > 1 else None
+
+
+def _write(descriptor: int, last: int) -> None:
+    """PID and time in one write, then the mtime: a kill in between is repaired from the body."""
+    text = f"{os.getpid()}\n{last}\n".encode()
+    old = os.fstat(descriptor).st_size
+    os.pwrite(descriptor, text.ljust(min(old, _LONGEST_BODY), b"\n"), 0)
+    os.ftruncate(descriptor, len(text))
+    os.utime(descriptor, ns=(last, last))
+
+
+def _alive(process: int) -> bool:
+    if not process or process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

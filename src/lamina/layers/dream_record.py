@@ -1,0 +1,131 @@
+"""What dreams leave to be looked at: the present one's progress, all that ended, a wish to end one.
+
+Files of its own beside the memory directory: `dream/status.json`, `dream/log.jsonl`, `dream/kill`,
+`dream/undone.json`. They are for people and other processes; a dream that can't write them goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lamina.messages import Json
+
+_TURNS = 30
+_SHOWN = 200  # ended dreams that the log shows
+
+
+@dataclass(slots=True)
+class Progress:
+    """A dream as others see it while it runs."""
+
+    id: str
+    process: int
+    started: float
+    status: str = "running"  # running | completed | failed | killed
+    phase: str = "starting"  # updating from the first write on
+    step: str = "orient"  # gather, consolidate, prune
+    text: str = ""
+    tools: int = 0
+    files: list[str] = field(default_factory=list[str])
+    turns: list[str] = field(default_factory=list[str])  # the last 30
+
+    def to_json(self) -> Json:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def turn(self, words: str) -> None:
+        self.turns = [*self.turns, words][-_TURNS:]
+
+
+class DreamRecord:
+    """The folder of one memory's dreams."""
+
+    def __init__(self, state: Path) -> None:
+        self.folder = state / "dream"
+
+    # ---- progress and kill
+
+    def show(self, progress: Progress) -> None:
+        self._put("status.json", msgspec.json.encode(progress.to_json()))
+
+    def status(self) -> Json:
+        return self._table("status.json")
+
+    def ask_to_end(self, dream: str) -> None:
+        self._put("kill", dream.encode())
+
+    def asked_to_end(self, dream: str) -> bool:
+        try:
+            return (self.folder / "kill").read_text("utf-8") == dream
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def forget_wish(self) -> None:
+        with contextlib.suppress(OSError):
+            (self.folder / "kill").unlink()
+
+    # ---- what ended
+
+    def ended(self, line: Mapping[str, Any]) -> None:
+        """One line a dream, in one write, so that several processes may share the file."""
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            descriptor = os.open(self.folder / "log.jsonl", flags, 0o600)
+            try:
+                os.write(descriptor, msgspec.json.encode(line) + b"\n")
+            finally:
+                os.close(descriptor)
+
+    def log(self) -> list[Json]:
+        """The last dreams that ended, newest first."""
+        try:
+            lines = (self.folder / "log.jsonl").read_bytes().splitlines()[-_SHOWN:]
+        except OSError:
+            return []
+        found: list[Json] = []
+        for line in reversed(lines):
+            with contextlib.suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(line, type=dict[str, Any]))
+        return found
+
+    def left_behind(self) -> str:
+        """What memory was after the last dream that succeeded; "" if nobody knows."""
+        return next((str(line["digest"]) for line in self.log() if line.get("digest")), "")
+
+    # ---- what the user took back
+
+    def take_back(self, contents: Mapping[str, bytes]) -> None:
+        """These stay as they are until somebody changes them."""
+        digests = {path: digest(content) for path, content in contents.items()}
+        self._put("undone.json", msgspec.json.encode({**self._table("undone.json"), **digests}))
+
+    def taken_back(self, contents: Mapping[str, bytes]) -> set[str]:
+        known = self._table("undone.json")
+        return {path for path in known if known[path] == digest(contents.get(path, b""))}
+
+    # ---- files
+
+    def _put(self, name: str, content: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary = self.folder / f".{name}.{os.getpid()}"
+            temporary.write_bytes(content)
+            temporary.replace(self.folder / name)
+
+    def _table(self, name: str) -> Json:
+        try:
+            return msgspec.json.decode((self.folder / name).read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,597 @@
+"""Layer 6: its gates, its lock, what it changes, what it refuses, and that one command undoes it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.sessions import Place, run, use
+
+from lamina import prompts
+from lamina.events import DreamChanged, Event, MemoryUpdated
+from lamina.layers import dream, dream_lock
+from lamina.layers.dream_fork import drifted
+from lamina.layers.dream_record import DreamRecord
+from lamina.memories import Memory
+from lamina.memory.file_store import FileStore
+from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
+from lamina.memory.topics import new_topic
+from lamina.memory.undo import undo
+from lamina.models.scripted import ScriptedModel, Step
+from lamina.session import Session
+from lamina.state import State
+from lamina.testing import a_memory
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "dream.md"
+DAY = 86_400.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.clock.at = time.time()
+    return place
+
+
+def store_of(session: Session) -> FileStore:
+    store = session.state.deps.memory
+    assert store is not None
+    return store
+
+
+def lock_of(session: Session) -> Path:
+    return store_of(session).directory / dream_lock.NAME
+
+
+def topic(path: str, body: str, kind: Any = "project", **extra: str) -> Any:
+    first = body.partition("\n")[0]
+    return a_memory(path, name=path[:-3], description=first, body=body, type=kind, extra=extra)
+
+
+LONG_RULE = (
+    "Always run the linter and the formatter over every changed file of the warehouse service before "
+    "a commit reaches the shared release branch, since broken style blocks nightly packaging there."
+)
+DOUBLES = [
+    topic("deploy.md", "We deploy the warehouse service from the release branch."),
+    topic("deploying.md", "The warehouse service: we deploy it from the release branch."),
+    topic("invoices.md", "Invoices are rounded up to the next cent."),
+]
+
+
+def fill(session: Session, *proposals: Any) -> None:
+    for proposal in proposals or DOUBLES:
+        store_of(session).write(proposal, replace=True)
+
+
+def contents(store: FileStore) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted(store.directory.glob("*.md"))}
+
+
+async def until(holds: Any) -> None:
+    with anyio.fail_after(30):
+        while not holds():
+            await anyio.lowlevel.checkpoint()
+
+
+def story_of(place: Place, model: Any = "none", **wishes: Any) -> Any:
+    """Runs a story inside an open session."""
+
+    def deco(story: Any) -> Any:
+        async def whole() -> Any:
+            heard: list[Event] = []
+            async with place.open(model, on_event=heard.append, **wishes) as session:
+                return await story(session, heard)
+
+        return run(whole)
+
+    return deco
+
+
+# ---- gates
+
+
+def other_sessions(session: Session, count: int, at: float) -> None:
+    for number in range(count):
+        path = session.state.deps.transcript.parent / f"other{number}.jsonl"
+        path.touch()
+        os.utime(path, (at, at))
+
+
+def dreams(state: State) -> bool:
+    dream.after_turn(state)
+    return "dream" in state.background.running()
+
+
+@pytest.mark.spec("L6.1")
+def test_every_gate_has_to_be_open(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        state, now = session.state, place.clock.now()
+        other_sessions(session, 4, now)
+        assert not dreams(state)  # four sessions are not five, and the present one does not count
+        other_sessions(session, 5, now)
+        assert not dreams(state)  # looked a moment ago
+        place.clock.at += 601
+        lock = lock_of(session)
+        lock.touch()
+        os.utime(lock, (now - DAY + 700, now - DAY + 700))
+        assert not dreams(state)  # dreamt less than a day ago
+        os.utime(lock, (now - DAY, now - DAY))
+        assert dreams(state)
+
+
+@pytest.mark.spec("L6.1")
+@pytest.mark.parametrize(
+    "config", [{"dream.enabled": False}, {"memory.daily_log": True}, {"memory.enabled": False}]
+)
+def test_switched_off_it_never_looks(place: Place, config: dict[str, Any]) -> None:
+    @story_of(place, config={**config, "dream.sessions": 0})
+    async def _(session: Session, heard: list[Event]) -> None:
+        assert not dreams(session.state)
+        assert session.state.looked == {}
+
+
+@pytest.mark.spec("L6.1")
+def test_a_closed_gate_costs_one_stat(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        lock = lock_of(session)
+        lock.touch()
+        seen: list[str] = []
+        for name in ("stat", "scandir", "open", "listdir"):
+            real = getattr(os, name)
+            monkeypatch.setattr(
+                os, name, lambda *a, _n=name, _r=real, **k: (seen.append(_n), _r(*a, **k))[1]
+            )
+        dream.after_turn(session.state)
+        monkeypatch.undo()
+        assert seen == ["stat"]
+
+
+@pytest.mark.spec("L6.1")
+def test_a_clock_that_jumped_back_does_not_put_dreams_off_for_ever(place: Place) -> None:
+    @story_of(place, config={"dream.sessions": 0})
+    async def _(session: Session, heard: list[Event]) -> None:
+        lock, now = lock_of(session), place.clock.now()
+        lock.touch()
+        os.utime(lock, (now + 60, now + 60))  # a moment ahead is a moment ago
+        assert not dreams(session.state)
+        os.utime(lock, (now + 400 * DAY, now + 400 * DAY))
+        assert dreams(session.state)
+
+
+# ---- the lock
+
+
+@pytest.mark.spec("L6.2")
+def test_only_success_moves_the_mtime_and_the_body_names_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "memory" / dream_lock.NAME
+    assert dream_lock.last_dream(path) == 0
+    lock = dream_lock.acquire(path, now=1000.0)
+    assert path.read_text().split() == [str(os.getpid()), "0"]
+    assert dream_lock.last_dream(path) == 0
+    inode = path.stat().st_ino
+    lock.release()
+    lock = dream_lock.acquire(path, now=2000.0)
+    lock.succeeded(2000.0)
+    lock.release()
+    assert dream_lock.last_dream(path) == 2000.0
+    lock = dream_lock.acquire(path, now=3000.0)
+    assert (dream_lock.last_dream(path), lock.last_ns) == (2000.0, 2_000_000_000_000)
+    lock.release()
+    assert path.stat().st_ino == inode
+
+
+@pytest.mark.spec("L6.2")
+def test_an_mtime_that_a_kill_left_wrong_is_put_back(tmp_path: Path) -> None:
+    path = tmp_path / dream_lock.NAME
+    path.write_text("99999999\n2000000000000\n")  # killed between the body and the mtime
+    dream_lock.repair(path)
+    assert path.stat().st_mtime == 2000.0
+    path.write_text("99999999\n2000000000000\n")
+    lock = dream_lock.acquire(path, now=9e9)
+    assert (lock.last_ns, path.stat().st_mtime) == (2_000_000_000_000, 2000.0)
+    lock.release()
+
+
+@pytest.mark.spec("L6.2")
+def test_another_program_s_live_process_is_respected_in_claude_mode_for_an_hour(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / dream_lock.NAME
+    path.write_text(f"{os.getppid()}")
+    at = path.stat().st_mtime
+    with pytest.raises(dream_lock.LockHeld):
+        dream_lock.acquire(path, now=at + 10, claude=True)
+    dream_lock.acquire(path, now=at + 10).release()  # the kernel's word is enough elsewhere
+    path.write_text(f"{os.getppid()}")
+    os.utime(path, (at, at))
+    lock = dream_lock.acquire(path, now=at + 3601, claude=True)
+    assert lock.last_ns == path.stat().st_mtime_ns
+    lock.release()
+
+
+# ---- what it does
+
+
+@pytest.mark.spec("L6.4", "L6.5", "L6.6")
+def test_doubles_become_one_in_one_commit_and_progress_is_told(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        store = store_of(session)
+        store.journal.settle()
+        before = len([*store.journal.history.log()])
+        done = await dream.run(session.state)
+        assert (done.status, done.text) == ("completed", "Improved 1 memory.")
+        assert sorted(contents(store)) == ["MEMORY.md", "deploying.md", "invoices.md"]
+        files = {
+            pointer.file for pointer in pointers_of((store.directory / "MEMORY.md").read_bytes())
+        }
+        assert files == {"deploying.md", "invoices.md"}
+        log = [*store.journal.history.log()]
+        assert len(log) == before + 1
+        assert (log[0].writer, log[0].id) == ("dream", done.commit)
+        assert "deploy.md merged into deploying.md" in log[0].reason
+        told = [event for event in heard if isinstance(event, DreamChanged)]
+        assert [event.step for event in told][:4] == ["orient", "gather", "consolidate", "prune"]
+        assert (told[0].status, told[0].phase) == ("running", "starting")
+        assert (told[-1].status, told[-1].phase) == ("completed", "updating")
+        assert MemoryUpdated(("deploy.md",), "dream") in heard
+        assert lock_of(session).stat().st_mtime == pytest.approx(place.clock.now())
+
+
+@pytest.mark.spec("L6.4")
+def test_a_dry_run_shows_the_diff_and_changes_nothing(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        before = contents(store_of(session))
+        done = await dream.run(session.state, apply=False)
+        assert "--- a/deploy.md\n+++ /dev/null" in done.diff
+        assert contents(store_of(session)) == before
+        assert lock_of(session).stat().st_mtime == 0
+
+
+@pytest.mark.spec("L6.4")
+def test_one_undo_brings_everything_back_and_the_next_dream_leaves_it(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        store = store_of(session)
+        before = contents(store)
+        done = await dream.run(session.state)
+        undo(store, done.commit)
+        assert contents(store) == before
+        DreamRecord(store.state).take_back({p: c for p, c in before.items() if p != "MEMORY.md"})
+        assert (await dream.run(session.state)).status == "nothing"
+        assert contents(store) == before
+
+
+@pytest.mark.spec("L6.6")
+def test_a_second_dream_changes_nothing_and_asks_no_model(place: Place) -> None:
+    model = ScriptedModel([Step("in order", purpose="dream")])
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        assert (await dream.run(session.state)).status == "completed"
+        after = contents(store_of(session))
+        place.clock.at += 2 * DAY
+        done = await dream.run(session.state)
+        assert (done.status, done.by) == ("nothing", "rules")
+        assert contents(store_of(session)) == after
+        assert len(model.requests) == 1
+        assert [line["status"] for line in DreamRecord(store_of(session).state).log()] == [
+            "nothing",
+            "completed",
+        ]
+
+
+@pytest.mark.spec("L6.6", "M4")
+def test_the_index_is_made_good_and_keeps_its_labels(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        fill(session, DOUBLES[2])
+        store.write(
+            topic("gateway.md", "The gateway listens on port 8080.", "reference").__class__(
+                path="gateway.md",
+                name="Gateway",
+                description="The gateway listens on port 8080.",
+                type="reference",
+                body="The gateway listens on port 8080.",
+                writer="extraction",
+            )
+        )
+        index = store.directory / "MEMORY.md"
+        index.write_text("# Memory\n- [Ghost](ghost.md) — gone\n")
+        for number in range(400):
+            path = store.directory / f"fact_{number}.md"
+            body = f"Shelf number {number} holds the parts of machine {number * 7}."
+            path.write_bytes(new_topic(name=f"Shelf {number}", description=body, type="project", body=body))  # fmt: skip
+        assert (await dream.run(session.state)).status == "completed"
+        text = index.read_bytes()
+        assert len(text.splitlines()) <= LOADED_LINES
+        assert len(text) <= LOADED_BYTES
+        pointers = {pointer.file: pointer for pointer in pointers_of(text)}
+        assert "ghost.md" not in pointers
+        assert all((store.directory / file).exists() for file in pointers)
+        if "gateway.md" in pointers:
+            assert pointers["gateway.md"].hook.endswith("(source: assistant)")
+
+
+@pytest.mark.spec("L6.6", "L5.6")
+def test_merged_words_of_the_user_stay_the_user_s_and_strangers_words_don_t_become_so(
+    place: Place,
+) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        rule = LONG_RULE
+        mine, other, strange = "Marta insists.", "Ivo checks.", "Skip tests."
+        one = topic("feedback_a.md", f"{rule}\n\n{mine}\n", "feedback")
+        two = topic("feedback_b.md", f"{rule}\n\n{other}\n", "feedback")
+        fill(session, one, two)
+        by_hand = new_topic(
+            name="feedback_c", description=rule, type="feedback", body=f"{rule}\n\n{strange}\n"
+        )
+        (store.directory / "feedback_c.md").write_bytes(by_hand)
+        assert (await dream.run(session.state)).status == "completed"
+        [left] = [name for name in contents(store) if name.startswith("feedback")]
+        text = contents(store)[left].decode()
+        assert all(words in text for words in (mine, other, strange))
+        vouched = store._vouched(left)
+        assert strange not in vouched
+        assert (mine in vouched) or (other in vouched)
+
+
+@pytest.mark.spec("L6.6", "L5.6")
+def test_what_two_memories_of_the_user_said_is_still_proven_when_they_are_one(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        rule = LONG_RULE
+        fill(
+            session,
+            topic("feedback_a.md", f"{rule}\n\nMarta insists.\n", "feedback"),
+            topic("feedback_b.md", f"{rule}\n\nIvo checks.\n", "feedback"),
+        )
+        assert (await dream.run(session.state)).status == "completed"
+        [left] = [name for name in contents(store) if name.startswith("feedback")]
+        assert "Marta insists." in store._vouched(left)
+        assert "Ivo checks." in store._vouched(left)
+
+
+# ---- with a model
+
+
+def at_copy(place: Place, *calls: tuple[str, dict[str, Any]]) -> Any:
+    """A reply whose files are in the copy, which has its name only when the dream is on."""
+
+    def reply(request: Any) -> dict[str, Any]:
+        [copy] = place.home.glob("projects/*/memory.lamina/dream/copy-*")
+        return {
+            "tool_use": [
+                {"name": name, "input": {**given, "file_path": str(copy / given["file_path"])}}
+                for name, given in calls
+            ]
+        }
+
+    return reply
+
+
+def dreaming(*replies: Any) -> ScriptedModel:
+    return ScriptedModel([Step(reply, purpose="dream") for reply in replies])
+
+
+def read(name: str) -> tuple[str, dict[str, Any]]:
+    return "Read", {"file_path": name}
+
+
+def wrote(name: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "Write", {"file_path": name, "content": content}
+
+
+@pytest.mark.spec("L6.3", "L6.4", "L6.5")
+def test_a_model_works_on_a_copy_and_its_result_is_taken_over(place: Place) -> None:
+    both = (
+        "---\nname: harbour\ndescription: The harbour office closes at five.\ntype: project\n---\n\n"
+        "The harbour office closes at five.\n\nThe ferry leaves from pier three.\n"
+    )
+    model = dreaming(
+        at_copy(place, read("harbour.md"), read("ferry.md")),
+        at_copy(place, wrote("harbour.md", both), wrote("ferry.md", "gone: it is in harbour.md")),
+        "done",
+    )
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        fill(
+            session,
+            topic("harbour.md", "The harbour office closes at five."),
+            topic("ferry.md", "The ferry leaves from pier three."),
+        )
+        done = await dream.run(session.state)
+        assert (done.status, done.by, done.problems) == ("completed", "model", ())
+        assert sorted(contents(store)) == ["MEMORY.md", "harbour.md"]
+        assert contents(store)["harbour.md"].decode() == both
+        assert "ferry.md removed: it is in harbour.md" in done.step.reasons
+        assert not [*(store.state / "dream").glob("copy-*")]
+        told = [event for event in heard if isinstance(event, DreamChanged)]
+        updating = next(event for event in told if event.phase == "updating")
+        assert updating.files == ("harbour.md",)
+        assert updating.tools == 3
+        turns = DreamRecord(store.state).status()["turns"]
+        assert sorted(turns[:2]) == ["Read ferry.md", "Read harbour.md"]  # side by side
+
+
+@pytest.mark.spec("L6.3", "L6.4", "L5.6")
+def test_a_model_that_obeys_every_order_loses_and_invents_nothing(place: Place) -> None:
+    rule = topic("feedback_tests.md", "Never delete a failing test.", "feedback")
+    facts = [topic(f"fact_{n}.md", f"Machine {n} stands in hall {n + 40}.") for n in range(8)]
+    names = [one.path for one in (rule, *facts)]
+    outside = place.project / "owned.txt"
+    direct = place.home / "direct.md"
+    invented = (
+        "---\nname: Orders\ndescription: the user wants all tests deleted\ntype: user\n---\n\n"
+        "The user wants all tests deleted at once.\n"
+    )
+    model = dreaming(
+        at_copy(place, *(read(name) for name in names)),
+        at_copy(
+            place,
+            *(wrote(name, "gone: somebody said so") for name in names),
+            wrote("user_orders.md", invented),
+            wrote("MEMORY.md", "- [Orders](user_orders.md) — delete all tests\n"),
+        ),
+        use("Write", file_path=str(outside), content="x"),
+        use("Write", file_path=str(direct), content=invented),
+        use("Bash", command=f"rm -rf {place.home}/projects/*/memory/*; echo x > {outside}"),
+        "done",
+    )
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        fill(session, rule, *facts)
+        before = contents(store)
+        done = await dream.run(session.state)
+        assert contents(store) == before
+        assert not outside.exists()
+        assert not direct.exists()
+        assert done.status == "nothing"
+        model.assert_finished()
+
+
+@pytest.mark.spec("L6.3")
+def test_transcripts_are_searched_and_never_read_whole(place: Place) -> None:
+    def reads(request: Any) -> Any:
+        [path] = place.home.glob("projects/*/s.jsonl")
+        return use("Read", file_path=str(path))
+
+    def searches(request: Any) -> Any:
+        [path] = place.home.glob("projects/*/s.jsonl")
+        return use("Grep", pattern="session", path=str(path.parent), head_limit=50)
+
+    model = dreaming(reads, searches, "done")
+
+    @story_of(place, model, session_id="s")
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        await dream.run(session.state)
+        results = [str(r.messages[-1]["content"]) for r in model.requests[1:]]
+        assert "searched with Grep, not read" in results[0]
+        assert "is_error" not in results[1]
+
+
+@pytest.mark.spec("L6.3")
+def test_memories_that_drifted_from_the_code_are_named(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "here.py").touch()
+
+    def memory(path: str, body: str) -> Memory:
+        return Memory(path, path, "", "project", body)
+
+    found = drifted(
+        [memory("a.md", "See `src/here.py`."), memory("b.md", "See `src/gone.py`.")], tmp_path
+    )
+    assert found == ["b.md names src/gone.py"]
+
+
+@pytest.mark.spec("L6.3")
+def test_the_prompt_is_word_for_word_as_reviewed() -> None:
+    """After a wanted change: `GOLDEN=write pytest tests/layers/test_dream.py`, and review."""
+    names = ("directory", "today", "manifest", "logs", "drifted", "sessions", "doubts")
+    rendered = prompts.load("dream", **{name: f"<{name}>" for name in names})
+    if os.environ.get("GOLDEN") == "write":
+        GOLDEN.write_text(rendered + "\n", "utf-8")
+    assert rendered + "\n" == GOLDEN.read_text("utf-8")
+    assert "{{" not in rendered
+
+
+# ---- how it ends
+
+
+@pytest.mark.spec("L6.5")
+def test_a_wish_to_end_it_is_heard_at_any_moment(place: Place) -> None:
+    async def story() -> None:
+        model = dreaming({"hang": True})
+        async with place.open(model) as session:
+            fill(session)
+            store = store_of(session)
+            before, record = contents(store), DreamRecord(store.state)
+            ended: list[Any] = []
+
+            async def night() -> None:
+                ended.append(await dream.run(session.state))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(night)
+                await until(lambda: bool(model.requests))
+                record.ask_to_end(record.status()["id"])
+            assert ended[0].status == "killed"
+            assert contents(store) == before
+            assert lock_of(session).stat().st_mtime == 0
+            assert record.status()["status"] == "killed"
+            assert not [*record.folder.glob("copy-*")]
+
+    run(story)
+
+
+@pytest.mark.spec("L6.2")
+def test_it_ends_itself_when_it_takes_too_long(place: Place) -> None:
+    async def story() -> None:
+        async with place.open("none") as session:
+            fill(session)
+            before = contents(store_of(session))
+            beginning = place.clock.monotonic()
+            looks = iter([beginning, beginning, beginning + 3601])
+            session.state.deps.clock.monotonic = lambda: next(looks, beginning + 3601)  # type: ignore[method-assign]
+            with pytest.raises(Exception, match="took too long"):
+                await dream.run(session.state)
+            assert contents(store_of(session)) == before
+            assert lock_of(session).stat().st_mtime == 0
+
+    run(story)
+
+
+@pytest.mark.spec("L6.4")
+def test_a_memory_that_was_edited_by_hand_meanwhile_wins(place: Place) -> None:
+    async def story() -> None:
+        async with place.open("none") as session:
+            fill(session)
+            store = store_of(session)
+
+            def edit(event: Event) -> None:
+                if isinstance(event, DreamChanged) and event.text == "Writing":
+                    (store.directory / "invoices.md").write_text("by hand\n")
+
+            session.subscribe(edit)
+            done = await dream.run(session.state)
+            assert done.status == "gave way"
+            assert "invoices.md" in done.text
+            assert (store.directory / "invoices.md").read_text() == "by hand\n"
+            assert (store.directory / "deploy.md").exists()
+            assert lock_of(session).stat().st_mtime == 0
+
+    run(story)
+
+
+@pytest.mark.spec("L6.5", "L6.1")
+def test_after_a_turn_it_runs_in_the_background_and_is_booked(place: Place) -> None:
+    @story_of(place, config={"dream.sessions": 0})
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        await session.ask("read nothing")
+        await until(lambda: not session.state.background.running())
+        job = session.ledger.job("dream")
+        assert job is not None
+        assert job["status"] == "completed"
+        assert "deploy.md" not in contents(store_of(session))
