@@ -211,16 +211,12 @@ def _service_calls() -> Iterator[Item]:
 def _coding_sessions() -> Iterator[Item]:
     for path in sorted((DATA / "claude-code-sessions").glob("*.jsonl")):
         for place, line in enumerate(path.read_text().splitlines()):
-            message = json.loads(line).get("message") or {}
-            blocks = message.get("content")
-            texts = (
-                [b["text"] for b in blocks if b.get("type") == "text"]
-                if isinstance(blocks, list)
-                else []
-            )
-            if texts and texts[0].strip():
+            message: Any = json.loads(line).get("message") or {}
+            blocks: Any = message.get("content")
+            first: Any = blocks[0] if blocks and not isinstance(blocks, str) else {}
+            if first.get("type") == "text" and first["text"].strip():
                 session = f"code/{path.stem}"
-                yield Item(f"{session}/{place}", texts[0][:2_000], message["role"], session)
+                yield Item(f"{session}/{place}", first["text"][:2_000], message["role"], session)
 
 
 @cache

@@ -109,11 +109,15 @@ def reme(items: list[list[str]], folder: Path) -> Search:
         ]
         return list(dict.fromkeys(found))[:k]
 
+    groups = application.context.components
+    store = next(
+        group["default"] for kind, group in groups.items() if "file_store" in str(kind).lower()
+    )
+
     def wait_until_indexed() -> None:
-        """The index grows in the background: done when the last file is found by its own words."""
-        last = " ".join(re.findall(r"\w{4,}", items[-1][1])[:12]) or items[-1][1]
-        for _ in range(600):
-            if items[-1][0] in ask(last, 50):
+        """The index grows in the background: done when the store knows every file."""
+        for _ in range(1_200):
+            if len(loop.run_until_complete(store.get_nodes())) >= len(items):
                 return
             loop.run_until_complete(asyncio.sleep(0.5))
         raise TimeoutError("ReMe did not index all files")

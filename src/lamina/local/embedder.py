@@ -47,13 +47,15 @@ class WordVectors:
         """How rare the word is in English at large, from 0 to 1; a word unknown here is rarest."""
         return self._rarities[self._rows[term]]
 
-    def embed(self, weights: Mapping[str, float]) -> Floats | None:
+    def embed(self, weights: Mapping[str, float], *, rooted: bool = False) -> Floats | None:
         """The direction of a text, given its terms and how much each counts; None when all of them
-        are unknown. `likeness` compares directions."""
+        are unknown. `rooted` takes the root of each count. `likeness` compares directions."""
         import numpy as np
 
         rows = [*map(self._rows.__getitem__, weights)]
         amounts = np.fromiter(weights.values(), dtype=np.float32, count=len(rows))
+        if rooted:
+            np.sqrt(amounts, out=amounts)
         vector = amounts @ self._vectors.take(rows, axis=0)
         length = float(vector @ vector) ** 0.5
         return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None

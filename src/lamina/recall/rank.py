@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 FIELDS = ("name", "description", "body")
 _FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
-_VECTOR_TERMS = 150  # different words of a body that make its vector: what it opens with
-_ROOTS = [count**0.5 for count in range(16)]
-_HEADING_IN_VECTOR = 3.0  # a word of name or description pulls as much as three of the body
+_VECTOR_TERMS = 120  # different words of a body that make its vector: what it opens with
+_HEADING_IN_VECTOR = 9.0  # a word of name or description counts as often as this
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
 _RECENCY = 0.06  # what a memory of today gets on top of its relevance …
@@ -314,8 +313,9 @@ def _own(document: Document | None) -> float:
 
 
 def _pull(texts: Sequence[Mapping[str, int]]) -> dict[str, float]:
-    """How much each word of a document pulls its vector: headings more, repeats less and less."""
-    pull = {term: _ROOTS[min(count, 15)] for term, count in islice(texts[2].items(), _VECTOR_TERMS)}
+    """How much each word of a document pulls its vector: headings more, repeats less and less (the
+    root is taken of all of it)."""
+    pull: dict[str, float] = dict(islice(texts[2].items(), _VECTOR_TERMS))
     for heading in texts[:2]:
         for term in heading:
             pull[term] = pull.get(term, 0.0) + _HEADING_IN_VECTOR

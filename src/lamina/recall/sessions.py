@@ -112,7 +112,7 @@ class SessionSearch:
             return
         texts = (term_counts(turn.text), dict.fromkeys(date_terms(turn.said), 1))
         slot = self._postings.add(texts)
-        self._vectors.append({term: count**0.5 for term, count in texts[0].items()})
+        self._vectors.append(texts[0])
         session = self._sessions.setdefault(turn.session, len(self._sessions))
         self._before.append(self._last.get(session, -1))
         self._last[session] = slot

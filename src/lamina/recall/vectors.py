@@ -20,7 +20,7 @@ class Vectors:
         self._waiting: list[Mapping[str, float]] = []  # worked out at the next search
 
     def append(self, weights: Mapping[str, float]) -> None:
-        """The next place's terms and how much each counts."""
+        """The next place's terms and how much each counts; their roots are what pulls."""
         self._waiting.append(weights)
 
     def rows(self) -> Floats:
@@ -37,7 +37,7 @@ class Vectors:
                 self._rows = larger
             embed = word_vectors().embed
             for place, weights in enumerate(self._waiting, self._used):
-                vector = embed(weights)
+                vector = embed(weights, rooted=True)
                 self._rows[place] = 0 if vector is None else vector
             self._used, self._waiting = used, []
         return self._rows[: self._used]

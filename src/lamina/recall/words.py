@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200_000
 LONGEST_QUERY = 4_000
 LONGEST_WORD = 64
+_MOST_RUNS = 200_000
 
 _RUN = re.compile(r"[^\W_]+")
+_CHUNK = re.compile(r"\w+")  # runs joined by underscores: fewer to look up
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\WA-Za-z\d_]+")
 # Han, kana, Hangul, Thai, Lao, Khmer, Burmese: written without spaces, or glued together.
 _SPACELESS = re.compile(
@@ -106,11 +109,16 @@ def frame_terms() -> frozenset[str]:
     return frozenset(stem(word) for word in FRAME_WORDS)
 
 
-def fold(text: str) -> str:
-    """One form for full-width, composed and accented spellings of the same letters."""
-    if text.isascii():
+def _composed(text: str) -> str:
+    """Letters and their marks as one character each, so that no mark splits a word."""
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
         return text
-    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFC", text)
+
+
+def _folded(run: str) -> str:
+    """One form for full-width, composed and accented spellings of the same letters."""
+    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", run))
     return unicodedata.normalize("NFC", bare)
 
 
@@ -120,8 +128,26 @@ def _pairs(run: str) -> list[str]:
     return pairs + (_HAN.findall(run) if pairs else [run])
 
 
-@lru_cache(maxsize=200_000)
+class _Runs(dict[str, tuple[str, ...]]):
+    """Terms of every run of letters seen so far; starts over before it grows without bound."""
+
+    def __missing__(self, run: str) -> tuple[str, ...]:
+        if len(self) >= _MOST_RUNS:
+            self.clear()
+        found = tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
+        if len(run) <= LONGEST_WORD:
+            self[run] = found
+        return found
+
+
+@cache
+def _known_runs() -> _Runs:
+    return _Runs()
+
+
 def _terms_of_run(run: str) -> tuple[str, ...]:
+    if not run.isascii() and (plain := _folded(run)) != run:
+        return tuple(term for part in _RUN.findall(plain) for term in _terms_of_run(part))
     if not run.isascii() and (spaceless := _SPACELESS.findall(run)):
         rest = _RUN.findall(_SPACELESS.sub(" ", run))
         return tuple(
@@ -144,20 +170,18 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
 
     `resetKeyCache` gives the whole and its parts, `a_b` its parts, `記憶` its pairs.
     """
-    found: list[str] = []
-    for run in _RUN.findall(fold(text[:limit])):
-        found.extend(_terms_of_run(run))
-    return found
+    return list(_all_terms(text, limit))
+
+
+def _all_terms(text: str, limit: int) -> Iterator[str]:
+    # All of it runs in C: this is where the time of building an index goes.
+    runs = _CHUNK.findall(_composed(text[:limit]))
+    return chain.from_iterable(map(_known_runs().__getitem__, runs))
 
 
 def term_counts(text: str, limit: int = LONGEST_TEXT) -> dict[str, int]:
     """How often each term stands in a text, in the order of first use."""
-    counts: dict[str, int] = {}
-    before = counts.get
-    for run, times in Counter(_RUN.findall(fold(text[:limit]))).items():
-        for term in _terms_of_run(run):
-            counts[term] = before(term, 0) + times
-    return counts
+    return Counter(_all_terms(text, limit))
 
 
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”'‘(\n])\s*$")
@@ -165,7 +189,7 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”'‘(\n])\s*$")
 
 def proper_names(query: str) -> list[str]:
     """Terms of capitalised words that don't open a sentence: most likely names."""
-    text = fold(query[:LONGEST_QUERY])
+    text = _composed(query[:LONGEST_QUERY])
     names: list[str] = []
     for match in _RUN.finditer(text):
         word = match.group()

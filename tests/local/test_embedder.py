@@ -1,0 +1,71 @@
+"""The table of word vectors: related words are near, and every comparison is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.local.embedder import DIMENSIONS, WordVectors, likeness, word_vectors
+from lamina.recall.words import stem
+
+
+def cosine(one: str, other: str) -> float:
+    first, second = (word_vectors().embed({stem(word): 1.0}) for word in (one, other))
+    assert first is not None
+    assert second is not None
+    return float(likeness(first[None, :], second)[0])
+
+
+@pytest.mark.parametrize(
+    ("word", "near", "far"),
+    [
+        ("doctor", "hospital", "guitar"),
+        ("puppy", "dog", "invoice"),
+        ("database", "table", "swimming"),
+        ("cook", "recipe", "lawsuit"),
+    ],
+)
+def test_a_related_word_is_nearer_than_any_other(word: str, near: str, far: str) -> None:
+    assert cosine(word, near) > cosine(word, far) + 0.1
+    assert cosine(word, word) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_unknown_words_have_no_direction_and_are_the_rarest() -> None:
+    assert word_vectors().embed({"xqzvb": 1.0}) is None
+    assert word_vectors().embed({}) is None
+    assert word_vectors().rarity("xqzvb") == 1.0
+    assert word_vectors().rarity(stem("time")) < word_vectors().rarity(stem("accordion"))
+
+
+words = st.sampled_from([stem(w) for w in ("doctor", "dog", "table", "lake", "paint", "xqzvb")])
+texts = st.dictionaries(words, st.floats(0.1, 9.0), min_size=1)
+
+
+@given(st.lists(texts, min_size=1, max_size=9), texts)
+def test_a_likeness_does_not_depend_on_where_a_row_stands(
+    documents: list[dict[str, float]], question: dict[str, float]
+) -> None:
+    embed = word_vectors().embed
+    asked = embed(question)
+    if asked is None:
+        return
+    rows = [embed(text) for text in documents]
+    table = np.array([np.zeros(DIMENSIONS) if row is None else row for row in rows], np.float32)
+    together = likeness(table, asked).tolist()
+    apart = [float(likeness(table[n : n + 1], asked)[0]) for n in range(len(table))]
+    assert together == apart
+    assert likeness(table[::-1].copy(), asked).tolist() == together[::-1]
+    assert all(-1.01 <= value <= 1.01 for value in together)
+
+
+def test_a_table_of_one_s_own_can_be_used() -> None:
+    vectors = np.zeros((2, DIMENSIONS), np.float32)
+    vectors[0, 0], vectors[1, 1] = 1.0, 2.0
+    table = WordVectors(["a", "b"], vectors, np.array([0.5, 1.0], np.float32))
+    assert len(table) == 2
+    assert "a" in table
+    direction = table.embed({"a": 3.0, "c": 9.0})
+    assert direction is not None
+    assert np.count_nonzero(direction) == 1
