@@ -192,9 +192,26 @@ PIECES = st.lists(
             "\t",
             "user",
             "#",
+            " # x",
+            "'",
+            '"',
+            "|",
+            ">",
+            "- ",
+            "ü",
+            "\x1f",
+            "\ufeff",
+            "metadata:\n  type: user\n",
+            "name: n\n",
+            "type: feedback\n",
+            "description: d # e\n",
+            "\n---\n",
+            "key: value\n",
+            "name: n\ndescription: d\ntype: user\n---\n",
+            "name: ",
+            "description: ",
+            "\ntype: user\n",
         ]
-        + [" # x", "'", '"', "|", ">", "- ", "ü", "\x1f", "\ufeff", "metadata:\n  type: user\n"]
-        + ["name: n\n", "type: feedback\n", "description: d # e\n", "\n---\n", "key: value\n"]
     ),
     max_size=40,
 )
@@ -202,7 +219,18 @@ PIECES = st.lists(
 
 @given(PIECES)
 def test_the_quick_header_is_the_slow_one(pieces: list[str]) -> None:
-    content = ("---\n" + "".join(pieces)).encode()[:4096]
+    check_header(("---\n" + "".join(pieces)).encode())
+
+
+@given(st.binary(max_size=30), st.binary(max_size=30), st.sampled_from(["user", "userx", "USER"]))
+def test_the_usual_header_is_the_slow_one(name: bytes, description: bytes, kind: str) -> None:
+    check_header(
+        b"---\nname: %s\ndescription: %s\ntype: %s\n---\nx" % (name, description, kind.encode())
+    )
+
+
+def check_header(content: bytes) -> None:
+    content = content[:4096]
     memory = read_topic("team/a.md", content)
     assert read_header("team/a.md", content) == (memory.name, memory.description, memory.type)
 

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _SCHEMA = """
-create table folders (path blob primary key, keys blob, names blob);
-create table files (
-  folder blob, file blob, name text, description text, type text, skipped text,
-  primary key (folder, file)) without rowid;
-create index skipped_files on files (skipped) where skipped != '';
+create table folders (path blob primary key, keys blob, names blob, skipped blob);
+create table files (folder blob, file blob, head text, primary key (folder, file)) without rowid;
 create table recorded (path blob primary key, mtime int, size int, inode int, blob text) without rowid;
 """
-_VERSION = 2
+_VERSION = 3
 
 
 class Row(NamedTuple):
@@ -85,21 +82,28 @@ class HeaderIndex:
         files = stamp.names.count("\x00") + 1 if stamp.names else 0
         return stamp if len(stamp.keys) == 24 * files else None
 
-    def store(self, folder: str, stamp: Stamp, rows: Iterable[Row], gone: Iterable[str]) -> None:
+    def store(self, folder: str, stamp: Stamp, rows: Sequence[Row], gone: Iterable[str]) -> None:
         """Remember what a directory holds now: stamp and headers in one transaction."""
         where = os.fsencode(folder)
+        gone = list(gone)
+        skipped = self._skipped_in(where).difference(gone, (row.file for row in rows))
+        skipped |= {row.file for row in rows if row.skipped}
         with self._change() as connection:
             connection.executemany(
-                "insert or replace into files values (?,?,?,?,?,?)",
-                [(os.fsencode(row[0]), os.fsencode(row[1]), *row[2:]) for row in rows],
+                "insert or replace into files values (?,?,?)",
+                [
+                    # Nearly every name is ASCII, and this runs for every file of a cold scan.
+                    (where, file.encode() if file.isascii() else os.fsencode(file), "\0".join(head))
+                    for _, file, *head in sorted(rows)  # in the order of the key: pages fill once
+                ],
             )
             connection.executemany(
                 "delete from files where folder = ? and file = ?",
                 [(where, os.fsencode(name)) for name in gone],
             )
             connection.execute(
-                "insert or replace into folders values (?,?,?)",
-                (where, stamp.keys, os.fsencode(stamp.names)),
+                "insert or replace into folders values (?,?,?,?)",
+                (where, stamp.keys, os.fsencode(stamp.names), _joined(skipped)),
             )
 
     def keep_only(self, folders: Sequence[str]) -> None:
@@ -116,20 +120,28 @@ class HeaderIndex:
         by_folder: dict[str, list[bytes]] = {}
         for folder, file in wanted:
             by_folder.setdefault(folder, []).append(os.fsencode(file))
-        select = "select folder, file, name, description, type, skipped from files"
-        found: list[Any] = []
+        rows: dict[tuple[str, str], Row] = {}
         for folder, files in by_folder.items():
-            where = f"{select} where folder = ?"
+            query = "select file, head from files where folder = ?"
             some = len(files) <= 1000
             if some:
-                where += f" and file in ({','.join('?' * len(files))})"
-            found += self._ask(where, (os.fsencode(folder), *(files if some else ())))
-        rows = [Row(os.fsdecode(row[0]), os.fsdecode(row[1]), *row[2:]) for row in found]
-        return {(row.folder, row.file): row for row in rows}
+                query += f" and file in ({','.join('?' * len(files))})"
+            for file, head in self._ask(query, (os.fsencode(folder), *(files if some else ()))):
+                name, description, kind, skipped = head.split("\0")
+                row = Row(folder, os.fsdecode(file), name, description, kind, skipped)
+                rows[folder, row.file] = row
+        return rows
 
     def skipped(self) -> list[str]:
-        found = self._ask("select folder, file from files where skipped != ''", ())
-        return [f"{os.fsdecode(folder)}/{os.fsdecode(file)}".lstrip("/") for folder, file in found]
+        found: list[str] = []
+        for folder, names in self._ask("select path, skipped from folders", ()):
+            prefix = f"{os.fsdecode(folder)}/" if folder else ""
+            found += [prefix + name for name in _split(names)]
+        return found
+
+    def _skipped_in(self, folder: bytes) -> set[str]:
+        found = self._ask("select skipped from folders where path = ?", (folder,))
+        return set(_split(found[0][0])) if found else set()
 
     def recorded(self) -> dict[str, tuple[int, int, int, str]]:
         """Key and blob id of each file as it was when it was last compared with the history."""
@@ -191,3 +203,11 @@ class HeaderIndex:
         else:
             self._path = None
         return IndexBroken(str(error))
+
+
+def _joined(names: Iterable[str]) -> bytes:
+    return os.fsencode("\0".join(sorted(names)))
+
+
+def _split(names: bytes) -> list[str]:
+    return os.fsdecode(names).split("\0") if names else []

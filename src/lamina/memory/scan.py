@@ -209,11 +209,13 @@ class Scanner:
         if old == stamp:
             return
         known = old.entries() if old else {}
-        changed = [
-            name
-            for at, name in enumerate(folder.names)
-            if known.get(name) != tuple(folder.keys[3 * at : 3 * at + 3])
-        ]
+        changed = folder.names
+        if known:
+            changed = [
+                name
+                for at, name in enumerate(folder.names)
+                if known.get(name) != tuple(folder.keys[3 * at : 3 * at + 3])
+            ]
         rows = [_head(folder, name, descriptor) for name in changed]
         gone = known.keys() - set(folder.names)
         self._index.store(folder.path, _settled(folder), rows, gone)
@@ -261,7 +263,7 @@ def _settled(folder: _Folder) -> Stamp:
     """The stamp to remember: a file changed in the tick before the listing is left without its key."""
     keys = folder.keys
     limit = folder.listed_ns - TICK_NS
-    if any(mtime > limit for mtime in keys[0::3]):
+    if max(keys[0::3], default=0) > limit:
         keys = array("q", keys)
         for at in range(0, len(keys), 3):
             if keys[at] > limit:

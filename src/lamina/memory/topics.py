@@ -17,10 +17,15 @@ from lamina.memories import MEMORY_TYPES, Memory, MemoryType
 HEAD_LINES = 30
 HEAD_BYTES = 4096
 _BOM = "\ufeff"
+_TYPES: dict[str, MemoryType] = {known: known for known in MEMORY_TYPES}
 _FENCE = re.compile(r"---[ \t]*\r?\n?\Z")
 _KEY = re.compile(r"([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
 _NESTED = re.compile(r"[ \t]+([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
 _COMMENT = re.compile(r"[ \t]+#(?:[ \t].*)?\Z")
+# The three keys in the usual order, each a plain value on its line.
+_USUAL = re.compile(
+    rb"---\nname: ([^\s\"'|>][^\n\r\t]*)\ndescription: ([^\s\"'|>][^\n\r\t]*)\ntype: ([a-z]+)\n---\n"
+)
 _NEEDS_QUOTES = re.compile(
     r"\A[\s\-?:,\[\]{}#&*!|>'\"%@`~]|[\s:]\Z|:\s|\s#|\A(?:true|false|null|yes|no|on|off)\Z|\A[-+.\d][\d._eE+-]*\Z",
     re.IGNORECASE,
@@ -55,7 +60,7 @@ def read_topic(path: str, content: bytes, *, mtime: float = 0.0, size: int = -1)
     used = {"name", "description", type_key}
     return Memory(
         path=path,
-        name=_clean(values.get("name", "")) or path.rsplit("/", 1)[-1].removesuffix(".md"),
+        name=_clean(values.get("name", "")) or _stem(path),
         description=_clean(values.get("description", "")),
         type=memory_type(values.get(type_key, "")),
         body=_clean(_unix(parts.body).strip("\n")),
@@ -71,14 +76,24 @@ def read_header(path: str, head: bytes) -> tuple[str, str, MemoryType | None]:
     Plain frontmatter, which nearly every file has, is taken apart without regular expressions; a
     scan of thousands of files spends its time here.
     """
+    usual = _USUAL.match(head)
+    if usual and usual.end() <= HEAD_BYTES and b" #" not in usual.group():
+        name, description, kind = (
+            text.decode("utf-8", "replace").strip() for text in usual.groups()
+        )
+        return name or _stem(path), description, _TYPES.get(kind)
     end = head.find(b"\n---\n", 3, HEAD_BYTES) if head.startswith(b"---\n") else -1
     if end >= 0 and b"\r" not in head[:end]:
         values = _plain_values(head[4:end].decode("utf-8", "replace")) if end > 3 else {}
         if values is not None and (kind := values.get("type")) is not None:
-            name = values.get("name") or path.rsplit("/", 1)[-1].removesuffix(".md")
+            name = values.get("name") or _stem(path)
             return name, values.get("description", ""), memory_type(kind)
     memory = read_topic(path, head)
     return memory.name, memory.description, memory.type
+
+
+def _stem(path: str) -> str:
+    return path.rsplit("/", 1)[-1].removesuffix(".md")
 
 
 def _plain_values(frontmatter: str) -> dict[str, str] | None:
@@ -101,8 +116,7 @@ def _plain_values(frontmatter: str) -> dict[str, str] | None:
 
 def memory_type(word: str) -> MemoryType | None:
     """A type by its name; anything unknown is none."""
-    word = word.strip().lower()
-    return next((known for known in MEMORY_TYPES if known == word), None)
+    return _TYPES.get(word) or _TYPES.get(word.strip().lower())
 
 
 def is_binary(content: bytes) -> bool:
