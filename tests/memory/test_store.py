@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
-from lamina.events import Event, MemoryUpdated
+from lamina.events import Event, MemoryUpdated, Warned
 from lamina.memory import file_store as module
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
+from lamina.memory.intents import Change, Note
 from lamina.testing import a_memory
 
 
@@ -364,3 +365,56 @@ def test_a_memory_made_by_hand_a_moment_ago_counts_as_a_double(store: FileStore)
     assert store.write(replace(by_hand, path="c.md", writer="agent")).decision == "accept"
     with pytest.raises(GateRefused, match=r"c\.md says the same"):
         store.write(replace(by_hand, path="d.md", writer="agent"))
+
+
+def test_a_damaged_list_of_pins_opens_nothing(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.pin("a.md")
+    (store.state / "pins.json").write_text("{")
+    with pytest.raises(MemoryStoreError, match=r"pins\.json is damaged"):
+        store.forget("a.md", writer="agent")
+    assert store.read("a.md")
+
+
+@pytest.mark.spec("M9")
+def test_a_damaged_intent_is_put_aside_and_told(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md"))
+    intents = tmp_path / "memory.lamina" / "intents"
+    (intents / "00000000000000000001-x.json").write_text("{half")
+    events: list[Event] = []
+    with FileStore(tmp_path / "memory", emit=events.append) as store:
+        store.remember(a_memory("b.md", body="Quite other words than before."))
+        assert len(store.list()) == 2
+    assert any(isinstance(event, Warned) and "damaged" in event.message for event in events)
+    assert os.listdir(intents) == ["00000000000000000001-x.json.damaged"]
+
+
+@pytest.mark.spec("M9")
+def test_what_a_crash_left_is_finished_when_the_memory_opens(tmp_path: Path) -> None:
+    """The moment between the intent and the first rename, and an edit by hand after the crash."""
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md", body="one\ntwo\nthree\nfour"))
+        store.remember(a_memory("b.md", body="Quite other words than before."))
+        old = {name: store.read_bytes(name) for name in ("a.md", "b.md")}
+        note = Note(writer="user", subject="update a.md")
+        after = old["a.md"].replace(b"four", b"FOUR")
+        clash = old["b.md"].replace(b"other", b"OTHER")
+        with store.journal.writing():
+            store.journal.intents.write(
+                [Change("new.md", None, b"new\n"), Change("a.md", old["a.md"], after)], note
+            )
+            store.journal.intents.write([Change("b.md", old["b.md"], clash)], note)
+    (tmp_path / "memory" / "a.md").write_bytes(old["a.md"].replace(b"one", b"ONE"))
+    (tmp_path / "memory" / "b.md").write_bytes(old["b.md"].replace(b"other", b"AnOther"))
+    events: list[Event] = []
+    with FileStore(tmp_path / "memory", emit=events.append) as store:
+        assert store.read_bytes("new.md") == b"new\n"
+        assert store.read("a.md").body == "ONE\ntwo\nthree\nFOUR"
+        assert "AnOther" in store.read("b.md").body
+        kept = list((store.state / "rescued").iterdir())
+        assert [file.read_bytes() for file in kept] == [clash]
+        assert store.catch_up() == ["b.md"]
+        writers = [commit.writer for commit in store.journal.history.log("a.md")]
+        assert writers == ["user", "outside", "user"]
+    assert any(isinstance(event, Warned) and "rescued" in event.message for event in events)

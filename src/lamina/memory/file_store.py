@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-import msgspec
-
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
-from lamina.events import Emit, quiet
+from lamina.events import Emit, Warned, quiet
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory import drafts, pointers, ranking
 from lamina.memory.beneath import Beneath, parts_of
@@ -28,6 +26,7 @@ from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
 from lamina.memory.naming import printable
 from lamina.memory.outside import nothing_new, record_outside
+from lamina.memory.pins import Pins
 from lamina.memory.purge import finish_interrupted, names_of, purge
 from lamina.memory.scan import Scan, Scanner
 from lamina.memory.store import Hit, Outcome
@@ -63,21 +62,26 @@ class FileStore:
         self._own = Beneath(self.state)
         self.scanner = Scanner(self.files, self.state / "headers.sqlite")
         self.tombstones = Tombstones(self._own)
+        self._pins = Pins(self._own)
         self.inbox = Inbox(self.state / "inbox")
         self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
         self._known = KnownMemories(self.files, self.scanner)
-        self._open()
+        self._open(emit)
         if background and directory.is_dir():
             self.journal.start(self._look_outside)
 
-    def _open(self) -> None:
+    def _open(self, emit: Emit) -> None:
         """Finish what a crash left. Nothing is created where there is nothing."""
         if not self.state.is_dir():
             return
-        finish_interrupted(self.state / "history.git")
-        if self.journal.intents.unapplied():
-            with self.journal.writing():
-                pass
+        try:
+            finish_interrupted(self.state / "history.git")
+            if self.journal.intents.unapplied():
+                with self.journal.writing():
+                    pass
+        except MemoryStoreError as error:
+            # A disk that takes no writes can still be read; the next write says it again.
+            emit(Warned(f"A write that a crash left behind can't be finished yet. {error}"))
 
     def __enter__(self) -> Self:
         return self
@@ -318,7 +322,7 @@ class FileStore:
             self.journal.apply(changes, note, rework=rework)
             self._known.noted(change.path for change in changes)
             if old in self.pinned():
-                self._set_pins((self.pinned() - {old}) | {new})
+                self._pins.set((self.pinned() - {old}) | {new})
         return drafts.outcome_of(new, verdict)
 
     def forget(
@@ -366,20 +370,13 @@ class FileStore:
 
     def pinned(self) -> set[str]:
         """Paths that only the user may change."""
-        content = self._own.read("pins.json")
-        return set(msgspec.json.decode(content, type=list[str])) if content else set()
+        return self._pins.all()
 
     def pin(self, path: str, *, on: bool = True) -> None:
         self.read_bytes(path)
         self.make_state()
         with self.journal.writing():
-            self._set_pins(self.pinned() | {path} if on else self.pinned() - {path})
-
-    def _set_pins(self, paths: set[str]) -> None:
-        old = self._own.read("pins.json")
-        new = msgspec.json.encode(sorted(paths))
-        if new != old:
-            self._own.write("pins.json", new, expected=old)
+            self._pins.set(self.pinned() | {path} if on else self.pinned() - {path})
 
     # ---- history
 

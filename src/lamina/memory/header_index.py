@@ -179,7 +179,7 @@ class HeaderIndex:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             where: Path | str = self._path or ":memory:"
-            connection = sqlite3.connect(where, timeout=2.0, check_same_thread=False)
+            connection = sqlite3.connect(where, timeout=1.0, check_same_thread=False)
             self._connection = connection
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = off")  # losing it costs one slower scan

@@ -11,7 +11,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,8 +56,9 @@ class IntentLog:
     """Intents in the order in which they were made, one file each: `.json` until the change is in the
     files, then `.done` until it is in the history."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warn: Callable[[str], None]) -> None:
         self._files = Beneath(folder)
+        self._warn = warn
 
     def close(self) -> None:
         self._files.close()
@@ -115,10 +116,13 @@ class IntentLog:
             try:
                 found.append(msgspec.json.decode(content, type=Intent))
             except msgspec.MsgspecError as error:
-                raise MemoryStoreError(
-                    f"{self._files.root / name} is damaged: {error}. "
-                    "It holds a memory that was being written; move it away to go on."
-                ) from error
+                # The disk's doing: our own writes are whole or absent. Memory goes on without it.
+                aside = f"{name}.damaged"
+                self._files.rename(name, aside)
+                self._warn(
+                    f"A memory that was being written is damaged ({error}); "
+                    f"what is left of it is {self._files.root / aside}."
+                )
         return found
 
     def _next_id(self) -> str:
@@ -142,7 +146,13 @@ def exclusive(lock: Path) -> Generator[None]:
     except OSError as error:
         raise MemoryStoreError(f"Can't lock the memory by {lock}: {error.strerror}.") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise MemoryStoreError(
+                f"This file system can't lock {lock} ({error.strerror}), so memory there is only "
+                "read. Put it on a local disk."
+            ) from error
         yield
     finally:
         os.close(descriptor)

@@ -40,7 +40,7 @@ class Journal:
         self._state = state
         self._tombstones = tombstones
         self._emit = emit
-        self.intents = IntentLog(state / "intents")
+        self.intents = IntentLog(state / "intents", lambda sentence: emit(Warned(sentence)))
         self.history = History(state / "history.git")
         self._background = background
         self._wake = threading.Event()
@@ -141,19 +141,29 @@ class Journal:
 
     def _finish(self, intent: Intent) -> None:
         """Bring what is missing of a dead writer's intent into the files."""
+        due: list[Change] = []
         for change in intent.changes:
             current = self._files.read(change.path)
-            if current == change.after:
-                continue
-            if current == change.before:
-                self._put(Change(change.path, current, change.after), None)
+            if current in (change.before, change.after):
+                due.append(change)
                 continue
             # Somebody edited the file between the crash and now: keep both changes if they fit.
             merged = merge_contents(change.before, current, change.after, change.path)
             if merged is None:
                 self._rescue(intent, change)
             else:
-                self._put(Change(change.path, current, merged), None)
+                due.append(Change(change.path, current, merged))
+        if due != list(intent.changes):  # the history must say what is really written
+            intent = self.intents.write(
+                due,
+                intent.note,
+                tombstone=intent.tombstone,
+                lifted=intent.lifted,
+                replaces=intent,
+            )
+        for change in due:
+            if self._files.read(change.path) != change.after:
+                self._put(change, None)
         self._mark(intent)
 
     def _clear_strays(self, left: Sequence[Intent]) -> None:
