@@ -1,0 +1,309 @@
+"""Dreams in real processes: two at once, killed, stopped, out of time, out of disk, overtaken."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sessions import Place
+
+from lamina.config import load
+from lamina.layers import dream_lock
+from lamina.memory.file_store import FileStore
+from lamina.memory.paths import claim, memory_place, prepare
+from lamina.testing import a_memory
+
+ROOT = Path(__file__).parents[2]
+WRITING = "Writing"
+CHECKING = "Checking the result and the index"
+
+
+class Dreamer:
+    """One process of dreamer.py."""
+
+    def __init__(self, root: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.dreamer", str(root), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+        self.result: dict[str, Any] = {}
+
+    def until(self, words: str) -> None:
+        """Wait until it says this."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.strip() == words:
+                return
+        raise AssertionError(f"it ended before it said {words!r}")
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def ended(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        last = ""
+        for line in self.process.stdout:
+            last = line
+        self.process.wait()
+        return json.loads(last) if last.startswith("{") else {}
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def dreamers() -> Iterator[Any]:
+    started: list[Dreamer] = []
+
+    def start(root: Path, *options: str) -> Dreamer:
+        started.append(Dreamer(root, *options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    """A memory with doubles in it, where the dreamers look for theirs."""
+    place = Place(tmp_path)
+    config = load(place.project, home=place.home)
+    where = memory_place(config.home, config.project)
+    assert not prepare(where)
+    claim(where)
+    with FileStore(where.directory, where.state) as store:
+        for number in range(6):
+            fact = f"Hall {number} holds machine number {number * 13} of the northern warehouse"
+            for name in ("a", "b"):
+                path = f"hall_{number}{name}.md"
+                body = f"{fact}." + (" Marta looks after it." if name == "b" else "")
+                store.write(
+                    a_memory(path, name=f"Hall {number}{name}", description=fact, body=body)
+                )
+    return where.directory
+
+
+def state_of(memory: Path) -> Path:
+    return memory.with_name("memory.lamina")
+
+
+def contents(memory: Path) -> dict[str, bytes]:
+    """The files as they are once a store has been opened on them."""
+    with FileStore(memory, state_of(memory)):
+        pass
+    return {path.name: path.read_bytes() for path in sorted(memory.glob("*.md"))}
+
+
+def dreams_of(memory: Path) -> list[str]:
+    with FileStore(memory, state_of(memory)) as store:
+        store.journal.settle()
+        return [commit.id for commit in store.journal.history.log() if commit.writer == "dream"]
+
+
+def last(memory: Path) -> float:
+    return dream_lock.last_dream(memory / dream_lock.NAME)
+
+
+@pytest.mark.spec("L6.2")
+def test_of_many_processes_one_dreams_and_the_others_are_told_who(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    first = dreamers(tmp_path, "--hold", WRITING)
+    first.until(f"at {WRITING}")
+    others = [dreamers(tmp_path).ended() for _ in range(2)]
+    assert [one["status"] for one in others] == ["refused", "refused"]
+    assert f"process {first.process.pid} dreams already" in others[0]["text"]
+    first.go_on()
+    assert first.ended()["status"] == "completed"
+    assert len(dreams_of(memory)) == 1
+    assert last(memory) > 0
+
+
+@pytest.mark.spec("L6.2")
+def test_started_at_the_same_moment_they_make_one_change_between_them(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    racing = [dreamers(tmp_path) for _ in range(4)]
+    ends = [one.ended()["status"] for one in racing]
+    assert ends.count("completed") == 1
+    assert set(ends) <= {"completed", "refused", "nothing"}
+    assert len(dreams_of(memory)) == 1
+    assert len([*memory.glob("hall_*.md")]) == 6
+
+
+@pytest.mark.spec("L6.2", "L6.4")
+def test_a_killed_holder_leaves_memory_and_mtime_and_blocks_nobody(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    before = contents(memory)
+    one = dreamers(tmp_path, "--hold", WRITING)
+    one.until(f"at {WRITING}")
+    one.kill()
+    assert contents(memory) == before
+    assert last(memory) == 0
+    body = (memory / dream_lock.NAME).read_text().split()
+    assert body == [str(one.process.pid), "0"]
+    assert dreamers(tmp_path).ended()["status"] == "completed"
+
+
+@pytest.mark.spec("L6.4", "L6.5")
+def test_killed_at_any_moment_memory_is_as_before_or_as_after_never_between(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    before = contents(memory)
+    after: dict[str, bytes] = {}
+    chance = random.Random(6)
+    for _ in range(4):
+        one = dreamers(tmp_path, "--hold", WRITING)
+        one.until(f"at {WRITING}")
+        one.go_on()
+        time.sleep(chance.uniform(0, 0.08))  # where in the write it dies is the point
+        one.kill()
+        now = contents(memory)
+        if now != before:
+            after = now
+            break
+    if not after:
+        assert dreamers(tmp_path).ended()["status"] == "completed"
+        after = contents(memory)
+    assert len([name for name in after if name.startswith("hall_")]) == 6
+    assert all(b"Marta looks after it." in after[name] for name in after if name != "MEMORY.md")
+    again = dreamers(tmp_path).ended()
+    assert again["status"] == "nothing"
+    assert contents(memory) == after
+
+
+@pytest.mark.spec("L6.2")
+def test_a_stopped_holder_is_never_robbed_and_ends_itself_when_it_wakes_hours_later(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    before = contents(memory)
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    one = dreamers(tmp_path, "--hold", CHECKING, "--clock", str(clock))
+    one.until(f"at {CHECKING}")
+    os.kill(one.process.pid, signal.SIGSTOP)
+    clock.write_text("7200")
+    other = dreamers(tmp_path, "--clock", str(clock)).ended()
+    assert other["status"] == "refused"
+    os.kill(one.process.pid, signal.SIGCONT)
+    one.go_on()
+    end = one.ended()
+    assert end["status"] == "raised"
+    assert "too long" in end["text"]
+    assert contents(memory) == before
+    assert last(memory) == 0
+    assert dreamers(tmp_path, "--clock", str(clock)).ended()["status"] == "completed"
+
+
+@pytest.mark.spec("L6.2")
+def test_a_pid_that_somebody_else_has_now_blocks_nobody(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    lock = memory / dream_lock.NAME
+    lock.write_text(f"{os.getpid()}\n5000000000000\n")  # alive, and no dreamer
+    assert dreamers(tmp_path).ended()["status"] == "completed"
+    process, when = lock.read_text().split()
+    assert int(process) != os.getpid()
+    assert int(when) == lock.stat().st_mtime_ns > 5_000_000_000_000
+
+
+@pytest.mark.spec("L6.4")
+def test_a_full_disk_changes_nothing(tmp_path: Path, memory: Path, dreamers: Any) -> None:
+    before = contents(memory)
+    one = dreamers(tmp_path, "--hold", WRITING, "--limit", "700")
+    one.until(f"at {WRITING}")
+    one.go_on()
+    end = one.ended()
+    assert end["status"] == "raised"
+    assert "disk is full" in end["text"]
+    assert contents(memory) == before
+    assert last(memory) == 0
+    assert dreamers(tmp_path).ended()["status"] == "completed"
+
+
+@pytest.mark.spec("L6.4")
+def test_a_disk_that_fills_up_in_the_middle_leaves_all_or_nothing(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    # Both of a pair say something of their own, so the merged one is written anew; the last is the
+    # only one that needs two pages. There is one. Intent and history lie where there is room.
+    for number in range(6):
+        fact = (
+            f"Hall {number} of the northern warehouse holds the heavy machine number {number * 13} "
+            "that cuts steel plates for ferry hulls, tender ramps and harbour cranes each winter."
+        )
+        many = "\n".join([fact] * (30 if number == 5 else 1))
+        for name, words in (("a", "Marta knows."), ("b", "Ivo knows.")):
+            path = memory / f"hall_{number}{name}.md"
+            head = f"---\nname: Hall {number}{name}\ndescription: hall {number}\ntype: project\n---\n\n"
+            path.write_text(f"{head}{many}\n\n{words}\n")
+    saved = {path.name: path.read_bytes() for path in memory.iterdir()}
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(memory)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("a small file system can't be mounted here")
+    try:
+        for name, content in saved.items():
+            (memory / name).write_bytes(content)
+        before = contents(memory)
+        one = dreamers(tmp_path, "--hold", WRITING)
+        one.until(f"at {WRITING}")
+        filler = memory / "filler.bin"
+        descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
+        with contextlib.suppress(OSError):
+            while os.write(descriptor, b"x" * 4096):
+                pass
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - 4096)
+        os.close(descriptor)
+        one.go_on()
+        end = one.ended()
+        assert end["status"] == "raised", end
+        assert "disk is full" in end["text"]
+        filler.unlink(missing_ok=True)
+        assert contents(memory) == before
+    finally:
+        subprocess.run(["umount", str(memory)], check=False)
+
+
+@pytest.mark.spec("L6.4")
+def test_what_a_person_edits_meanwhile_stands_and_the_dream_gives_way(
+    tmp_path: Path, memory: Path, dreamers: Any
+) -> None:
+    before = contents(memory)
+    one = dreamers(tmp_path, "--hold", WRITING)
+    one.until(f"at {WRITING}")
+    (memory / "hall_3a.md").write_text("by hand\n")
+    one.go_on()
+    end = one.ended()
+    assert end["status"] == "gave way"
+    assert "hall_3a.md" in end["text"]
+    assert contents(memory) == {**before, "hall_3a.md": b"by hand\n"}
+    assert last(memory) == 0
