@@ -13,6 +13,7 @@ from lamina.replay.files import as_list, as_object
 
 _REMINDER = "<system-reminder>"
 NO_OUTPUT = "(no output)"
+_AGAIN = "~"  # a repeated id: `call~2`
 
 
 def entries_of(run: Sequence[Message], ledger: Ledger) -> list[Json]:
@@ -25,23 +26,25 @@ def entries_of(run: Sequence[Message], ledger: Ledger) -> list[Json]:
 
 
 def _answer(blocks: Sequence[Block], ledger: Ledger) -> Iterator[Block]:
-    """Calls whose id was used before are told in words: no result can belong to them."""
+    """Some recorders use an id for several calls; in a ledger each gets one of its own."""
     seen: set[str] = set()
     for block in blocks:
         kind = block.get("type")
         if kind == "tool_result":
             continue
         if kind == "tool_use":
-            name = str(block.get("id"))
-            if name in seen or ledger.knows_call(name):
-                yield text(f"(called {block.get('name')} again as {name})")
-                continue
+            recorded = name = str(block.get("id"))
+            number = 1
+            while name in seen or ledger.knows_call(name):
+                number += 1
+                name = f"{recorded}{_AGAIN}{number}"
             seen.add(name)
+            block = block if name == recorded else {**block, "id": name}  # noqa: PLW2901
         yield block
 
 
 def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
-    waiting = dict.fromkeys(ledger.open_calls)
+    waiting = {name.partition(_AGAIN)[0]: name for name in ledger.open_calls}
     tools = _tool_names(ledger)
     results: list[Json] = []
     others: list[Block] = []
@@ -53,15 +56,17 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
         if name not in waiting:
             others.append(text(_said(block) or NO_OUTPUT))
             continue
-        del waiting[name]
+        own = waiting.pop(name)
+        if own != name:
+            block = {**block, "tool_use_id": own}  # noqa: PLW2901
         if block.get("content") in ("", [], None):
             block = {**block, "content": NO_OUTPUT}  # noqa: PLW2901
-        results.append(edits.message("user", [block], "tool", tool=tools.get(name, "")))
+        results.append(edits.message("user", [block], "tool", tool=tools.get(own, "")))
     closing = [
         edits.message(
             "user", [tool_result(name, "(no result was recorded)", is_error=True)], "tool"
         )
-        for name in waiting
+        for name in waiting.values()
     ]
     if not others:
         return results  # the rest may still come

@@ -1,0 +1,31 @@
+"""Recorded messages as ledger entries."""
+
+from __future__ import annotations
+
+import pytest
+
+from lamina.ledger.record import Ledger
+from lamina.messages import Message
+from lamina.replay.entries import entries_of
+
+
+@pytest.mark.spec("I4")
+def test_an_id_that_a_recorder_uses_twice_keeps_both_calls_and_their_results() -> None:
+    ledger = Ledger.of()
+    asked: Message = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+    ledger.append(*entries_of([asked], ledger))
+    for n in range(3):
+        call = {"type": "tool_use", "id": "x", "name": "bash", "input": {"command": f"run {n}"}}
+        ledger.append(*entries_of([{"role": "assistant", "content": [call]}], ledger))
+        result = {"type": "tool_result", "tool_use_id": "x", "content": f"out {n}"}
+        ledger.append(*entries_of([{"role": "user", "content": [result]}], ledger))
+    blocks = [b for m in ledger.view().messages for b in m["content"]]
+    assert [b["input"]["command"] for b in blocks if b["type"] == "tool_use"] == [
+        "run 0", "run 1", "run 2",
+    ]  # fmt: skip
+    assert [b["content"] for b in blocks if b["type"] == "tool_result"] == [
+        "out 0",
+        "out 1",
+        "out 2",
+    ]
+    assert {e.get("tool") for e in ledger.entries if e.get("tool")} == {"bash"}
