@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from bench.figures import Figure, at_most, median, p95, report, seconds
 
@@ -167,15 +168,17 @@ def writes(root: Path) -> list[Figure]:
     fill(directory, 1000)
     rng = random.Random(5)
     taken: list[float] = []
+    worked: list[float] = []
     with FileStore(directory, background=True) as store:
         store.catch_up()
         store.remember(a_memory("warm.md", body="The first write loads what is loaded late."))
         for number in range(200):
             body = " ".join(rng.choices(WORDS, k=120)) + f" number {number}."
             proposal = a_memory(f"new_{number}.md", description=body[:80], body=body)
-            started = perf_counter()
+            started, busy = perf_counter(), thread_time()
             store.remember(proposal)
             taken.append((perf_counter() - started) * 1000)
+            worked.append((thread_time() - busy) * 1000)
         done = perf_counter()
     behind = perf_counter() - done
     with FileStore(directory) as store:
@@ -183,14 +186,11 @@ def writes(root: Path) -> list[Figure]:
         commits = sum(1 for commit in store.journal.history.log() if commit.writer == "user")
     return [
         at_most("write to acknowledgement at 1,000 files, p95", p95(taken), "ms", 15),
-        Figure("write to acknowledgement at 1,000 files, median", round(p95_half(taken), 2), "ms"),
+        Figure("write to acknowledgement, median", round(statistics.median(taken), 2), "ms"),
+        Figure("write, processor time alone, p95", round(p95(worked), 2), "ms"),
         Figure("history behind after 200 writes without a pause", round(behind, 2), "s"),
         at_most("writes missing in the history", 201 - commits + lost, "", 0),
     ]
-
-
-def p95_half(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lamina.memories import Memory, Proposal
+from lamina.memory import syscalls
 from lamina.memory.file_store import FileStore
 from lamina.memory.store import MemoryStore, Outcome
 from lamina.testing import STORE_CHECKS, OpenStore
@@ -17,8 +18,19 @@ names = pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check._
 
 
 @names
+@pytest.mark.parametrize("kernel", ["linux", "any"])
 @pytest.mark.spec("M9", "L5.6")
-def test_the_file_store_keeps_the_protocol(check, tmp_path: Path) -> None:
+def test_the_file_store_keeps_the_protocol(
+    check, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the system calls of Linux, and without them."""
+    if kernel == "any":
+
+        def absent(*_: object) -> None:
+            raise syscalls.Unsupported("not here")
+
+        monkeypatch.setattr(syscalls, "openat2", absent)
+        monkeypatch.setattr(syscalls, "renameat2", absent)
     opened: list[FileStore] = []
 
     def open_store() -> MemoryStore:
