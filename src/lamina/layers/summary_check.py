@@ -32,6 +32,7 @@ _CLAIM = re.compile(
 )
 _WORD = re.compile(r"[^\W_]{3,}")
 _SENTENCE = re.compile(r"[.\n]")
+_CLAUSE = re.compile(r" [-–—] |[;(:]")
 # Orders: to whoever reads the summary, or against what came before.
 _ORDER = re.compile(
     r"\b(?:you must|you should|you have to|from now on|ignore (?:all|any|the|previous|earlier)|"
@@ -125,7 +126,8 @@ def invented(parts: dict[str, str], known: Known) -> str:
     for key, body in parts.items():
         for sentence in _SENTENCE.split(body):
             said = _CLAIM.search(sentence) or _ORDER.search(sentence)
-            if said and _strange(said[1], known.typed):
+            # What follows a dash or a bracket tells what the agent did about it.
+            if said and _strange(_CLAUSE.split(said[1])[0], known.worked):
                 return sentence.strip()
         if key == "next" and _strange(body, known.worked):
             return body.strip()

@@ -66,8 +66,10 @@ def nine_parts(
     for number, (key, heading) in enumerate(PARTS, 1):
         room = int(budget * _SHARES[key]) + spare
         own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
-        body = _fit([own], room) if own else made[key](what, room)
+        body = "" if own and key == "next" else made[key](what, room)
         spare = max(0, room - tokens.of_text(body))
+        if own:  # a model's words come first, what is copied stays
+            body = "\n".join(part for part in (_fit([own], budget // 4), body) if part)
         title = UP_TO_HEADINGS.get(key, heading) if up_to else heading
         lines.append(f"## {number}. {title}\n{body or '(nothing)'}")
     return "\n\n".join(lines)
