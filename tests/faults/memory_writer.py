@@ -1,12 +1,16 @@
-"""The process that is killed: writes, updates, renames and forgets memories as fast as it can.
+"""The processes that are killed: each writes, updates, renames and forgets memories as fast as it can.
 
-It prints `begin PATH…` before an operation and what was done after the store acknowledged it.
+For every seed on stdin one process is forked, so that nothing need be loaded again. It prints its
+id, `begin PATH…` before an operation, and what was done after the store acknowledged it; `gone`
+follows when it is dead.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+import tempfile
 from pathlib import Path
 
 from lamina.memory.file_store import FileStore
@@ -19,10 +23,23 @@ def say(*words: str) -> None:
 
 
 def main() -> None:
-    directory, seed = Path(sys.argv[1]), int(sys.argv[2])
+    directory = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as warm, FileStore(Path(warm) / "memory") as store:
+        store.remember(a_memory("warm.md"))  # loads what is loaded late
+    say("loaded")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            write(directory, int(line))
+            os._exit(0)
+        os.waitpid(child, 0)
+        say("gone")
+
+
+def write(directory: Path, seed: int) -> None:
     chance = random.Random(seed)
     with FileStore(directory, background=True) as store:
-        say("ready")
+        say("ready", str(os.getpid()))
         for number in range(10_000):
             step(store, chance, f"r{seed}n{number}")
 
