@@ -595,3 +595,40 @@ def test_after_a_turn_it_runs_in_the_background_and_is_booked(place: Place) -> N
         assert job is not None
         assert job["status"] == "completed"
         assert "deploy.md" not in contents(store_of(session))
+
+
+# ---- the diary
+
+
+@pytest.mark.spec("L6.7", "L5.6")
+def test_a_nightly_dream_works_the_diary_into_memories_and_proves_nothing_by_it(
+    place: Place,
+) -> None:
+    fact = (
+        "---\nname: Release\ndescription: release 4.2 goes out from pier seven\ntype: project\n---\n\n"
+        "Release 4.2 goes out from pier seven.\n"
+    )
+    wish = (
+        "---\nname: Answers\ndescription: the user likes short answers\ntype: user\n---\n\n"
+        "The user likes short answers.\n"
+    )
+    model = dreaming(
+        at_copy(place, wrote("project_release.md", fact), wrote("user_answers.md", wish)), "done"
+    )
+
+    @story_of(place, model, config={"memory.daily_log": True})
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        day = store.directory / "logs" / "2026" / "11" / "2026-11-15.md"
+        day.parent.mkdir(parents=True)
+        day.write_text(
+            "- 10:12 release 4.2 goes out from pier seven\n- 10:20 the user likes short answers\n"
+        )
+        done = await dream.run(session.state)
+        assert done.status == "completed"
+        assert str(day) in model.requests[0].messages[-1]["content"][-1]["text"]
+        assert sorted(contents(store)) == ["MEMORY.md", "project_release.md"]
+        [pointer] = pointers_of((store.directory / "MEMORY.md").read_bytes())
+        assert pointer.hook.endswith("(source: assistant)")
+        assert [item.proposal.path for item in store.inbox.items()] == ["user_answers.md"]
+        assert day.read_text().startswith("- 10:12")

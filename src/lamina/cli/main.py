@@ -39,6 +39,8 @@ COMMANDS: dict[str, Command] = {
     "spend": ("lamina.cli.spend", "what all model calls have cost"),
     "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
     "memory": ("lamina.cli.memory", "look at, search, change and undo memories"),
+    "extract": ("lamina.cli.extract", "take memories from a recorded session"),
+    "dream": ("lamina.cli.dream", "tidy the memories; look at, undo or end a dream"),
     "instructions": ("lamina.cli.instructions", "show which instruction files hold here"),
     "settings": ("lamina.cli.settings", "show, explain and change settings"),
     "doctor": ("lamina.cli.doctor", "check that everything that Lamina needs works here"),

@@ -69,6 +69,21 @@ def acquire(path: Path, *, now: float, claude: bool = False) -> DreamLock:
     raise LockHeld(f"{path} is removed again and again by another program")
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody dreams at this moment."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def repair(path: Path) -> None:
     """Put the mtime back if a holder was killed between writing the body and setting it."""
     with contextlib.suppress(OSError, LockHeld, MemoryStoreError):

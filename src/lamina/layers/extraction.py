@@ -25,6 +25,7 @@ from lamina.events import MemoryUpdated
 from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed
 from lamina.ledger import edits
+from lamina.ledger.record import Ledger
 from lamina.local.extractor import extract
 from lamina.memories import Proposal
 from lamina.memory.file_store import FileStore, is_index
@@ -75,7 +76,7 @@ def at_open(state: State) -> None:
     """Take up what an earlier process of this session left undone."""
     job = state.ledger.job(LAYER)
     left = job is not None and job.get("status") in ("started", "deferred")
-    if (left or _offered(state)) and wanted(state) and any_typed(new_entries(state)):
+    if (left or _offered(state)) and wanted(state) and any_typed(after_cursor(state.ledger)):
         _begin(state)
 
 
@@ -92,7 +93,7 @@ def wanted(state: State) -> bool:
 
 
 def _due(state: State) -> bool:
-    turns = sum("typed" in (entry.get("origins") or ()) for entry in new_entries(state))
+    turns = sum("typed" in (entry.get("origins") or ()) for entry in after_cursor(state.ledger))
     return turns >= state.flags.value("extraction.every_turns") or (turns > 0 and _offered(state))
 
 
@@ -100,18 +101,18 @@ def _offered(state: State) -> bool:
     """Has something left the view that extraction has not seen?"""
     offer = state.ledger.job(OFFER)
     position = state.ledger.projection.position
-    return offer is not None and position.get(str(offer.get("cursor")), -1) > _cursor(state)
+    return offer is not None and position.get(str(offer.get("cursor")), -1) > _cursor(state.ledger)
 
 
-def _cursor(state: State) -> int:
-    return state.ledger.projection.position.get(str(state.ledger.state(CURSOR, "")), -1)
+def _cursor(ledger: Ledger) -> int:
+    return ledger.projection.position.get(str(ledger.state(CURSOR, "")), -1)
 
 
-def new_entries(state: State, upto: str = "") -> list[Json]:
+def after_cursor(ledger: Ledger, upto: str = "") -> list[Json]:
     """Messages after the cursor, up to and with an entry (all of them if none is named)."""
-    entries = state.ledger.entries
-    last = state.ledger.projection.position.get(upto, len(entries) - 1)
-    return [one for one in entries[_cursor(state) + 1 : last + 1] if one["kind"] == "message"]
+    entries = ledger.entries
+    last = ledger.projection.position.get(upto, len(entries) - 1)
+    return [one for one in entries[_cursor(ledger) + 1 : last + 1] if one["kind"] == "message"]
 
 
 def _begin(state: State) -> None:
@@ -138,7 +139,7 @@ async def run(state: State, upto: str) -> Extracted:
     store = state.deps.memory
     if store is None:
         return Extracted("skipped", reason="memory is off")
-    entries = new_entries(state, upto)
+    entries = after_cursor(state.ledger, upto)
     done = Extracted("skipped")
     if not any_typed(entries):
         done.reason = "the user said nothing new"

@@ -1,0 +1,247 @@
+"""`lamina dream`: tidy memory now, look at what a dream did, take it back, end one that runs.
+
+Everything that changes memory goes through the dream itself, or through the store's undo.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import add_verb, config_of
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.errors import LaminaError, UsageError
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.events import Event
+    from lamina.layers.dream import Dreamt
+    from lamina.memory.file_store import FileStore
+
+EXAMPLES = """
+lamina dream                             if one is due
+lamina dream --now                       whatever the clock says
+lamina dream --dry-run                   show what it would change, as a diff
+lamina dream diff                        what the last one changed
+lamina dream log
+lamina dream undo                        take the last one back
+lamina dream kill                        end one that runs; memory stays as it was
+lamina dream --install-timer --print     a nightly dream, by systemd or cron
+"""
+
+_COLOURS = {"completed": "green", "nothing": "dim", "failed": "red", "killed": "yellow"}
+_WAIT = 10.0  # seconds that a kill is waited for
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--now", action="store_true", help="dream even if none is due")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument("--model", metavar="NAME", help="this model instead of the setting's")
+    parser.add_argument("--install-timer", action="store_true", help="dream every night")
+    parser.add_argument("--print", action="store_true", help="with it: only print how")
+    verbs = parser.add_subparsers(dest="verb", metavar="diff | log | undo | kill", required=False)
+    add_verb(verbs, "diff", "show what the last dream changed")
+    log = add_verb(verbs, "log", "list dreams, newest first")
+    log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
+    add_verb(verbs, "undo", "take the last dream back")
+    add_verb(verbs, "kill", "end a dream that runs")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    if args.install_timer:
+        from lamina.cli.dream_timer import install
+
+        return install(args, config)
+    if args.print:
+        raise UsageError("--print goes with --install-timer.")
+    if args.verb:
+        from lamina.cli.memory import open_store
+
+        with open_store(config) as store:
+            return _VERBS[args.verb](args, store)
+    if not config.bool("memory.enabled"):
+        raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
+    if not (args.now or args.dry_run) and (why := _not_due(config)):
+        return _say(args, {"status": "not due", "text": why})
+    return _dream(args)
+
+
+# ---- dreaming
+
+
+def _not_due(config: Config) -> str:
+    from lamina.cli.memory import open_store
+    from lamina.layers.dream_lock import NAME, last_dream
+
+    with open_store(config) as store:
+        since = time.time() - last_dream(store.directory / NAME)
+    hours = config.float("dream.hours")
+    if not 0 <= since < hours * 3600:
+        return ""
+    return f"Not due: the last dream was {since / 3600:.1f} hours ago, and one is due after {hours:g}. `--now` dreams anyway."
+
+
+def _dream(args: argparse.Namespace) -> int:
+    import anyio
+
+    done = anyio.run(_run, args)
+    if args.dry_run and not args.json and done.status == "completed":
+        _show_diff(done.diff)
+        note(f"A dream would change {len(done.step.files)} memories. Nothing was changed now.")
+        return 0
+    value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
+    return _say(args, value)
+
+
+async def _run(args: argparse.Namespace) -> Dreamt:
+    from lamina.cli.apart import parts
+    from lamina.layers import dream
+
+    live = _Live(shown=sys.stderr.isatty() and not args.quiet and not args.json)
+    async with parts(args, live.hear) as state:
+        try:
+            return await dream.run(state, apply=not args.dry_run)
+        finally:
+            live.clear()
+
+
+class _Live:
+    """One line on the terminal that says where the dream is."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+
+    def hear(self, event: Event) -> None:
+        from lamina.events import DreamChanged, Warned
+
+        if isinstance(event, Warned):
+            self.clear()
+            note(f"lamina: {harmless(event.message)}")
+        elif isinstance(event, DreamChanged) and self._shown and event.status == "running":
+            tools = f", {event.tools} tool calls" if event.tools else ""
+            files = f", {len(event.files)} files" if event.files else ""
+            words = one_line(
+                f"{event.phase} · {event.step} · {event.text}{tools}{files}", width() - 1
+            )
+            sys.stderr.write(f"\r\x1b[K{words}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
+    status = str(value["status"])
+    failed = status in ("refused", "gave way", "failed", "killed")
+    if args.json:
+        out_json(value)
+        return int(failed)
+    if failed:
+        raise LaminaError(str(value["text"]))
+    out(harmless(str(value["text"])))
+    if not args.quiet:
+        for line in [
+            *value.get("reasons", ()),
+            *(f"doubtful: {d}" for d in value.get("doubtful", ())),
+        ]:
+            out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
+        for line in value.get("problems", ()):
+            note(f"not taken over: {harmless(line)}")
+        if value.get("commit"):
+            note("`lamina dream undo` takes it back.")
+    return 0
+
+
+# ---- looking back
+
+
+def _show_diff(text: str) -> None:
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        shown = harmless(line)
+        out(style(shown, colours[line[0]]) if line[:1] in colours else shown)
+
+
+def _diff(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream_undo import last_dream
+    from lamina.memory.blame import diff_text
+
+    commit = last_dream(store)
+    if commit is None:
+        raise UsageError("No dream has changed anything yet.")
+    changes = store.journal.history.changes(commit.id)
+    text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
+    if args.json:
+        out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
+    else:
+        _show_diff(text)
+    return 0
+
+
+def _log(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream_record import DreamRecord
+
+    record = DreamRecord(store.state)
+    lines = record.log()
+    lines = lines[: args.number] if args.number else lines
+    if args.json:
+        out_json(lines)
+        return 0
+    if not lines:
+        note("No dreams yet.")
+        return 0
+    room = max(20, width() - 45)
+    rows = [
+        [
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(float(line.get("when") or 0))),
+            style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
+            str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
+            one_line(str(line.get("text")), room),
+        ]
+        for line in lines
+    ]
+    out(table(rows))
+    return 0
+
+
+def _undo(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream_undo import take_back
+
+    commit, paths = take_back(store)
+    if args.json:
+        out_json({"commit": commit.id, "files": paths})
+    else:
+        out(f"The dream {commit.id[:8]} is undone: {len(paths)} files are as they were.")
+    return 0
+
+
+def _kill(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers import dream_lock
+    from lamina.layers.dream_record import DreamRecord
+
+    record = DreamRecord(store.state)
+    status = record.status()
+    if (
+        not dream_lock.is_held(store.directory / dream_lock.NAME)
+        or status.get("status") != "running"
+    ):
+        raise UsageError("No dream is running.")
+    record.ask_to_end(str(status["id"]))
+    until = time.monotonic() + _WAIT
+    while time.monotonic() < until:
+        now = record.status()
+        if now.get("id") != status["id"] or now.get("status") != "running":
+            return _say(args, {"status": "done", "text": f"The dream ended: {now.get('text')}"})
+        time.sleep(0.05)
+    raise LaminaError(
+        f"The dream of process {status.get('process')} does not answer; it holds no memory back. "
+        "End that process if it hangs: memory stays as it was."
+    )
+
+
+_VERBS = {"diff": _diff, "log": _log, "undo": _undo, "kill": _kill}

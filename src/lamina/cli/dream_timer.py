@@ -1,0 +1,98 @@
+"""The nightly dream: a systemd user timer where there is systemd, else the line for cron."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from lamina.cli.terminal import note, out
+from lamina.config import Config
+from lamina.errors import LaminaError
+from lamina.ledger.places import slug
+
+_HOUR = 3
+
+
+def install(args: argparse.Namespace, config: Config) -> int:
+    """Print it, or put it in place."""
+    name = f"lamina-dream{slug(config.project)}"
+    command = _command(args, config)
+    units = {f"{name}.service": _service(command, config), f"{name}.timer": _timer(config)}
+    cron = f"0 {_HOUR} * * * {shlex.join(command)}"
+    if args.print:
+        for file, text in units.items():
+            out(f"# ~/.config/systemd/user/{file}\n{text}")
+        out(f"# or, for cron:\n{cron.replace('%', chr(92) + '%')}")
+        return 0
+    if not _has_systemd():
+        raise LaminaError(
+            f"There is no systemd for users here. Add this line by `crontab -e`: {cron}"
+        )
+    folder = _folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in units.items():
+            (folder / file).write_text(text, "utf-8")
+    except OSError as error:
+        raise LaminaError(f"Can't write {folder}: {error.strerror}.") from error
+    for words in (["daemon-reload"], ["enable", "--now", f"{name}.timer"]):
+        done = subprocess.run(
+            ["systemctl", "--user", *words], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise LaminaError(f"systemctl {words[0]} failed: {' '.join(done.stderr.split())}.")
+    out(f"{name}.timer runs every night at {_HOUR}:00.")
+    if not args.quiet:
+        note(f"`systemctl --user disable --now {name}.timer` ends that.")
+    return 0
+
+
+def _command(args: argparse.Namespace, config: Config) -> list[str]:
+    words = [sys.executable, "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
+    words += ["--project", str(config.project), "--home", str(config.home)]
+    return [*words, "--claude"] if args.claude else words
+
+
+def _service(command: list[str], config: Config) -> str:
+    start = " ".join(_quoted(word) for word in command)
+    return (
+        f"[Unit]\nDescription=Lamina tidies the memory of {_plain(str(config.project))}\n\n"
+        f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n"
+    )
+
+
+def _timer(config: Config) -> str:
+    return (
+        f"[Unit]\nDescription=Nightly dream of {_plain(str(config.project))}\n\n"
+        f"[Timer]\nOnCalendar=*-*-* 0{_HOUR}:00:00\nPersistent=true\n\n"
+        "[Install]\nWantedBy=timers.target\n"
+    )
+
+
+def _quoted(word: str) -> str:
+    """A word as systemd reads it: in quotes, with its own special characters doubled."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{_plain(escaped)}"'
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "systemd" / "user"
+
+
+def _has_systemd() -> bool:
+    if shutil.which("systemctl") is None:
+        return False
+    done = subprocess.run(
+        ["systemctl", "--user", "show-environment"], capture_output=True, check=False
+    )
+    return done.returncode == 0

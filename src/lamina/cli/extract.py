@@ -1,0 +1,145 @@
+"""`lamina extract`: take from a recorded session what is worth remembering, as after an answer.
+
+Writes memories through the gate and moves the session's cursor; with --dry-run neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import config_of
+from lamina.cli.sessions import choose, find
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, table, width
+from lamina.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lamina.config import Config
+    from lamina.events import Event
+    from lamina.memories import Proposal, Verdict
+    from lamina.memory.file_store import FileStore
+
+EXAMPLES = """
+lamina extract                           the last session here
+lamina extract 3f2a                      by the beginning of its id
+lamina extract --dry-run                 what the rules find, with no model and nothing written
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", nargs="?", default="", help="its id or the beginning (the last)")
+    parser.add_argument("--dry-run", action="store_true", help="only show what the rules find")
+    parser.add_argument("--model", metavar="NAME", help="this model instead of the setting's")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    if not config.bool("memory.enabled"):
+        raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
+    file = choose(find(config), args.session)
+    if args.dry_run:
+        return _show(args, config, file)
+    import anyio
+
+    value = anyio.run(_extract, args, file.stem)
+    if args.json:
+        out_json(value)
+        return 0
+    if value["files"]:
+        out(f"Memory updated: {harmless(', '.join(value['files']))}")
+    else:
+        out(f"Nothing to remember{': ' + value['reason'] if value['reason'] else ''}.")
+    if not args.quiet:
+        for path in value["inbox"]:
+            note(f"{harmless(path)} waits in the inbox; `lamina memory inbox` shows why.")
+        for reason in value["refused"]:
+            note(f"not taken: {harmless(reason)}")
+    return 0
+
+
+async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
+    from lamina.events import Warned
+    from lamina.layers import extraction
+    from lamina.session import Session
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Warned) and not args.quiet:
+            note(f"lamina: {harmless(event.message)}")
+
+    async with Session.open(
+        args.project,
+        args.model,
+        home=args.home,
+        session_id=session_id,
+        resume=True,
+        on_event=hear,
+        claude=args.claude,
+    ) as session:
+        done = await extraction.run(session.state, str(session.ledger.head))
+    return {
+        "session": session_id,
+        "status": done.status,
+        "by": done.by,
+        "files": done.files,
+        "inbox": done.inbox,
+        "refused": done.refused,
+        "reason": done.reason,
+    }
+
+
+def _verdict(store: FileStore, proposal: Proposal) -> Verdict:
+    from lamina.errors import GateRefused
+    from lamina.memories import Verdict
+
+    try:
+        return store.judge(proposal, store.files.read(proposal.path), None)
+    except GateRefused as error:
+        return Verdict("refuse", str(error))
+
+
+def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
+    """What the local extractor proposes, and what the gate says of it."""
+    import time
+
+    from lamina.layers import extraction
+    from lamina.ledger import log
+    from lamina.ledger.record import Ledger
+    from lamina.wiring import make_memory
+
+    entries = log.read(file).entries
+    ledger = Ledger.of(entries)
+    store = make_memory(config, file, lambda _: None, ledger)
+    if store is None:
+        raise UsageError("Memory has no place here. `lamina doctor` says more.")
+    with store:
+        new = extraction.after_cursor(ledger)
+        rows = [
+            (proposal, _verdict(store, proposal))
+            for proposal in extraction.proposals(new, file.stem, time.time())
+        ]
+    if args.json:
+        shown = [
+            {
+                "path": proposal.path,
+                "type": proposal.type,
+                "description": proposal.description,
+                "body": proposal.body,
+                "decision": verdict.decision,
+                "reason": verdict.reason,
+            }
+            for proposal, verdict in rows
+        ]
+        out_json({"session": file.stem, "messages": len(new), "proposals": shown})
+        return 0
+    if not rows:
+        note("The rules find nothing to remember in what is new.")
+        return 0
+    room = max(20, width() - 60)
+    cells = [
+        [verdict.decision, proposal.path, one_line(verdict.reason or proposal.description, room)]
+        for proposal, verdict in rows
+    ]
+    out(table(cells))
+    return 0

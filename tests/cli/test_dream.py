@@ -1,0 +1,186 @@
+"""`lamina dream` and `lamina extract`: what they print, change, undo and end."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.layers import dream_lock
+from lamina.session import Session
+
+Run = Callable[..., Any]
+FACT = "We deploy the warehouse service from the release branch."
+TYPED = "No, don't mock the database in integration tests because the migration broke."
+
+
+def memory_of(world: Path) -> Path:
+    [found] = world.glob("home/projects/*/memory")
+    return found
+
+
+@pytest.fixture
+def doubles(lamina: Run) -> None:
+    for name in ("a", "b"):
+        assert lamina("memory", "add", FACT, "--file", f"deploy_{name}.md").code == 0
+
+
+@pytest.mark.spec("L6.4")
+@pytest.mark.usefixtures("doubles")
+def test_a_dry_run_prints_a_diff_and_changes_nothing(lamina: Run, world: Path) -> None:
+    ran = lamina("dream", "--dry-run")
+    assert ran.code == 0
+    assert "--- a/deploy_b.md\n+++ /dev/null" in ran.out
+    assert "Nothing was changed" in ran.err
+    assert (memory_of(world) / "deploy_b.md").exists()
+    assert "--- a/deploy_b.md" in lamina("dream", "--dry-run", "--json").json["diff"]
+
+
+@pytest.mark.spec("L6.4", "L6.5")
+@pytest.mark.usefixtures("doubles")
+def test_a_dream_is_logged_shown_and_undone_with_one_command(lamina: Run, world: Path) -> None:
+    ran = lamina("dream")
+    assert ran.out.splitlines()[0] == "Improved 1 memory."
+    assert "deploy_b.md merged into deploy_a.md" in ran.out
+    assert not (memory_of(world) / "deploy_b.md").exists()
+    assert "Not due" in lamina("dream").out
+    assert lamina("dream", "log", "--json").json[0]["status"] == "completed"
+    assert "completed" in lamina("dream", "log").out
+    assert "--- a/deploy_b.md" in lamina("dream", "diff").out
+    undone = lamina("dream", "undo")
+    assert undone.code == 0
+    assert (memory_of(world) / "deploy_b.md").exists()
+    again = lamina("dream", "--now", "--json").json
+    assert again["status"] == "nothing"
+    nothing_left = lamina("dream", "undo")
+    assert nothing_left.code == 2
+    assert "no dream to undo" in nothing_left.err
+
+
+@pytest.mark.spec("L6.2")
+@pytest.mark.usefixtures("doubles")
+def test_while_another_dreams_it_is_refused_in_one_sentence(lamina: Run, world: Path) -> None:
+    lock = dream_lock.acquire(memory_of(world) / dream_lock.NAME, now=time.time())
+    ran = lamina("dream", "--now")
+    lock.release()
+    assert ran.code == 1
+    assert ran.err == f"lamina: No dream now: process {os.getpid()} dreams already.\n"
+
+
+def test_there_is_nothing_to_kill_or_show_before_a_dream(lamina: Run) -> None:
+    assert lamina("dream", "kill").err == "lamina: No dream is running.\n"
+    assert lamina("dream", "diff").code == 2
+    assert lamina("dream", "log", "--json").json == []
+    assert lamina("dream", "--print").code == 2
+
+
+@pytest.mark.spec("L6.5")
+@pytest.mark.usefixtures("doubles")
+def test_a_kill_from_another_process_ends_it_and_leaves_memory(lamina: Run, world: Path) -> None:
+    script = world / "hang.json"
+    script.write_text('[{"purpose": "dream", "reply": {"hang": true}}]')
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "lamina.cli.main",
+            "dream",
+            "--now",
+            "--model",
+            f"scripted:{script}",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as sleeper:
+        status = memory_of(world).with_name("memory.lamina") / "dream" / "status.json"
+        until = time.monotonic() + 60
+        while not (status.exists() and '"consolidate"' in status.read_text()):
+            assert time.monotonic() < until
+            assert sleeper.poll() is None
+        ran = lamina("dream", "kill")
+        _, err = sleeper.communicate(timeout=60)
+    assert ran.code == 0
+    assert "Memory is as it was" in ran.out
+    assert (sleeper.returncode, "Memory is as it was" in err) == (1, True)
+    assert (memory_of(world) / "deploy_b.md").exists()
+    assert dream_lock.last_dream(memory_of(world) / dream_lock.NAME) == 0
+
+
+@pytest.mark.spec("L6.5")
+@pytest.mark.usefixtures("doubles")
+def test_on_a_terminal_the_progress_is_live() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "lamina.cli.main", "dream", "--now"]
+    done = subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "starting · orient · Looking at memory" in shown
+    assert "updating · prune · Writing" in shown
+    assert b"Improved 1 memory." in done.stdout
+
+
+@pytest.mark.spec("L6.7")
+def test_the_timer_is_printed_for_systemd_and_cron(lamina: Run, world: Path) -> None:
+    ran = lamina("dream", "--install-timer", "--print")
+    assert ran.code == 0
+    assert "OnCalendar=*-*-* 03:00:00" in ran.out
+    assert f'"--project" "{world / "project"}"' in ran.out
+    assert ran.out.splitlines()[-1].startswith("0 3 * * * ")
+    assert not (world / ".config").exists()
+
+
+@pytest.mark.spec("L6.7")
+def test_without_systemd_the_cron_line_is_named(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(world))
+    ran = lamina("dream", "--install-timer")
+    assert ran.code == 1
+    assert "0 3 * * * " in ran.err
+
+
+@pytest.mark.spec("L6.7")
+def test_with_systemd_the_timer_is_put_in_place_and_started(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = world / "bin" / "systemctl"  # this machine may have none; what is called is recorded
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {world}/called\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+    assert lamina("dream", "--install-timer").code == 0
+    units = sorted(path.name for path in (world / ".config/systemd/user").iterdir())
+    assert [unit.rpartition(".")[2] for unit in units] == ["service", "timer"]
+    assert f"--user enable --now {units[1]}" in (world / "called").read_text()
+
+
+@pytest.mark.spec("L5.8", "L5.2")
+def test_extract_takes_what_is_new_once(lamina: Run, world: Path) -> None:
+    with Session.open(world / "project", home=world / "home") as session:
+        session.ask(TYPED)
+    dry = lamina("extract", "--dry-run", "--json").json
+    assert [one["decision"] for one in dry["proposals"]] == ["accept"]
+    assert "accept" in lamina("extract", "--dry-run").out
+    assert not [*memory_of(world).glob("feedback*")]
+    ran = lamina("extract")
+    assert ran.out.startswith("Memory updated: feedback_")
+    assert len([*memory_of(world).glob("feedback*")]) == 1
+    assert lamina("extract").out == "Nothing to remember: the user said nothing new.\n"
+    assert lamina("extract", "zzz").code == 2
+
+
+def test_with_memory_off_both_say_so(lamina: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_DISABLE_MEMORY", "1")
+    for command in ("dream", "extract"):
+        ran = lamina(command)
+        assert ran.code == 2
+        assert "Memory is off" in ran.err
