@@ -22,7 +22,7 @@ _EXIT = re.compile(
     r"(?:exit code|exited with|return code|exit status)\D{0,3}(-?\d{1,3})", re.IGNORECASE
 )
 _BAD = re.compile(
-    r"\b(error|errors|failed|failure|fail|exception|panic|traceback|undefined|cannot|can't|"
+    r"\b(\w*error|\w*exception|errors|failed|failure|fail|panic|traceback|undefined|cannot|can't|"
     r"not found|no such|denied|refused|fatal|invalid|unexpected|mismatch)\b|✗|✘",
     re.IGNORECASE,
 )

@@ -76,13 +76,26 @@ def score(found: Sequence[Probe], view: str) -> Score:
     by_kind: dict[str, list[bool]] = {}
     missed: list[str] = []
     for probe in found:
-        hit = any(folded(answer) in text for answer in probe.answers)
+        hit = any(_stands(folded(answer), text, probe.kind) for answer in probe.answers)
         by_kind.setdefault(probe.kind, []).append(hit)
         if not hit:
             missed.append(probe.question)
     shares = {kind: sum(hits) / len(hits) for kind, hits in by_kind.items()}
     total = sum(sum(hits) for hits in by_kind.values())
     return Score(total / len(found) if found else 1.0, shares, len(found), tuple(missed[:10]))
+
+
+def _stands(answer: str, text: str, kind: str) -> bool:
+    """Is it there? A number inside another number is not."""
+    if kind != "numbers":
+        return answer in text
+    at = text.find(answer)
+    while at >= 0:
+        before, after = text[max(0, at - 1) : at], text[at + len(answer) : at + len(answer) + 1]
+        if not before.isdigit() and not (after.isdigit() and answer[-1].isdigit()):
+            return True
+        at = text.find(answer, at + 1)
+    return False
 
 
 def folded(text: str) -> str:

@@ -1,0 +1,83 @@
+"""Probes: what a removed span knew, asked of any text, favouring no form of summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.local.test_happened import call, said
+from tests.local.test_summariser import _entries, shapes
+
+from lamina.local.probes import KINDS, QUESTIONS, probes, score
+from lamina.messages import text
+
+
+def span() -> list[Any]:
+    return [
+        said("user", text("Never touch setup.py. Make the tower taller."), n=1),
+        *call("a", "Write", "ok", n=2, file_path="src/tower.py", content="class Tower: ..."),
+        *call(
+            "b", "Bash", "TypeError: floor is not a number", error=True, n=4, command="make floors"
+        ),
+        *call("c", "TodoWrite", "ok", n=6, todos=[{"content": "paint it", "status": "pending"}]),
+        said("assistant", text("It has 42 floors and took 1,250 ms."), n=8),
+    ]
+
+
+@pytest.mark.spec("L4.8")
+def test_every_kind_is_drawn_from_the_span_and_found_word_for_word() -> None:
+    found = probes(span())
+    assert {probe.kind for probe in found} == set(KINDS)
+    assert set(QUESTIONS) == set(KINDS)
+    for probe in found:
+        assert any(answer in str(span()) for answer in probe.answers)
+    kept = (
+        "Never touch setup.py.  MAKE the tower taller. src/tower.py Tower `make floors` "
+        "TypeError: floor is not a number; paint it; 42 floors; 1,250 ms"
+    )
+    whole = score(found, kept)
+    assert whole.share == 1.0
+    nothing = score(found, "All is well.")
+    assert nothing.share == 0.0
+    assert nothing.by_kind == dict.fromkeys(KINDS, 0.0)
+    assert nothing.missed
+
+
+@pytest.mark.spec("L4.8")
+def test_a_number_inside_another_number_answers_nothing() -> None:
+    found = [p for p in probes([said("assistant", text("It has 42."))]) if p.kind == "numbers"]
+    assert score(found, "It has 1423.").share == 0.0
+    assert score(found, "It has 142, then 42.").share == 1.0
+
+
+@pytest.mark.spec("L4.8")
+def test_probes_are_spread_over_the_span_not_taken_from_its_end() -> None:
+    entries = [said("user", text(f"Please do thing number {n} now."), n=n) for n in range(100)]
+    asked = [p for p in probes(entries, each=10) if p.kind == "asked"]
+    where = [int(p.entry.split("-")[1]) for p in asked]
+    assert where == list(range(0, 100, 10))
+
+
+@pytest.mark.spec("L4.8")
+@given(shapes)
+def test_a_span_answers_its_own_probes_and_an_empty_text_none(shape: list[Any]) -> None:
+    entries = _entries(shape)
+    found = probes(entries)
+    whole = "\n".join(
+        str(
+            b.get("text") or b.get("content") or " ".join(map(str, (b.get("input") or {}).values()))
+        )
+        for e in entries
+        for b in e["content"]
+    )
+    assert score(found, whole).share == 1.0
+    assert score(found, "").share == (0.0 if found else 1.0)
+
+
+@pytest.mark.spec("L4.8")
+@given(shapes, st.text(max_size=200), st.text(max_size=200))
+def test_more_text_never_answers_less(shape: list[Any], view: str, more: str) -> None:
+    found = [p for p in probes(_entries(shape)) if p.kind != "numbers"]
+    assert score(found, f"{view}\n{more}").share >= score(found, view).share

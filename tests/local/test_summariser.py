@@ -1,0 +1,113 @@
+"""The summary without a model: nine parts, within its budget, every word from the record."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.local.test_happened import call, said
+
+from lamina.ledger import tokens
+from lamina.local.happened import happened
+from lamina.local.summariser import MODEL_PARTS, PARTS, nine_parts, sections, short
+from lamina.messages import text
+
+HEADINGS = [f"## {n}. {heading}" for n, (_, heading) in enumerate(PARTS, 1)]
+
+
+@pytest.mark.spec("L4.1", "L4.5")
+def test_the_nine_parts_stand_in_order_and_two_change_their_names_up_to_an_entry() -> None:
+    what = happened([said("user", text("Build it."), n=1)])
+    whole = nine_parts(what, budget=1_000)
+    assert re.findall(r"(?m)^## .+$", whole) == HEADINGS
+    before = re.findall(r"(?m)^## .+$", nine_parts(what, budget=1_000, up_to=True))
+    assert before[:7] == HEADINGS[:7]
+    assert before[7:] == ["## 8. Work completed", "## 9. Context for continuing"]
+
+
+@pytest.mark.spec("L4.2")
+def test_a_model_s_words_are_added_to_its_own_parts_and_replace_nothing_that_is_copied() -> None:
+    what = happened(
+        [
+            said("user", text("Build the tower."), n=1),
+            *call("a", "Write", "ok", n=2, file_path="tower.py", content="class Tower: ..."),
+            said("assistant", text("The tower has 42 floors."), n=4),
+        ]
+    )
+    model = {key: f"MODEL {key}" for key, _ in PARTS}
+    made = nine_parts(what, budget=2_000, model=model)
+    assert [key for key, _ in PARTS if f"MODEL {key}" in made] == list(MODEL_PARTS)
+    for words in ("Build the tower.", "tower.py: created", "Tower", "42 floors"):
+        assert words in made
+
+
+@pytest.mark.spec("L4.2")
+def test_beyond_the_budget_an_excerpt_and_a_reference_stand_for_a_long_message() -> None:
+    long = "It begins here. " + "middle " * 5_000 + "It ends here."
+    made = nine_parts(happened([said("user", text(long), n=1234)]), budget=1_000)
+    assert "It begins here." in made
+    assert "[…]" in made
+    assert "It ends here. [#entry-12]" in made
+    assert tokens.of_text(made) < 1_300
+
+
+def _entries(shape: list[tuple[str, int, int]]) -> list[Any]:
+    entries: list[Any] = []
+    for n, (kind, size, seed) in enumerate(shape):
+        words = " ".join(f"w{seed}x{i}" for i in range(size))
+        if kind == "ask":
+            entries.append(said("user", text(f"please {words}"), n=n))
+        elif kind == "answer":
+            entries.append(said("assistant", text(f"so {words}"), n=n))
+        elif kind == "run":
+            entries += call(f"c{n}", "Bash", words, n=n, command=f"run {seed} {words[:80]}")
+        else:
+            entries += call(
+                f"c{n}", "Edit", "ok", n=n, file_path=f"f{seed}.py", new_string=f"def g{seed}(): 1"
+            )
+    return entries
+
+
+shapes = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "answer", "run", "edit"]), st.integers(0, 400), st.integers(0, 30)
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.spec("L4.2")
+@given(shapes, st.integers(400, 8_000))
+def test_it_fits_its_budget_and_every_line_comes_from_the_record(
+    shape: list[tuple[str, int, int]], budget: int
+) -> None:
+    entries = _entries(shape)
+    made = nine_parts(happened(entries), budget=budget)
+    frame = 9 * 30  # headings, and a shortest excerpt for each part
+    assert tokens.of_text(made) <= budget * 1.25 + frame
+    known = str(entries)
+    for word in re.findall(r"w\d+x\d+\b", made):
+        assert word in known or word + "…" in made  # the last word of an excerpt may be cut
+    names = {str(entry["uuid"])[:8] for entry in entries}
+    assert set(re.findall(r"\[#([^\]]+)\]", made)) <= names
+
+
+@pytest.mark.spec("L4.2")
+@given(shapes)
+def test_short_user_messages_are_all_there_word_for_word(shape: list[tuple[str, int, int]]) -> None:
+    entries = _entries([(kind, min(size, 12), seed) for kind, size, seed in shape])
+    what = happened(entries)
+    made = nine_parts(what, budget=8_000)
+    for said_ in what.asked:
+        assert said_.text in made
+
+
+@pytest.mark.spec("L3.1", "L4.10")
+@given(shapes)
+def test_notes_sections_and_fold_lines_are_bounded(shape: list[tuple[str, int, int]]) -> None:
+    what = happened(_entries(shape))
+    assert sum(map(tokens.of_text, sections(what).values())) <= 12_000
+    assert tokens.of_text(short(what)) <= 450
