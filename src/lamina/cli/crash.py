@@ -54,7 +54,7 @@ def _folders(words: Sequence[str]) -> list[Path]:
         home, claude = find_home(
             given[-1] if given else None, os.environ, claude="--claude" in words
         )
-    except SettingsError:
+    except (SettingsError, OSError):
         return [Path(tempfile.gettempdir())]
     return [(home / "lamina" if claude else home) / "logs", Path(tempfile.gettempdir())]
 

@@ -47,7 +47,8 @@ def is_config_directory(home: Path, env: Mapping[str, str]) -> bool:
     named = env.get("CLAUDE_CONFIG_DIR")
     if named and os.path.realpath(named) == os.path.realpath(home):
         return True
-    return home.name == ".claude" or (home / "settings.json").is_file()
+    # os.path: a directory that can't be looked into is no error here; whoever opens a file there says so.
+    return home.name == ".claude" or os.path.isfile(home / "settings.json")
 
 
 def json_layer(kind: SourceKind, path: Path, warn: Callable[[str], None]) -> Layer:

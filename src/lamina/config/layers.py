@@ -104,7 +104,9 @@ def read_small(path: Path) -> str | None:
             f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from error
     except OSError as error:
-        raise SettingsError(f"Can't read {path}: {error.strerror}.") from error
+        raise SettingsError(
+            f"Can't read {path}: {error.strerror}. Check its permissions."
+        ) from error
 
 
 def known(name: str, place: str) -> Setting:

@@ -67,16 +67,19 @@ def project_folder(home: Path, project: str | os.PathLike[str]) -> Path:
 
 def make_private(folder: Path) -> None:
     """Make a directory and its missing parents, readable by the owner alone."""
-    if folder.is_dir():
+    if os.path.isdir(folder):
         return
-    missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
+    missing = [folder, *(parent for parent in folder.parents if not os.path.lexists(parent))]
     try:
         for directory in reversed(missing):
             with contextlib.suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
     except OSError as error:
-        raise StorageError(f"Can't make {folder}: {error.strerror}.") from error
-    if not folder.is_dir():
+        raise StorageError(
+            f"Can't make {folder}: {error.strerror}. Check the folder's permissions, or choose"
+            " another with --home."
+        ) from error
+    if not os.path.isdir(folder):
         raise StorageError(f"{folder} is not a directory. Move it away.")
 
 
