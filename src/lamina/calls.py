@@ -32,8 +32,10 @@ async def ask_model(state: State) -> Response:
         response = await _call(state)
     except PromptTooLong as error:
         response = await _recovered(state, error)
-    if response.stop_reason == "max_tokens" and state.max_tokens < state.capabilities.max_output:
-        state.max_tokens = state.capabilities.max_output
+    most = state.capabilities.max_output
+    # An answer that used all the room there is would only be paid for twice.
+    if response.stop_reason == "max_tokens" and max(state.max_tokens, response.usage.output) < most:
+        state.max_tokens = most
         state.emit(OutputContinued("raised", 1))
         response = await _call(state)
     response = _usable(state, response)
@@ -49,6 +51,17 @@ async def ask_model(state: State) -> Response:
     )
     state.streamed = ""
     return response
+
+
+def why_blocked(state: State) -> str:
+    """The last guard: a request that can't fit is not sent."""
+    tokens, limit = state.ledger.tokens(), state.window.blocking
+    if tokens < limit:
+        return ""
+    return (
+        f"The context holds {tokens:,} tokens, over the limit of {limit:,} for this model. "
+        "Compact it with /compact, or start a new session."
+    )
 
 
 async def _call(state: State) -> Response:

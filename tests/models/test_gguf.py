@@ -27,7 +27,7 @@ from lamina.events import Event, TextDelta, quiet
 from lamina.messages import Request, Response, Usage, text, tool_result, tool_use
 from lamina.models import open_model
 from lamina.models.gguf import GgufModel, _NoGrammar, _refused
-from lamina.models.gguf_chat import answer_schema, plain_chat, read_answer
+from lamina.models.gguf_chat import Speech, answer_schema, plain_chat, read_answer
 from lamina.models.gguf_file import context_length, find_weights
 from lamina.ports import Model
 
@@ -383,6 +383,25 @@ def test_an_answer_under_a_schema_becomes_blocks_and_only_words_are_streamed(
     assert whole('{"tool": "Read", "in', "max_tokens").extra["cut_tool_use"] == "Read"
     with pytest.raises(BadResponse, match="can't be read"):
         whole("[]")
+
+
+@given(st.text(), st.booleans(), st.integers(1, 7))
+def test_words_under_a_schema_are_heard_as_they_come(words: str, ascii_: bool, size: int) -> None:
+    heard: list[str] = []
+    speech = Speech(heard.append)
+    whole = json.dumps({"say": words}, ensure_ascii=ascii_)
+    for at in range(0, len(whole), size):
+        speech.hear(whole[at : at + size])
+        assert words.startswith(speech.said)
+        assert len(speech.said) >= len("".join(heard))
+    assert "".join(heard) == speech.said == words
+
+
+def test_a_call_under_a_schema_is_not_heard() -> None:
+    speech = Speech(pytest.fail)
+    for letter in '{"tool": "Say", "input": {"say": "hello"}}':
+        speech.hear(letter)
+    assert not speech.said
 
 
 def test_what_the_run_time_refuses_is_told_apart() -> None:

@@ -8,13 +8,13 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from lamina.errors import BadResponse, ModelError, ModelUnreachable
-from lamina.events import Emit
+from lamina.events import Emit, Event, TextDelta
 from lamina.messages import Json, Request, Response, Usage
 from lamina.models import faults
-from lamina.models.gguf_chat import answer_schema, plain_chat, read_answer
+from lamina.models.gguf_chat import Speech, answer_schema, plain_chat, read_answer
 from lamina.models.gguf_file import context_length, find_weights
 from lamina.models.openai_stream import ChatAssembly
 from lamina.ports import Capabilities
@@ -106,6 +106,7 @@ class GgufModel:
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": 0,
+            "repeat_penalty": 1.1,  # the surest word each time, a small model says one thing for ever
             "seed": 0,
         }
         body.update({name: v for name, v in request.params.items() if name in _KNOWN})
@@ -115,7 +116,8 @@ class GgufModel:
 
     async def _answer(self, request: Request, body: Json, emit: Emit) -> Response:
         # Under a schema the text is JSON: only what is said in it is for the user.
-        assembly = ChatAssembly(_silent if request.tools else emit)
+        speech = Speech(lambda words: emit(TextDelta(words)))
+        assembly = ChatAssembly(_to(speech) if request.tools else emit)
         finished = False
         try:
             await self._start()
@@ -131,9 +133,9 @@ class GgufModel:
             # Cancelled, broken or too slow: the process is in the middle of something. Kill it.
             if not finished:
                 await self.close()
-        return self._whole(request, assembly.response(), emit)
+        return self._whole(request, assembly.response(), emit, spoken=speech.said)
 
-    def _whole(self, request: Request, plain: Response, emit: Emit) -> Response:
+    def _whole(self, request: Request, plain: Response, emit: Emit, spoken: str = "") -> Response:
         raw = cast("Json", plain.extra.get("usage") or {})
         usage = Usage(input=plain.usage.prompt, output=plain.usage.output)
         content, stop = plain.content, plain.stop_reason
@@ -149,10 +151,10 @@ class GgufModel:
             if cut is not None:
                 extra["cut_tool_use"] = cut
             for block in content:
-                if block["type"] == "text":
-                    _emit_text(emit, block["text"])
-                else:
+                if block["type"] != "text":
                     stop = "tool_use"
+                elif rest := block["text"].removeprefix(spoken):
+                    emit(TextDelta(rest))
         return Response(content, stop, usage, plain.id, self._name, extra)
 
     # ---- the process
@@ -238,12 +240,9 @@ def _format(schema: Json) -> Json:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def _silent(_: Any) -> None:
-    return
+def _to(speech: Speech) -> Emit:
+    def hear(event: Event) -> None:
+        if isinstance(event, TextDelta):
+            speech.hear(event.text)
 
-
-def _emit_text(emit: Emit, words: str) -> None:
-    from lamina.events import TextDelta
-
-    if words:
-        emit(TextDelta(words))
+    return hear

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from lamina.messages import Block, Json, Request, blocks_of, text, text_of, tool_use
@@ -108,6 +108,39 @@ def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], 
     raise ValueError("neither words nor a call")
 
 
+class Speech:
+    """Hears an answer under `answer_schema` piece by piece, and passes on the words in it as they
+    become readable; a call stays silent.
+    """
+
+    def __init__(self, speak: Callable[[str], None]) -> None:
+        self._speak = speak
+        self._raw = ""  # what is not passed on yet
+        self._begun = self._ended = False
+        self.said = ""
+
+    def hear(self, piece: str) -> None:
+        self._raw += piece
+        if not self._begun:
+            head = _SAY.match(self._raw)
+            if head is None:
+                return
+            self._begun, self._raw = True, self._raw[head.end() :]
+        whole = _READABLE.match(self._raw)
+        if self._ended or whole is None:
+            return
+        self._ended = self._raw[whole.end() : whole.end() + 1] == '"'
+        self._raw = self._raw[whole.end() :]
+        if words := str(json.loads(f'"{whole[0]}"', strict=False)):
+            self.said += words
+            self._speak(words)
+
+
+_SAY = re.compile(r'\s*\{\s*"say"\s*:\s*"')
+# Whole characters and escapes; half of an escaped pair waits for the other half.
+_READABLE = re.compile(
+    r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2}){2})*'
+)
 _OPEN_SAY = re.compile(r'^\s*\{\s*"say"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _OPEN_TOOL = re.compile(r'^\s*\{\s*"tool"\s*:\s*"([^"]*)"')
 
