@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ from lamina.recall.sessions import SessionSearch, Turn
 HERE = Path(__file__).resolve().parent
 PEERS = ("bm25s", "fts5", "reme", "memsearch", "mem0")
 PEER_PYTHON = Path(os.environ.get("LAMINA_PEERS") or HERE / ".peers" / "bin" / "python")
+# Answers of peers, kept until their job or adapter changes: some take an hour. Delete to run anew.
+KEPT = HERE / "out" / "peers"
 TUNED = 5  # conversations that weights were chosen on
 EVERY = 8  # of the questions put to the mix of 10,000, because some peers take seconds for each
 DAY = 86_400.0
@@ -117,11 +120,16 @@ def ask_peer(
         ],
         "k": 10,
     }
+    asked = json.dumps(job)
+    script = HERE / "recall_peers.py"
+    kept = KEPT / f"{peer}-{sha256((script.read_text() + asked).encode()).hexdigest()[:16]}.json"
+    if kept.exists():
+        return json.loads(kept.read_text())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "job.json")
-        path.write_text(json.dumps(job))
+        path.write_text(asked)
         done = subprocess.run(
-            [str(PEER_PYTHON), str(HERE / "recall_peers.py"), peer, str(path)],
+            [str(PEER_PYTHON), str(script), peer, str(path)],
             capture_output=True,
             text=True,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
@@ -130,7 +138,9 @@ def ask_peer(
     if done.returncode != 0 or not done.stdout.strip():
         print(f"{peer} failed: {done.stderr.strip()[-300:]}", file=sys.stderr)
         return None
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept.write_text(done.stdout.strip().splitlines()[-1])
+    return json.loads(kept.read_text())
 
 
 def peer_scores(

@@ -252,6 +252,7 @@ def mem0(items: list[list[str]], folder: Path) -> Search:
     address = _embeddings([text for _, text in items])
     engine = Memory.from_config(
         {
+            "history_db_path": str(folder / "history.db"),
             "vector_store": {
                 "provider": "qdrant",
                 "config": {

@@ -22,7 +22,10 @@ LONGEST_WORD = 64
 _MOST_RUNS = 200_000
 
 _RUN = re.compile(r"[^\W_]+")
-_CHUNK = re.compile(r"\w+")  # runs joined by underscores: fewer to look up
+# Every ASCII character that is no letter, digit or underscore becomes a space.
+_ASCII_MARKS = bytes(
+    code if code >= 128 or chr(code).isalnum() or code == 95 else 32 for code in range(256)
+)
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\WA-Za-z\d_]+")
 # Han, kana, Hangul, Thai, Lao, Khmer, Burmese: written without spaces, or glued together.
 _SPACELESS = re.compile(
@@ -174,9 +177,10 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
 
 
 def _all_terms(text: str, limit: int) -> Iterator[str]:
-    # All of it runs in C: this is where the time of building an index goes.
-    runs = _CHUNK.findall(_composed(text[:limit]))
-    return chain.from_iterable(map(_known_runs().__getitem__, runs))
+    # All of it runs in C: this is where the time of building an index goes. ASCII is split here;
+    # what other marks join (a dash, a quotation mark) is taken apart when first met.
+    plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS).decode()
+    return chain.from_iterable(map(_known_runs().__getitem__, plain.split()))
 
 
 def term_counts(text: str, limit: int = LONGEST_TEXT) -> dict[str, int]:
