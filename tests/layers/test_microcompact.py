@@ -212,3 +212,99 @@ def test_what_the_server_cleared_is_booked_as_a_registered_break_never_as_an_edi
             assert session.ledger.tokens() == 12_015
 
     run(story)
+
+
+CACHED = Capabilities(cache="anthropic", min_cacheable=0, cache_ttl=300)
+
+
+@pytest.mark.spec("L2.4", "F12")
+def test_results_that_cost_more_to_carry_than_to_drop_are_dropped_with_a_line_that_names_them(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        model = ScriptedModel(rounds(40), capabilities=CACHED)
+        tools = [Probe(saying(LONG * 12), clearable=True)]
+        async with place.open(model, tools=tools) as session:
+            reply = await session.ask("work")
+            acted = [e for e in reply.events if e.kind == "layer_acted" and e.layer != "notes"]
+            assert acted
+            assert all("worn" in e.what for e in acted)
+            assert not [e for e in reply.events if e.kind == "cache_broke" and not e.registered]
+            contents = [b["content"] for b in results(session)]
+            dropped = [words for words in contents if words.startswith(CLEARED[:-1])]
+            assert contents[: len(dropped)] == dropped
+            assert len(dropped) >= 20
+            assert contents[-3:] == [LONG * 12] * 3
+            # Nothing is lost: the model can ask for each by the name that stands there.
+            assert session.state.tools.expand is not None
+            for words in dropped:
+                name = words.rpartition("#")[2].rstrip("]")
+                assert LONG * 12 in session.state.tools.expand(name)
+
+    run(story)
+
+
+@pytest.mark.spec("L2.4")
+def test_dropping_worn_results_costs_less_in_the_end_than_carrying_them(place: Place) -> None:
+    """The bill of the whole session, at the provider's factors for reading and writing."""
+
+    def bill(requests: list[Any]) -> float:
+        total, last = 0.0, []
+        for request in requests:
+            blocks = [b for message in request.messages for b in message["content"]]
+            same = 0
+            for old, new in zip(last, blocks, strict=False):
+                if old != new:
+                    break
+                same += 1
+            sizes = [len(str(block)) for block in blocks]
+            total += 0.1 * sum(sizes[:same]) + 1.25 * sum(sizes[same:])
+            last = blocks
+        return total
+
+    async def story(worn: bool) -> float:
+        model = ScriptedModel(rounds(60), capabilities=CACHED)
+        tools = [Probe(saying(LONG * 12), clearable=True)]
+        async with place.open(model, tools=tools, config={"microcompact.worn": worn}) as session:
+            await session.ask("work")
+        return bill(model.requests)
+
+    assert run(story, True) < 0.8 * run(story, False)
+
+
+@pytest.mark.spec("L2.4", "F8")
+@pytest.mark.parametrize(
+    ("config", "can"),
+    [
+        ({"microcompact.worn": False}, CACHED),
+        ({}, Capabilities()),
+        ({"microcompact.worn_tokens": 500_000}, CACHED),
+    ],
+    ids=["switched off", "nothing cached", "too little to free"],
+)
+def test_worn_results_stay_where_dropping_is_off_or_nothing_is_cached(
+    place: Place, config: dict[str, Any], can: Capabilities
+) -> None:
+    async def story() -> None:
+        model = ScriptedModel(rounds(30), capabilities=can)
+        tools = [Probe(saying(LONG * 12), clearable=True)]
+        async with place.open(model, tools=tools, config=config) as session:
+            await session.ask("work")
+            assert [b["content"] for b in results(session)] == [LONG * 12] * 30
+
+    run(story)
+
+
+@pytest.mark.spec("L2.1")
+def test_a_pause_clears_nothing_where_that_would_free_next_to_nothing(place: Place) -> None:
+    async def story() -> None:
+        answers = [LONG, *([LONG * 40] * 5), "ok"]
+        async with place.open(
+            [*rounds(6), "ok"], tools=[Probe(saying(answers), clearable=True)]
+        ) as session:
+            await session.ask("work")
+            place.clock.at += 10_000
+            await session.ask("go on")
+            assert all(CLEARED not in b["content"] for b in results(session))
+
+    run(story)

@@ -2,7 +2,9 @@
 
 Three ways, by what the provider can do: clearing after a pause that made the cache cold anyway
 (L2.1), deletion from the cached prefix (L2.2, main thread only), the provider's own context
-management (L2.3). Appends edits and state entries; registers every break with the guard.
+management (L2.3). Beside them, a result that costs more to carry than to drop is dropped while the
+cache is warm, with a line that names where it is. Appends edits and state entries; registers every
+break with the guard.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from lamina.events import LayerActed
 from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.ledger.view import Row
+from lamina.ledger.view import Projection, Row
 from lamina.ledger.window import Window
 from lamina.messages import Json, Response
 from lamina.ports import Capabilities
@@ -40,6 +42,8 @@ def act(state: State) -> None:
             return
     if state.flags.on("cache_edits") and state.capabilities.cache_edits:
         _delete_from_cache(state)
+    elif state.flags.on("worn_clearing"):
+        _drop_worn(state)
 
 
 def clear_now(state: State) -> str:
@@ -75,11 +79,17 @@ def _seconds(stamp: Any) -> float:
 
 def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
     old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
-    if not old or sum(row.tokens for row in old) < least * state.ledger.projection.tokens:
+    if not old or sum(row.tokens for row in old) < least * state.ledger.tokens():
         return 0
-    entries = state.ledger.entries
+    return _replace(state, old, why)
+
+
+def _replace(state: State, old: list[Row], why: str, words: str = CLEARED) -> int:
+    """Put a marker in the place of results; `{}` in it becomes the entry that Expand takes."""
+    names = [str(state.ledger.entries[row.entry]["uuid"]) for row in old]
     items = [
-        (entries[row.entry]["uuid"], row.number, {**row.block, "content": CLEARED}) for row in old
+        (name, row.number, {**row.block, "content": words.format(name[:8])})
+        for name, row in zip(names, old, strict=True)
     ]
     before = state.ledger.projection.tokens
     state.guard.register(why)
@@ -92,7 +102,7 @@ def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
 def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> list[Row]:
     """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
     what is hardly longer than the marker stays."""
-    rows = [row for row in _results(ledger, allowed) if row.block.get("content") != CLEARED]
+    rows = [row for row in _results(ledger, allowed) if not _is_cleared(row)]
     return [
         row
         for row in rows[: max(0, len(rows) - max(1, keep))]
@@ -111,9 +121,65 @@ def _results(ledger: Ledger, allowed: Callable[[str], bool]) -> list[Row]:
     ]
 
 
+def _is_cleared(row: Row) -> bool:
+    content = row.block.get("content")
+    return isinstance(content, str) and content.startswith(CLEARED[:-1]) and bool(row.edit)
+
+
 def clearable(state: State, tool: str) -> bool:
     spec = state.spec_of(tool)
     return spec.clearable if spec is not None else tool in CLEARABLE
+
+
+# ---- what costs more to carry than to drop
+
+READ = 0.1  # price of a token read from the cache, in those of plain input
+FETCHED_BACK = 0.25  # of what was dropped; real sessions fetched back less than this
+WORN = CLEARED[:-1] + "; Expand shows it: #{}]"
+
+
+def _drop_worn(state: State) -> None:
+    """Drop old results once carrying them has cost as much as dropping them will: then all that
+    follows the first of them is written anew, and something may have to be fetched back.
+
+    Whoever rents until the rent has reached the price never pays more than twice the least.
+    """
+    price = _writing(state.capabilities)
+    least: int = state.flags.value("microcompact.worn_tokens")
+    if not price or state.ledger.projection.tokens < 2 * least:
+        return
+    keep: int = state.flags.value("microcompact.worn_keep")
+    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
+    gone = sum(row.tokens for row in old)
+    if gone < least:
+        return
+    projection = state.ledger.projection
+    stays = projection.tokens_from(old[0].entry) - gone
+    again = READ * state.ledger.tokens() + price * FETCHED_BACK * gone
+    drop = (price - READ) * stays + again
+    if READ * _carried(projection, old, keep) >= drop:
+        why = f"layer 2 dropped worn results: {gone:,} tokens that no answer needed"
+        _replace(state, old, why, WORN)
+
+
+def _carried(projection: Projection, old: list[Row], keep: int) -> int:
+    """Tokens that calls have read for results which had become old by then."""
+    rounds: dict[int, int] = {}  # entry of a result → answers up to it
+    answers = 0
+    for row in projection.rows_of(old[0].entry, len(projection.entries)):
+        if row.role == "user":
+            rounds[row.entry] = answers
+        elif rounds.get(-1) != row.entry:
+            rounds[-1] = row.entry
+            answers += 1
+    return sum(row.tokens * max(0, answers - rounds[row.entry] - keep) for row in old)
+
+
+def _writing(able: Capabilities) -> float:
+    """Price of a token written to the cache; 0: nothing is cached, or nobody says at what price."""
+    if able.cache == "anthropic":
+        return 2.0 if able.cache_ttl > 300 else 1.25
+    return 1.0 if able.cache == "openai" else 0.0
 
 
 # ---- L2.2
