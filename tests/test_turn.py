@@ -64,6 +64,7 @@ def test_a_question_is_answered_with_tools_and_all_of_it_is_in_the_ledger(place:
         entries = log.read(session.ledger.entries and session.folder.with_suffix(".jsonl")).entries
         assert [e["kind"] for e in entries if e["kind"] in ("request", "message")] == [
             "message",
+            "message",
             "request",
             "message",
             "message",
@@ -71,6 +72,7 @@ def test_a_question_is_answered_with_tools_and_all_of_it_is_in_the_ledger(place:
             "message",
         ]
         assert [e["origins"][0] for e in entries if e["kind"] == "message"] == [
+            "system",
             "typed",
             "assistant",
             "tool",

@@ -23,13 +23,16 @@ from lamina.agents.fork import Forks
 from lamina.config import Config, load
 from lamina.errors import UsageError
 from lamina.events import Emit, Event, Warned
-from lamina.layers import extraction, microcompact, snip
+from lamina.layers import dream, extraction, microcompact, recall, snip
 from lamina.ledger import edits
 from lamina.ledger.expanding import expand
 from lamina.ledger.record import Ledger
+from lamina.memory.section import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text
 from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext
-from lamina.state import State
+from lamina.recall.attach import Limits
+from lamina.recall.prefetch import Recalls
+from lamina.state import Deps, State
 from lamina.tools.environment import for_commands
 
 
@@ -102,15 +105,18 @@ async def make_state(
         cwd=config.project,
         scratch=deps.folder,
         emit=emit,
-        permit=wiring.make_permit(config, wishes.ask, interactive=wishes.interactive),
+        permit=wiring.make_permit(
+            config, wishes.ask, interactive=wishes.interactive, memory=deps.memory
+        ),
         env=for_commands(os.environ),
         network=config.bool("sandbox.network"),
-        sandbox=config.str("sandbox.profile"),  # pyright: ignore[reportArgumentType]
+        sandbox=wiring.sandbox_profile(config),
     )
     state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
     context.todos = lambda new: _todos(state, new)
     context.expand = lambda name: expand(state.ledger.projection, name)
     context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
+    state.recalls = _recalls(deps)
     holder.append(state)
     state.fork = Forks(state)
     for event in early:
@@ -122,6 +128,20 @@ async def make_state(
             Warned(f"The session file {path.name} is damaged: {problem}. It is passed over.")
         )
     return state
+
+
+def _recalls(deps: Deps) -> Recalls | None:
+    if deps.shelf is None or not deps.flags.on("recall"):
+        return None
+    config = deps.config
+    limits = Limits(
+        files=config.int("recall.max_files"),
+        lines=config.int("recall.max_lines"),
+        bytes=config.int("recall.max_bytes"),
+        session_bytes=config.int("recall.session_bytes"),
+        stale_days=config.float("recall.stale_days"),
+    )
+    return Recalls(deps.shelf, limits)
 
 
 class _NoBackground:
@@ -164,7 +184,10 @@ async def begin(state: State, *, new: bool) -> None:
         write_frame(state)
     elif frame.get("model") != state.deps.model.name:
         _reframe(state, frame)
+    _stand(state)
+    await recall.warm_up(state)
     extraction.at_open(state)
+    dream.at_open(state)
     source = "startup" if new else "resume"
     result = await state.deps.hooks.run("SessionStart", {"source": source}, match=source)
     if result.message:
@@ -179,13 +202,50 @@ def write_frame(state: State) -> None:
     state.ledger.append(edits.frame(_system(state), tools, state.deps.model.name, _params(state)))
 
 
+def _stand(state: State) -> None:
+    """Instruction files and today's date: said before the first message and after a compaction."""
+    words, found = first_reminder(state.config, state.deps.clock.now())
+    if not state.config.bool("memory.enabled") and not found.loaded:
+        return
+    state.standing[:] = [words]
+    for item in found.loaded:
+        for warning in item.warnings:
+            state.emit(Warned(f"{item.path}: {warning}"))
+
+
+def remind(state: State) -> None:
+    """Before a message of the user: the standing reminder at first, the new date after midnight.
+    Both go to the end of the view, so that no cache breaks."""
+    now = state.deps.clock.now()
+    told, today = state.ledger.state("date"), day(now)
+    if told == today or not state.standing:
+        return
+    if told is None:
+        if any("typed" in (entry.get("origins") or ()) for _, entry in state.ledger.messages()):
+            return  # a session from before; what it was told stays
+        state.say(state.standing[0], "system", reminder=True)
+    else:
+        state.standing[:] = [first_reminder(state.config, now)[0]]
+        state.say(date_reminder(now), "system", reminder=True)
+    state.ledger.append(edits.state("date", today))
+
+
 def _system(state: State) -> list[Block]:
     words = prompts.load(
         "system",
         project=str(state.config.project),
         platform=f"{platform.system()} {platform.machine()}",
     )
-    return [text(words)]
+    deps = state.deps
+    blocks = [text(words)]
+    if deps.server_notes:
+        said = "\n\n".join(f"## {name}\n{note}" for name, note in deps.server_notes.items())
+        blocks.append(text(f"# What the MCP servers say about their tools\n\n{said}"))
+    if deps.memory is not None:
+        blocks.append(
+            text(memory_section(deps.memory, deps.config, deps.flags, deps.transcript.parent))
+        )
+    return blocks
 
 
 def _params(state: State) -> Json:

@@ -145,6 +145,7 @@ class Session:
         if verdict.blocked or verdict.stop:
             state.emit(Warned(verdict.reason or "A hook refused this message."))
             return "blocked"
+        opening.remind(state)
         parts = [(prompt, "typed"), (pasted, "pasted")]
         said = [(text(words), origin) for words, origin in parts if words.strip()]
         state.ledger.append(
@@ -202,6 +203,10 @@ class Session:
         """Take finished rounds (counted from 1) out of the view; returns the edit's id."""
         return str(snip.snip(self._state, first, last, what)["uuid"])
 
+    def rounds(self) -> list[str]:
+        """The rounds in view that can be snipped, as numbered lines; the present one is the last."""
+        return snip.listed(self._state)
+
     async def set_model(self, model: str) -> None:
         """Go on with another model; system prompt and tools keep their bytes."""
         await opening.change_model(self._state, model)
@@ -245,7 +250,7 @@ class Session:
         )
 
     def _low_fidelity(self) -> float | None:
-        share = undoing.fidelity(self._state)
+        share = undoing.fidelity(self._state.ledger)
         low = share is not None and share < self._state.config.float("compact.fidelity")
         return share if low else None
 

@@ -6,6 +6,7 @@ what waits for the next round. A fork gets a state of its own. Touches nothing b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
+    from lamina.recall.prefetch import Recalls
+    from lamina.recall.shelf import Shelf
+    from lamina.tools.memory_guard import MemoryGuard
 
 # Streamed pieces go to listeners only: the whole answer is in the ledger.
 _PASSING = (TextDelta, ThinkingDelta)
@@ -54,7 +58,11 @@ class Deps:
     transcript: Path
     session_id: str
     interactive: bool = False
+    server_notes: Mapping[str, str] = field(default_factory=dict[str, str])  # what MCP servers say
     memory: FileStore | None = None  # None: memory is off
+    shelf: Shelf | None = None  # finds memories; None where memory is off
+    guard: MemoryGuard | None = None  # gates memory files that tools change by themselves
+    small: Callable[[Model], Model] | None = None  # given the main model, the one for small calls
     unattended: Permit | None = None  # the user's rules for background work, which never asks
 
 
@@ -82,6 +90,7 @@ class State:
         default_factory=dict[str, str]
     )  # for trailing runs: task → entry
     looked: dict[str, float] = field(default_factory=dict[str, float])  # when a layer last looked
+    recalls: Recalls | None = None  # None: recall is off
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts

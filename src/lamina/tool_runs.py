@@ -15,7 +15,7 @@ import anyio
 from lamina.events import ToolFinished, ToolStarted, Warned
 from lamina.ledger import edits
 from lamina.messages import Block, Json, Response, text_of, tool_result
-from lamina.ports import HookResult, ToolOutcome
+from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State
 
 AT_ONCE = 8
@@ -67,7 +67,7 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
         if before.updated_input is not None:
             input_ = before.updated_input
         context = replace(state.tools, tool_use_id=id_)
-        outcome = await state.deps.toolbox.run(name, input_, context)
+        outcome = await _ran(state, name, input_, context)
         state.tools.cwd = context.cwd  # where a command's cd left us
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
@@ -77,6 +77,16 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
     if after.blocked and after.reason:
         after = replace(after, context=[*after.context, after.reason])
     notes += [before, after]
+
+
+async def _ran(state: State, name: str, input_: Json, context: ToolContext) -> ToolOutcome:
+    """Run the tool; memory files that it changes pass the gate."""
+    guard, spec = state.deps.guard, state.spec_of(name)
+    if guard is None or spec is None:
+        return await state.deps.toolbox.run(name, input_, context)
+    return await guard.around(
+        spec, input_, context, lambda: state.deps.toolbox.run(name, input_, context)
+    )
 
 
 def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: float) -> None:
@@ -90,3 +100,10 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
 def _said(outcome: ToolOutcome) -> str:
     content: str | Sequence[Block] = outcome.content
     return text_of(content)
+
+
+async def stop_hooks(state: State, response: Response, *, again: bool) -> str:
+    """What a Stop hook wants done before the turn may end."""
+    payload = {"stop_hook_active": again, "last_assistant_message": response.text}
+    result = await state.deps.hooks.run("Stop", payload)
+    return result.reason if result.blocked else ""

@@ -6,14 +6,25 @@ The user's message is in the ledger already. Layers append edits; the view is a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import anyio
 
-from lamina.calls import CUT_OFF, ask_model, keep_interrupted
+from lamina.calls import CUT_OFF, ask_model, keep_interrupted, why_blocked
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
-from lamina.layers import collapse, compaction, microcompact, notes, tool_results
-from lamina.messages import Response
+from lamina.layers import (
+    collapse,
+    compaction,
+    dream,
+    extraction,
+    microcompact,
+    notes,
+    recall,
+    tool_results,
+)
 from lamina.state import State
-from lamina.tool_runs import run_tools
+from lamina.tool_runs import run_tools, stop_hooks
 
 CONTINUE = "Your answer was cut off by its length limit. Go on exactly where it stopped."
 
@@ -29,8 +40,16 @@ async def run(state: State) -> str:
         reason = "cancelled"
         raise
     finally:
+        recall.end(state)
         keep_interrupted(state)
         state.emit(TurnEnded(state.turn, reason))
+    if reason == "end_turn":
+        after = (
+            ("recall", recall.after_turn),
+            ("extraction", extraction.after_turn),  # layer 5, in the background
+            ("dream", dream.after_turn),  # layer 6, in the background
+        )
+        await _each(state, after)
     return reason
 
 
@@ -43,7 +62,7 @@ async def _rounds(state: State) -> str:
                 state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
             return "max_calls"
         await make_room(state)
-        if blocked := _blocking(state):
+        if blocked := why_blocked(state):
             state.emit(Warned(blocked))
             return "blocked"
 
@@ -64,7 +83,7 @@ async def _rounds(state: State) -> str:
             continue
         if _attach(state):  # a message came while the answer was written
             continue
-        if stopped < 3 and (why := await _stop_hooks(state, response, again=stopped > 0)):
+        if stopped < 3 and (why := await stop_hooks(state, response, again=stopped > 0)):
             stopped += 1
             state.say(why, "hook")
             continue
@@ -73,28 +92,23 @@ async def _rounds(state: State) -> str:
 
 async def make_room(state: State) -> None:
     """The layers that act before a call, cheapest first."""
-    for name, act in (
+    layers = (
+        ("recall", recall.act),  # memories that fit the user's message, once they are there
         ("tool_results", tool_results.act),  # layer 1: large results go to disk
         ("microcompact", microcompact.act),  # layer 2: old results are cleared
         ("collapse", collapse.act),  # finished rounds are folded, where switched on
         ("compaction", compaction.act),  # layer 4: from the notes, else by a summary
-    ):
+    )
+    await _each(state, layers)
+
+
+async def _each(state: State, layers: Sequence[tuple[str, Callable[[State], Any]]]) -> None:
+    for name, act in layers:
         try:
             if (waiting := act(state)) is not None:
                 await waiting
         except Exception as error:  # noqa: BLE001 - booked; the next layer serves
             state.layer_failed(name, error)
-
-
-def _blocking(state: State) -> str:
-    """The last guard: a request that can't fit is not sent."""
-    tokens, limit = state.ledger.tokens(), state.window.blocking
-    if tokens < limit:
-        return ""
-    return (
-        f"The context holds {tokens:,} tokens, over the limit of {limit:,} for this model. "
-        "Compact it with /compact, or start a new session."
-    )
 
 
 def _attach(state: State) -> bool:
@@ -103,10 +117,3 @@ def _attach(state: State) -> bool:
     for text, origin in waiting:
         state.say(text, origin)
     return bool(waiting)
-
-
-async def _stop_hooks(state: State, response: Response, *, again: bool) -> str:
-    """What a Stop hook wants done before the turn may end."""
-    payload = {"stop_hook_active": again, "last_assistant_message": response.text}
-    result = await state.deps.hooks.run("Stop", payload)
-    return result.reason if result.blocked else ""

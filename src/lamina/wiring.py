@@ -6,13 +6,10 @@ Touches nothing itself; models, tools, hooks and stores are made here and used e
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import anyio
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lamina.cache.spend import Spend
 from lamina.config import Config
@@ -22,25 +19,15 @@ from lamina.flags import Flags
 from lamina.ledger.quotes import Quotes
 from lamina.ledger.record import Ledger
 from lamina.messages import Json
+from lamina.models.retry import SystemClock
 from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, Tool
 from lamina.state import Deps
 from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
-
-
-class SystemClock:
-    """The machine's own time."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+    from lamina.recall.shelf import Shelf
+    from lamina.tools.memory_guard import MemoryGuard
 
 
 def open_model(spec: str, config: Config) -> Model:
@@ -63,6 +50,27 @@ def open_model(spec: str, config: Config) -> Model:
     )
 
 
+class SmallModel:
+    """The model for small background calls: opened when first needed, and the conversation's own
+    where the setting names that one."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._opened: Model | None = None
+
+    def __call__(self, main: Model) -> Model:
+        name = self._config.str("small_model")
+        if name in (main.name, self._config.str("model")):
+            return main
+        if self._opened is None:
+            self._opened = open_model(name, self._config)
+        return self._opened
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+
 async def make_deps(
     config: Config,
     flags: Flags,
@@ -80,17 +88,25 @@ async def make_deps(
     """Everything that a turn calls. What must be closed again goes on the stack."""
     from lamina.tools.functions import tool as as_tool
 
-    toolbox = Toolbox(builtin_tools())
+    limits = config.float("bash.timeout"), config.float("bash.max_timeout")
+    toolbox = Toolbox(builtin_tools(*limits))
+    memory = make_memory(config, transcript, emit, ledger)
+    shelf = guard = None
+    if memory is not None:
+        stack.callback(memory.close)
+        shelf, guard = _add_memory_tools(toolbox, memory, transcript, clock, ledger)
     for tool in tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
+    notes: Mapping[str, str] = {}
     if servers := config.table("mcp.servers"):
         from lamina.tools.mcp_client import connect
 
-        for tool in await connect(servers, stack, emit):
+        connected = await connect(servers, stack, emit)
+        notes = connected.instructions
+        for tool in connected:
             toolbox.add(tool)
-    memory = make_memory(config, transcript, emit, ledger)
-    if memory is not None:
-        stack.callback(memory.close)
+    small = SmallModel(config)
+    stack.push_async_callback(small.close)
     return Deps(
         config=config,
         flags=flags,
@@ -109,7 +125,11 @@ async def make_deps(
         session_id=transcript.stem,
         interactive=interactive,
         memory=memory,
+        shelf=shelf,
+        guard=guard,
+        small=small if config.str("small_model") != "none" else None,
         unattended=make_permit(config, None, interactive=False),
+        server_notes=notes,
     )
 
 
@@ -154,6 +174,32 @@ def make_memory(
         return None
 
 
+def _add_memory_tools(
+    toolbox: Toolbox, store: FileStore, transcript: Path, clock: Clock, ledger: Ledger | None
+) -> tuple[Shelf, MemoryGuard]:
+    """Remember and Recall, and what stands behind them."""
+    from lamina.recall.searches import memory_search, session_search
+    from lamina.recall.shelf import Shelf
+    from lamina.tools.memory_guard import MemoryGuard
+    from lamina.tools.recall import Recall, Remembered
+    from lamina.tools.remember import Remember
+
+    def entries() -> Sequence[Json]:
+        return ledger.entries if ledger is not None else ()
+
+    shelf, session = Shelf(store), transcript.stem
+    memories = memory_search(shelf, clock.now)
+    sessions = session_search(transcript.parent, store.state, clock.now, without=session)
+    toolbox.add(Remember(store, session, entries))
+    toolbox.add(
+        Recall(
+            lambda query, limit: [Remembered(*found) for found in memories(query, limit)],
+            lambda query, limit: [Remembered(*found) for found in sessions(query, limit)],
+        )
+    )
+    return shelf, MemoryGuard(store, session, entries)
+
+
 class SessionHooks:
     """Tells every hook which session it is about."""
 
@@ -183,22 +229,39 @@ def _make_hooks(
     return SessionHooks(HookSet(chosen, config.project, emit, os.environ), session)
 
 
-def make_permit(config: Config, ask: Ask | None, *, interactive: bool) -> Permit:
-    from lamina.tools.permissions import Rules
-    from lamina.tools.permissions import make_permit as make
+def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:
+    """The profile in force: without a sandbox in the kernel, permissions alone guard the shell."""
     from lamina.tools.sandbox import available
 
-    profile = config.str("sandbox.profile")
+    wanted = config.str("sandbox.profile")
+    if wanted == "workspace" and available():
+        return "full"
+    return cast("Literal['full', 'workspace', 'read-only']", wanted)
+
+
+def make_permit(
+    config: Config, ask: Ask | None, *, interactive: bool, memory: FileStore | None = None
+) -> Permit:
+    """The user's rules; writing memory files needs no question, for the gate judges it."""
+    from lamina.tools.permissions import Rules
+    from lamina.tools.permissions import make_permit as make
+
     return make(
         Rules.of(
-            allow=config.strings("permissions.allow"),
+            allow=[*config.strings("permissions.allow"), *_for_memory(memory)],
             ask=config.strings("permissions.ask"),
             deny=config.strings("permissions.deny"),
         ),
         ask=ask,
         interactive=interactive,
-        sandboxed=profile != "full" and not available(),
+        sandboxed=sandbox_profile(config) != "full",
     )
+
+
+def _for_memory(store: FileStore | None) -> list[str]:
+    if store is None or any(char in str(store.directory) for char in "*?[]{}()"):
+        return []
+    return [f"{tool}({store.directory}/**)" for tool in ("Write", "Edit")]
 
 
 __all__ = ["SystemClock", "make_deps", "make_memory", "make_permit", "open_model"]

@@ -88,7 +88,7 @@ def test_what_is_piped_in_is_added_and_is_not_the_users_own_word(
     model = script(world, {"expect": {"last_user": ["Review this", "a diff"]}, "reply": "Fine."})
     assert lamina("chat", "-p", "Review this", "--model", model).out == "Fine.\n"
     entries = lamina("sessions", "show", "--json").json["entries"]
-    [asked] = [entry for entry in entries if entry.get("role") == "user"]
+    asked = [entry for entry in entries if entry.get("role") == "user"][-1]
     assert asked["origins"] == ["typed", "pasted"]
     stdin(b"only piped")
     assert lamina("chat", "--model", script(world, "Read.")).out == "Read.\n"

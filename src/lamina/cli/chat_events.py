@@ -67,8 +67,23 @@ def _broke(event: events.CacheBroke) -> Line | None:
     return None if event.registered else Line(f"  the prompt cache broke: {_cut(event.cause)}")
 
 
-def _remembered(event: events.MemoryUpdated) -> Line:
+def _remembered(event: events.MemoryUpdated) -> Line | None:
+    if event.writer == "dream":
+        return None  # it says itself how much it improved
     return Line(f"  Memory updated: {', '.join(map(harmless, event.files))}", "green")
+
+
+def _recalled(event: events.MemoryRecalled) -> Line:
+    return Line(f"  recalled: {', '.join(map(harmless, event.files))}")
+
+
+def _dreamt(event: events.DreamChanged) -> Line | None:
+    done = event.status == "completed" and event.phase == "updating"
+    return (
+        Line(f"  dream: {_cut(event.text)} `lamina dream diff` shows it.", "green")
+        if done
+        else None
+    )
 
 
 def _background(event: events.BackgroundChanged) -> Line | None:
@@ -88,6 +103,8 @@ _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
     events.PromptRecovered: _recovered,
     events.CacheBroke: _broke,
     events.MemoryUpdated: _remembered,
+    events.MemoryRecalled: _recalled,
+    events.DreamChanged: _dreamt,
     events.BackgroundChanged: _background,
 }
 

@@ -139,7 +139,8 @@ class Conversation:
             f"session {session.id[:8]} · /help"
         )
         if resumed:
-            said = sum(1 for _ in session.ledger.messages())
+            messages = session.ledger.messages()
+            said = sum(1 for _, entry in messages if not entry.get("reminder"))
             out(style(f"  going on after {said} messages", "dim"))
 
     def _status(self) -> str:
@@ -150,6 +151,8 @@ class Conversation:
         parts = [status.model, f"{_short(status.tokens)} of {_short(status.window)} tokens"]
         if status.cache_hit_rate is not None:
             parts.append(f"cache {status.cache_hit_rate:.0%}")
+        if status.fidelity is not None:
+            parts.append(f"summary keeps only {status.fidelity:.0%} (/undo)")
         if status.background:
             parts.append("in the background: " + ", ".join(status.background))
         return " · ".join(harmless(part) for part in parts)

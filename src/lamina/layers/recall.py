@@ -1,0 +1,251 @@
+"""Recall in a session (M7, M11): memories that fit what the user typed, shown once, with the reason.
+
+Starts with the user's message, runs beside the turn and never holds a call up; what is ready goes to
+the end of the view before a call. Touches the ledger (the recalled message, and why), the small model
+through the spend ledger, and the derived files of the memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable
+from typing import Any, cast
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+
+from lamina.errors import RefusedError
+from lamina.events import MemoryRecalled, ModelCalled, quiet
+from lamina.ledger import edits
+from lamina.ledger.quotes import blocks_of_entry
+from lamina.messages import Json, Request, Response
+from lamina.recall import why
+from lamina.recall.attach import attachments
+from lamina.recall.prefetch import Given, Prefetch, Recalls, Wish, question_in
+from lamina.recall.select import Selector
+from lamina.recall.shelf import Shelf
+from lamina.state import State
+
+LAYER = "recall"
+_ENGINE_WAITS = 10.0  # seconds; see `act`
+_FILE_TOOLS = ("Read", "Write", "Edit")
+_OPEN_WAITS = 3.0
+
+
+def act(state: State) -> Awaitable[None] | None:
+    """Before every call: look for memories if the user typed something new, attach what is ready."""
+    recalls = state.recalls
+    if recalls is None or state.purpose != "main" or state.forked:
+        return None
+    _begin(state, recalls)
+    if recalls.underway and state.deps.model.name == "none":
+        # The engine without a model only quotes memories: it has no first token to wait for.
+        return _attach_all(state, recalls)
+    _attach(state, recalls)
+    return None
+
+
+async def warm_up(state: State) -> None:
+    """When a session opens: read the index, so that the first question need not wait for it."""
+    recalls = state.recalls
+    if recalls is None:
+        return
+    with anyio.move_on_after(_OPEN_WAITS):
+        await anyio.to_thread.run_sync(recalls.shelf.refresh, abandon_on_cancel=True)
+
+
+def end(state: State) -> None:
+    """The turn is over, however it ended: what is not there yet comes too late."""
+    recalls = state.recalls
+    if recalls is None or state.forked:
+        return
+    for prefetch in recalls.underway:
+        prefetch.cancel()
+        if prefetch.candidates:
+            left = "the turn ended before they were picked"
+            state.ledger.append(
+                why.recall_entry(
+                    prefetch.wish.entry, prefetch.candidates, prefetch.selection, left=left
+                )
+            )
+    recalls.underway.clear()
+
+
+async def after_turn(state: State) -> None:
+    """Whether the answer used what it was shown; the counts feed the ranker and ageing."""
+    recalls = state.recalls
+    if recalls is None or state.forked:
+        return
+    given, recalls.given = recalls.given, []
+    for one in given:
+        answer = why.answer_after(state.ledger.entries, one.attached)
+        uses = {
+            memory.path: why.used(_words(memory), one.question, answer) for memory in one.memories
+        }
+        state.ledger.append(why.use_entry(one.recall, uses))
+        counted = {path: use.used for path, use in uses.items()}
+        await anyio.to_thread.run_sync(recalls.shelf.count, counted, state.deps.clock.now())
+
+
+def _words(memory: Any) -> str:
+    return f"{memory.name}\n{memory.description}\n{memory.body}"
+
+
+# ---- looking
+
+
+def _begin(state: State, recalls: Recalls) -> None:
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            return
+        if entry["kind"] != "message" or "typed" not in (entry.get("origins") or ()):
+            continue
+        if entry["uuid"] not in recalls.asked:
+            recalls.asked.add(entry["uuid"])
+            _look(state, recalls, entry)
+
+
+def _look(state: State, recalls: Recalls, entry: Json) -> None:
+    typed = "\n".join(words for origin, words in blocks_of_entry(entry) if origin == "typed")
+    question = question_in(typed)
+    seen, spent = in_view(state, recalls.shelf)
+    if not question or spent >= recalls.limits.session_bytes:
+        return
+    wish = Wish(
+        str(entry["uuid"]),
+        question,
+        state.deps.clock.now(),
+        tools=_tools_in_use(state),
+        exclude=seen,
+    )
+    prefetch = Prefetch(recalls.shelf, wish, recalls.limits, _selector(state))
+    recalls.underway.append(prefetch)
+    if prefetch.begin():
+        return
+    names = [LAYER, *(f"{LAYER} {number}" for number in range(2, 10))]
+    if not any(state.background.start(name, prefetch.work) for name in names):
+        recalls.underway.remove(prefetch)
+
+
+def in_view(state: State, shelf: Shelf) -> tuple[set[str], int]:
+    """Memories that the view shows already, recalled or read, and the bytes of the recalled ones.
+    A compaction takes them out of the view, and so resets both."""
+    directory = os.path.realpath(shelf.store.directory)
+    entries = state.ledger.entries
+    seen: set[str] = set()
+    spent = 0
+    counted: set[int] = set()
+    for row in state.ledger.projection.rows:
+        entry = entries[row.entry]
+        if row.number < 0 or row.edit or row.entry in counted:
+            continue
+        counted.add(row.entry)
+        for one in cast("list[Json]", entry.get("recalled") or []):
+            seen.add(str(one.get("path")))
+            spent += int(one.get("bytes") or 0)
+        meta = cast("Json", entry.get("meta") or {})
+        seen.update(cast("list[str]", meta.get("memories") or []))
+        path = str(meta.get("path") or "")
+        if entry.get("tool") in _FILE_TOOLS and path.startswith(directory + "/"):
+            seen.add(path[len(directory) + 1 :])
+    return seen, spent
+
+
+def _tools_in_use(state: State) -> tuple[str, ...]:
+    rows = state.ledger.projection.rows[-200:]
+    used = (row.block.get("name") for row in rows if row.block.get("type") == "tool_use")
+    return tuple(dict.fromkeys(map(str, used)))
+
+
+def _selector(state: State) -> Selector | None:
+    config = state.config
+    name = config.str("small_model")
+    if state.deps.small is None or name == "none":
+        return None
+
+    async def ask(request: Request) -> Response:
+        return await _ask(state, request)
+
+    return Selector(ask, name, config.int("recall.max_tokens"), config.float("recall.timeout"))
+
+
+async def _ask(state: State, request: Request) -> Response:
+    """One small call, within the caps, booked; it is no call of the turn."""
+    deps = state.deps
+    if reason := deps.spend.refusal(LAYER, deps.clock.now()):
+        raise RefusedError(reason)
+    model = deps.small(deps.model) if deps.small else deps.model
+    started = deps.clock.monotonic()
+    response = await model.complete(request, quiet)
+    name = response.model or request.model
+    cost = deps.spend.book(
+        purpose=LAYER,
+        model=name,
+        usage=response.usage,
+        session=deps.session_id,
+        at=deps.clock.now(),
+    )
+    seconds = round(deps.clock.monotonic() - started, 3)
+    event = ModelCalled(LAYER, name, response.usage, cost, seconds)
+    for listener in list(state.listeners):
+        listener(event)
+    return response
+
+
+# ---- attaching
+
+
+async def _attach_all(state: State, recalls: Recalls) -> None:
+    with anyio.move_on_after(_ENGINE_WAITS):
+        for prefetch in list(recalls.underway):
+            await prefetch.ended.wait()
+    _attach(state, recalls)
+
+
+def _attach(state: State, recalls: Recalls) -> None:
+    """What is ready goes to the end of the view, once."""
+    for prefetch in list(recalls.underway):
+        if not prefetch.take():
+            continue
+        recalls.underway.remove(prefetch)
+        _show(state, recalls, prefetch)
+
+
+def _show(state: State, recalls: Recalls, prefetch: Prefetch) -> None:
+    seen, spent = in_view(state, recalls.shelf)
+    fresh = [pair for pair in prefetch.memories if pair[0].path not in seen]
+    shown = attachments(
+        fresh,
+        directory=str(recalls.shelf.store.directory),
+        now=prefetch.wish.now,
+        limits=recalls.limits,
+        room=recalls.limits.session_bytes - spent,
+    )
+    if not prefetch.candidates:
+        return
+    rows = [one.to_json() for one in shown]
+    left = (
+        ""
+        if shown or not prefetch.memories
+        else "they were shown already, or the session's limit is reached"
+    )
+    recall, message = str(uuid4()), str(uuid4())
+    reason = why.recall_entry(
+        prefetch.wish.entry,
+        prefetch.candidates,
+        prefetch.selection,
+        attached=message if shown else "",
+        shown=rows,
+        left=left,
+    )
+    if not shown:
+        state.ledger.append({**reason, "uuid": recall})
+        return
+    blocks = [one.block for one in shown]
+    said = edits.message("user", blocks, "recalled", recalled=rows, uuid=message)
+    state.ledger.append(said, {**reason, "uuid": recall})
+    names = [one.path for one in shown]
+    memories = [memory for memory, _ in fresh if memory.path in names]
+    recalls.given.append(Given(recall, message, prefetch.wish.question, memories))
+    state.emit(MemoryRecalled(tuple(names), sum(one.bytes for one in shown)))

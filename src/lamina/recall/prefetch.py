@@ -1,0 +1,173 @@
+"""Looks for memories beside the turn: ranked at once where that takes no time, else in a thread; then
+picked, by a small model where there is one. The result is taken once, or cancelled with the turn.
+
+Reads memories through the shelf. Knows nothing of sessions: what was shown already, the tools in use
+and the room that is left come in with the wish.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.to_thread
+
+from lamina.errors import MemoryStoreError
+from lamina.memories import Memory
+from lamina.memory.index import INDEX, pointers_of
+from lamina.memory.origins import typed_parts
+from lamina.memory.topics import HEAD_BYTES, read_topic
+from lamina.recall.attach import Limits
+from lamina.recall.select import Candidate, Selection, Selector, by_rank
+from lamina.recall.shelf import Shelf
+from lamina.recall.words import terms
+
+CANDIDATES = 20
+_LARGEST_INDEX = 200_000
+_SOURCE = re.compile(r"\(source: ([^()]*)\)\s*$")
+
+
+def question_in(typed: str) -> str:
+    """What a typed message asks memory for: the user's own words, if they are more than one."""
+    words = "\n".join(typed_parts([("typed", typed)])).strip()
+    # Scripts without spaces are one "word" to split(); their terms count instead.
+    return words if len(words.split()) > 1 or len(set(terms(words))) > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One message of the user, and what is to be known about the moment."""
+
+    entry: str  # its id in the record
+    question: str
+    now: float
+    tools: Collection[str] = ()  # in use
+    exclude: Collection[str] = ()  # memories that were shown or read already
+
+
+@dataclass(slots=True)
+class Prefetch:
+    """One search, from the user's message to the moment when it is taken or dropped."""
+
+    shelf: Shelf
+    wish: Wish
+    limits: Limits
+    selector: Selector | None = None
+    candidates: Sequence[Candidate] = ()
+    selection: Selection | None = None
+    memories: Sequence[tuple[Memory, str]] = ()  # picked and read, with whose word they are
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    _ranked: bool = False
+    _taken: bool = False
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    def begin(self) -> bool:
+        """Rank at once, if that takes no time; True if nothing is left to do beside the turn."""
+        if not self.shelf.quick:
+            return False
+        self._rank()
+        if self.candidates and self.selector is not None:
+            return False
+        self._finish(by_rank(self.candidates, self.limits.files, "there is no small model"))
+        return True
+
+    async def work(self) -> None:
+        """The rest, beside the turn."""
+        with self._scope:
+            if not self._ranked:
+                await anyio.to_thread.run_sync(self._rank, abandon_on_cancel=True)
+            chosen = by_rank(self.candidates, self.limits.files, "there is no small model")
+            if self.candidates and self.selector is not None:
+                wish = self.wish
+                chosen = await self.selector.pick(
+                    wish.question,
+                    self.candidates,
+                    most=self.limits.files,
+                    now=wish.now,
+                    tools=wish.tools,
+                )
+            self._finish(chosen)
+        self.ended.set()
+
+    def take(self) -> bool:
+        """True once: when the result is there and nobody has taken it yet."""
+        if self.selection is None or self._taken:
+            return False
+        self._taken = True
+        return True
+
+    @property
+    def waiting(self) -> bool:
+        return not self._taken
+
+    def cancel(self) -> None:
+        self._taken = True
+        self._scope.cancel()
+
+    def _rank(self) -> None:
+        wish = self.wish
+        hits = self.shelf.search(
+            wish.question, CANDIDATES, now=wish.now, tools=wish.tools, exclude=wish.exclude
+        )
+        described = self.selector is not None
+        self.candidates = [
+            self._described(Candidate(hit)) if described else Candidate(hit) for hit in hits
+        ]
+        self._ranked = True
+
+    def _described(self, one: Candidate) -> Candidate:
+        """What the selector needs to know of it: the head of the file."""
+        files = self.shelf.store.files
+        with suppress(MemoryStoreError):
+            head, stat = files.read(one.path, HEAD_BYTES), files.stat(one.path)
+            if head is not None and stat is not None:
+                memory = read_topic(one.path, head)
+                about = memory.description or memory.name
+                return Candidate(one.hit, memory.type or "", about, stat.st_mtime)
+        return one
+
+    def _finish(self, selection: Selection) -> None:
+        """Read what was picked; a memory that went meanwhile is left out."""
+        sources = self._sources() if selection.paths else {}
+        memories: list[tuple[Memory, str]] = []
+        for path in selection.paths:
+            with suppress(MemoryStoreError):
+                memories.append((self.shelf.store.read(path), sources.get(path, "")))
+        self.memories = memories
+        self.selection = selection
+        self.ended.set()
+
+    def _sources(self) -> dict[str, str]:
+        """Whose word a memory is where it is not the user's own: the index line says so."""
+        found: dict[str, str] = {}
+        for folder in ("", "team/"):
+            with suppress(MemoryStoreError):
+                content = self.shelf.store.files.read(folder + INDEX, _LARGEST_INDEX) or b""
+                for pointer in pointers_of(content):
+                    if label := _SOURCE.search(pointer.hook):
+                        found[folder + pointer.file] = label[1]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an answer was shown: the recall's entry, the message, the question, the memories."""
+
+    recall: str
+    attached: str
+    question: str
+    memories: Sequence[Memory]
+
+
+@dataclass(slots=True)
+class Recalls:
+    """One session's recall: the shelf, its limits, and what is going on."""
+
+    shelf: Shelf
+    limits: Limits
+    asked: set[str] = field(default_factory=set[str])  # messages that were looked at
+    underway: list[Prefetch] = field(default_factory=list[Prefetch])
+    given: list[Given] = field(default_factory=list[Given])  # in this turn

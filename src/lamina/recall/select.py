@@ -1,0 +1,163 @@
+"""Picks from the ranker's candidates: a small model does, else the ranker's own confidence.
+
+Pure but for the one call through the port that it is given. Whatever goes wrong with the model (no
+JSON, names that were not offered, a refusal, no answer in time), the ranker's choice stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anyio
+
+from lamina import prompts
+from lamina.errors import LaminaError
+from lamina.memory.freshness import age_words
+from lamina.messages import Json, Request, Response, text
+from lamina.recall.confidence import CONFIDENT
+from lamina.recall.rank import Hit
+
+# Sends one request to the small model and books it; raises LaminaError if that can't be.
+Ask = Callable[[Request], Awaitable[Response]]
+
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {"selected": {"type": "array", "items": {"type": "string"}}},
+    "required": ["selected"],
+    "additionalProperties": False,
+}
+_LONGEST_QUESTION = 2_000
+_LONGEST_LINE = 300
+_LONGEST_WORD = 500  # of the selector's answer, in the record
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that the ranker offers, with what the selector is told of it."""
+
+    hit: Hit
+    type: str = ""
+    description: str = ""
+    saved: float = 0.0
+
+    @property
+    def path(self) -> str:
+        return self.hit.id
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was picked, by whom, and in which words."""
+
+    paths: Sequence[str]
+    by: str  # the model's name, or "ranker"
+    said: str = ""  # the model's answer as it came, shortened
+    why: str = ""  # why the ranker chose
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A small model that picks."""
+
+    ask: Ask
+    model: str
+    max_tokens: int = 256
+    seconds: float = 10.0
+
+    async def pick(
+        self,
+        question: str,
+        candidates: Sequence[Candidate],
+        *,
+        most: int,
+        now: float,
+        tools: Collection[str] = (),
+    ) -> Selection:
+        """Up to `most` of the candidates; the ranker's choice if the model is of no help."""
+        request = _request(self, question, candidates, most, now, tools)
+        response: Response | None = None
+        with anyio.move_on_after(self.seconds):
+            try:
+                response = await self.ask(request)
+            except LaminaError as error:
+                return by_rank(candidates, most, f"{self.model} could not be asked: {error}")
+        if response is None:
+            return by_rank(candidates, most, f"{self.model} took over {self.seconds:g} s")
+        return _read(response, candidates, most, self.model)
+
+
+def by_rank(candidates: Sequence[Candidate], most: int, why: str) -> Selection:
+    """What the ranker is sure of; for an unrelated question that is nothing."""
+    sure = [one.path for one in candidates if one.hit.confidence >= CONFIDENT]
+    return Selection(tuple(sure[:most]), "ranker", why=why)
+
+
+def _read(response: Response, candidates: Sequence[Candidate], most: int, model: str) -> Selection:
+    said = response.text.strip()
+    names = _names(said)
+    if response.stop_reason == "refusal":
+        problem = "refused"
+    elif names is None:
+        problem = "gave no list of names"
+    else:
+        offered = {one.path for one in candidates}
+        known = [name for name in dict.fromkeys(names) if name in offered]
+        if known or not names:
+            return Selection(tuple(known[:most]), model, said[:_LONGEST_WORD])
+        problem = "named what was not offered"
+    chosen = by_rank(candidates, most, f"{model} {problem}")
+    return Selection(chosen.paths, chosen.by, said[:_LONGEST_WORD], chosen.why)
+
+
+def _names(said: str) -> list[str] | None:
+    try:
+        value: Any = json.loads(said)
+    except ValueError:
+        return None
+    if isinstance(value, dict):
+        value = cast("Json", value).get("selected")
+    if not isinstance(value, list):
+        return None
+    items = cast("list[Any]", value)
+    return [item for item in items if isinstance(item, str)] if all(isinstance(i, str) for i in items) else None  # fmt: skip
+
+
+def _request(
+    selector: Selector,
+    question: str,
+    candidates: Sequence[Candidate],
+    most: int,
+    now: float,
+    tools: Collection[str],
+) -> Request:
+    lines = [_line(one, now) for one in candidates]
+    used = f"\n\nTools in use: {', '.join(sorted(tools))}" if tools else ""
+    words = f"The message:\n{question[:_LONGEST_QUESTION]}{used}\n\nThe memories:\n" + "\n".join(
+        lines
+    )
+    return Request(
+        system=[text(prompts.load("recall", most=str(most)))],
+        tools=[],
+        messages=[{"role": "user", "content": [text(words)]}],
+        model=selector.model,
+        max_tokens=selector.max_tokens,
+        params=schema_params(selector.model),
+        purpose="recall",
+    )
+
+
+def _line(one: Candidate, now: float) -> str:
+    kind = f"[{one.type}] " if one.type else ""
+    about = " ".join(one.description.split())[:_LONGEST_LINE]
+    return f"- {kind}{one.path} (saved {age_words(one.saved, now)}): {about}"
+
+
+def schema_params(model: str) -> Json:
+    """How the provider is told to answer by the schema."""
+    if model.startswith("anthropic:"):
+        return {"output_config": {"format": {"type": "json_schema", "schema": _SCHEMA}}}
+    named = {"name": "memories", "schema": _SCHEMA, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}

@@ -1,0 +1,134 @@
+"""The index of one memory directory, kept up to date: what changed is read, what went is dropped.
+
+Saved in one derived file beside the memories, which may be deleted at any time. Everything here may
+run in a thread; a lock keeps the threads apart. Reads memories, writes the index alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.errors import MemoryStoreError, StorageError
+from lamina.memory.scan import TICK_NS
+from lamina.memory.topics import is_binary, read_topic
+from lamina.recall import saved, uses
+from lamina.recall.rank import Document, Hit, Ranker
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
+
+INDEX = "recall.index"
+MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to a thread
+_LARGEST = 1_000_000  # bytes of one memory that are indexed
+_Stamp = tuple[int, int, int]
+
+
+class Shelf:
+    """Finds memories of one store."""
+
+    def __init__(self, store: FileStore) -> None:
+        self.store = store
+        self._index = store.state / INDEX
+        self._uses = store.state / uses.NAME
+        self._lock = threading.Lock()
+        self._held: _Held | None = None
+
+    def __len__(self) -> int:
+        return len(self._held.ranker) if self._held else 0
+
+    @property
+    def uses_file(self) -> Path:
+        return self._uses
+
+    @property
+    def quick(self) -> bool:
+        """May it be asked within a turn? Built already, small, and nobody is at it."""
+        held = self._held
+        return held is not None and len(held.stamps) <= MOST_AT_ONCE and not self._lock.locked()
+
+    def refresh(self) -> int:
+        """Bring the index up to date and save it; says how many memories came, changed or went."""
+        with self._lock:
+            return self._refresh()
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        *,
+        now: float,
+        tools: Collection[str] = (),
+        exclude: Collection[str] = (),
+    ) -> list[Hit]:
+        """The best memories for a question, of the directory as it is now."""
+        with self._lock:
+            self._refresh()
+            if not self._held or not len(self._held.ranker):
+                return []
+            return self._held.ranker.search(query, k, now=now, tools_in_use=tools, exclude=exclude)
+
+    def count(self, used: Mapping[str, bool], now: float) -> None:
+        """Count what an answer made of the memories that it was shown."""
+        known = uses.count(self._uses, used, now)
+        with self._lock:
+            for path in used if self._held else ():
+                self._held.ranker.used(path, known[path].count)  # pyright: ignore[reportOptionalMemberAccess]
+
+    def _refresh(self) -> int:
+        present = dict(self.store.scanner.present())
+        if self._held is None:
+            if not present:
+                return 0  # nothing to find, nothing to build
+            self._held = saved.load(_Held, self._index) or _Held(Ranker(), {})
+            for path, use in uses.load(self._uses).items():
+                self._held.ranker.used(path, use.count)
+        held = self._held
+        changed = [path for path, stamp in present.items() if held.stamps.get(path) != stamp]
+        gone = held.stamps.keys() - present.keys()
+        if not changed and not gone:
+            return 0
+        known = uses.load(self._uses) if changed else {}
+        for path in gone:
+            held.ranker.remove(path)
+            del held.stamps[path]
+        for path in changed:
+            self._take(held, path, present[path], known.get(path, uses.Use()).count)
+        with suppress(StorageError):  # the next process builds it again
+            saved.save(held, self._index)
+        return len(changed) + len(gone)
+
+    def _take(self, held: _Held, path: str, stamp: _Stamp, used: int) -> None:
+        seen = time.time_ns()
+        content = None
+        with suppress(MemoryStoreError):
+            content = self.store.files.read(path, _LARGEST)
+        if content is None or is_binary(content):
+            held.ranker.remove(path)
+        else:
+            memory = read_topic(path, content, mtime=stamp[0] / 1e9)
+            held.ranker.add(Document.of(memory, used))
+        # A file written within this tick may change again without another stamp: look again then.
+        held.stamps[path] = stamp if stamp[0] < seen - TICK_NS else (0, 0, 0)
+
+
+class _Held:
+    """The index and, by path, which state of the file it knows."""
+
+    def __init__(self, ranker: Ranker, stamps: dict[str, _Stamp]) -> None:
+        self.ranker = ranker
+        self.stamps = stamps
+
+    def to_state(self) -> dict[str, Any]:
+        return {"ranker": self.ranker.to_state(), "stamps": self.stamps}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> _Held:
+        stamps = {
+            str(path): (int(a), int(b), int(c)) for path, (a, b, c) in state["stamps"].items()
+        }
+        return cls(Ranker.from_state(state["ranker"]), stamps)

@@ -1,0 +1,66 @@
+"""How often each memory was of use, and when last: what the ranker and ageing go by.
+
+A derived file beside the memory directory: it may be deleted, and one that can't be read is begun
+anew. Several sessions may count at once; a lock on a file of its own keeps them apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+NAME = "recall-uses.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One memory's record."""
+
+    count: int = 0  # answers that used it
+    last: float = 0.0  # when the last of them was given
+    shown: int = 0  # answers that it was shown to
+
+
+def load(path: Path) -> dict[str, Use]:
+    """What is known by memory path; {} where there is nothing that can be read."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Use])
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return {}
+
+
+def count(path: Path, used: Mapping[str, bool], now: float) -> dict[str, Use]:
+    """Count memories that were shown, and whether the answer used them; all records after that."""
+    import msgspec
+
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = load(path)
+        for memory, was_used in used.items():
+            old = known.get(memory, Use())
+            last = now if was_used else old.last
+            known[memory] = Use(old.count + was_used, last, old.shown + 1)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            fresh.write_bytes(msgspec.json.encode(known))
+            fresh.replace(path)
+        finally:
+            with suppress(FileNotFoundError):
+                fresh.unlink()
+        return known
+    finally:
+        os.close(lock)
+
+
+def unused(path: Path, memories: Iterable[str], *, shown: int = 3) -> list[str]:
+    """Memories that were shown several times and never of use: the first to go when room is short."""
+    known = load(path)
+    return [name for name in memories if (use := known.get(name)) and not use.count and use.shown >= shown]  # fmt: skip

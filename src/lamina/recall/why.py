@@ -1,0 +1,201 @@
+"""Why a memory was recalled, and whether the answer used it: entries for the ledger, and how they are
+read back for people. Pure.
+
+A `recall` entry names the question, the candidates with their scores by part, who picked what, and
+the message that was attached; a `recall_use` entry follows when the answer is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from lamina.local.embedder import word_vectors
+from lamina.messages import Json, text_of
+from lamina.recall.select import Candidate, Selection
+from lamina.recall.words import terms
+
+_USED_SHARE = 0.3  # of one statement's own words, rare ones counting more
+_TELLING = 0.9  # a word this rare shows by itself where it came from
+_STATEMENT = re.compile(r"[\n]+|(?<=[.!?。！？])\s+")
+_MOST_WORDS = 8  # of the shared words, in the record
+
+
+def recall_entry(
+    question: str,
+    candidates: Sequence[Candidate],
+    selection: Selection | None,
+    *,
+    attached: str = "",
+    shown: Sequence[Json] = (),
+    left: str = "",
+) -> Json:
+    """`left` says why nothing was attached, where something might have been."""
+    entry: Json = {
+        "kind": "recall",
+        "query": question,
+        "candidates": [_candidate(one) for one in candidates],
+        "picks": list(selection.paths) if selection else [],
+        "by": selection.by if selection else "",
+        "attached": attached,
+        "shown": list(shown),
+    }
+    if selection and selection.said:
+        entry["said"] = selection.said
+    if selection and selection.why:
+        entry["why"] = selection.why
+    if left:
+        entry["left"] = left
+    return entry
+
+
+def use_entry(recall: str, uses: Mapping[str, Used]) -> Json:
+    return {
+        "kind": "recall_use",
+        "recall": recall,
+        "uses": {
+            path: {"used": use.used, "share": round(use.share, 3), "words": list(use.words)}
+            for path, use in uses.items()
+        },
+    }
+
+
+def _candidate(one: Candidate) -> Json:
+    hit = one.hit
+    return {
+        "path": hit.id,
+        "score": round(hit.score, 3),
+        "confidence": round(hit.confidence, 3),
+        "parts": {name: round(value, 3) for name, value in hit.parts.items() if value},
+    }
+
+
+# ---- was it used?
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """How much of a memory's own words the answer holds."""
+
+    used: bool
+    share: float
+    words: Sequence[str] = ()
+
+
+def used(memory: str, question: str, answer: str) -> Used:
+    """Whether the answer says something that stands in the memory and not in the question.
+
+    One statement of the memory is enough: its words are weighed by how rare they are in English.
+    """
+    rarity = word_vectors().rarity
+    asked, said = set(terms(question)), set(terms(answer))
+    best = Used(used=False, share=0.0)
+    for statement in _STATEMENT.split(memory):
+        own = set(terms(statement)) - asked
+        shared = own & said
+        if not shared:
+            continue
+        share = sum(map(rarity, shared)) / sum(map(rarity, own))
+        telling = len(shared) > 1 or max(map(rarity, shared)) >= _TELLING
+        enough = telling and share >= _USED_SHARE
+        if (enough, share) > (best.used, best.share):
+            words = sorted(shared, key=lambda word: (-rarity(word), word))
+            best = Used(enough, share, tuple(words[:_MOST_WORDS]))
+    return best
+
+
+def answer_after(entries: Sequence[Json], entry: str) -> str:
+    """Everything that the agent said or called after an entry, for the comparison."""
+    start = next((at for at, one in enumerate(entries) if one.get("uuid") == entry), len(entries))
+    said: list[str] = []
+    for one in entries[start + 1 :]:
+        if one.get("kind") != "message" or one.get("role") != "assistant":
+            continue
+        said.append(text_of(one["content"]))
+        said += [str(b.get("input")) for b in one["content"] if b.get("type") == "tool_use"]
+    return "\n".join(said)
+
+
+# ---- for people
+
+
+@dataclass(slots=True)
+class Recalled:
+    """One recall with all that is known of it."""
+
+    turn: int
+    question: str
+    entry: Json
+    uses: Json = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> Json:
+        return {"turn": self.turn, "question": self.question, **self.entry, "uses": self.uses}
+
+
+def recalls_of(entries: Sequence[Json]) -> list[Recalled]:
+    """All recalls of a session, oldest first; turns are counted by the messages that were typed."""
+    turns: dict[str, tuple[int, str]] = {}
+    found: dict[str, Recalled] = {}
+    for entry in entries:
+        kind = entry.get("kind")
+        if kind == "message" and "typed" in (entry.get("origins") or ()):
+            turns[str(entry.get("uuid"))] = (len(turns) + 1, _typed(entry))
+        elif kind == "recall":
+            turn, question = turns.get(str(entry.get("query")), (len(turns), ""))
+            found[str(entry.get("uuid"))] = Recalled(turn, question, entry)
+        elif kind == "recall_use" and (recalled := found.get(str(entry.get("recall")))):
+            recalled.uses = _table(entry.get("uses"))
+    return list(found.values())
+
+
+def lines(recalled: Recalled) -> Iterator[str]:
+    """A recall in words."""
+    entry = recalled.entry
+    yield f"turn {recalled.turn}: {' '.join(recalled.question.split())[:200]}"
+    for one in _rows(entry.get("candidates")):
+        yield "  " + _candidate_line(one, entry)
+    by = entry.get("by") or "nobody"
+    chosen = ", ".join(map(str, entry.get("picks") or ())) or "none of them"
+    reason = f" ({entry['why']})" if entry.get("why") else ""
+    yield f"  {by} picked {chosen}{reason}"
+    if entry.get("said"):
+        yield f"  it said: {' '.join(str(entry['said']).split())}"
+    if entry.get("left"):
+        yield f"  not shown: {entry['left']}"
+    for one in _rows(entry.get("shown")):
+        yield "  " + _shown_line(one, entry, recalled.uses)
+
+
+def _candidate_line(one: Json, entry: Json) -> str:
+    mark = "*" if one.get("path") in (entry.get("picks") or ()) else " "
+    parts = ", ".join(f"{name} {value:g}" for name, value in _table(one.get("parts")).items())
+    return f"{mark} {one.get('path')}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
+
+
+def _shown_line(one: Json, entry: Json, uses: Json) -> str:
+    cut = ", cut" if one.get("cut") else ""
+    where = f"{one.get('path')} went into message {str(entry.get('attached'))[:8]} ({one.get('bytes')} bytes{cut})"
+    use = _table(uses.get(str(one.get("path"))))
+    if not use:
+        return f"{where}; the answer has not come"
+    words = ", ".join(map(str, use.get("words") or ()))
+    if use.get("used"):
+        return f"{where}; the answer used it: {words}"
+    return f"{where}; the answer did not use it" + (f" (only: {words})" if words else "")
+
+
+def _typed(entry: Json) -> str:
+    origins = cast("list[Any]", entry.get("origins") or [])
+    pairs = zip(entry.get("content") or [], origins, strict=False)
+    return text_of([block for block, origin in pairs if origin == "typed"])
+
+
+def _rows(value: object) -> list[Json]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("Json", item) for item in items if isinstance(item, dict)]
+
+
+def _table(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}

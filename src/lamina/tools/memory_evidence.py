@@ -1,0 +1,75 @@
+"""What a memory that the agent writes rests on: the user's own sentences that carry it, found in the
+record. The gate checks them again; this only looks them up. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lamina.ledger.quotes import blocks_of_entry
+from lamina.memories import Evidence
+from lamina.memory import wording
+from lamina.memory.evidence import is_plain_confirmation
+from lamina.memory.origins import typed_parts, untyped_parts
+from lamina.messages import Json
+
+_SENTENCE = re.compile(r"\n+|(?<=[.!?。！？])\s+")
+_MOST_QUOTES = 4
+_LOOKED_AT = 400  # entries, newest first
+_RUN = 5  # words in a row that show where a text came from
+_SNIPPET = 8
+
+
+def evidence_for(
+    claim: str, entries: Sequence[Json], session: str, *, users_word: bool
+) -> list[Evidence]:
+    """Quotes for what a memory claims. `users_word`: its type promises that, so only the user's
+    sentences count; else what it repeats from tools, pastes and memories is named as well."""
+    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
+    found = _typed(claim, recent, session)
+    if not users_word:
+        found += _echoed(claim, recent, session)
+    return found
+
+
+def _typed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
+    """The fewest sentences that hold most of the claim's words, the newest first among equals."""
+    wanted = set(wording.content_stems(claim))
+    sentences = list(_sentences(entries))
+    chosen: list[Evidence] = []
+    if sentences and is_plain_confirmation([sentences[0][1]]):
+        chosen.append(Evidence(sentences[0][1], session, sentences[0][0]))
+    while wanted and len(chosen) < _MOST_QUOTES:
+        gains = [len(wanted & wording.content_stems(words)) for _, words in sentences]
+        if not gains or not max(gains):
+            break
+        entry, words = sentences[gains.index(max(gains))]
+        chosen.append(Evidence(words, session, entry))
+        wanted -= wording.content_stems(words)
+    return chosen
+
+
+def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
+    """(entry, sentence) of everything that was typed, newest message first."""
+    for entry in reversed(entries):
+        for part in typed_parts(blocks_of_entry(entry)):
+            for sentence in _SENTENCE.split(part):
+                if sentence.strip():
+                    yield str(entry.get("uuid")), sentence.strip()
+
+
+def _echoed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
+    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them."""
+    said = wording.words(claim)
+    runs = {tuple(said[at : at + _RUN]) for at in range(len(said) - _RUN + 1)}
+    found: list[Evidence] = []
+    for entry in reversed(entries) if runs else ():
+        for text in untyped_parts(blocks_of_entry(entry)):
+            heard = wording.words(text)
+            if any(tuple(heard[at : at + _RUN]) in runs for at in range(len(heard) - _RUN + 1)):
+                quote = " ".join(wording.fold(text).split()[:_SNIPPET])
+                found.append(Evidence(quote, session, str(entry.get("uuid"))))
+        if len(found) >= _MOST_QUOTES:
+            break
+    return found

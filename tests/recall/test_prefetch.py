@@ -1,0 +1,311 @@
+"""Prefetch: starts with what the user typed, never holds a call up, and is taken once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.memories import directory, kinds, put, said
+from tests.sessions import Place, run, use
+
+from lamina.messages import Request, Response, Usage, text_of
+from lamina.models.scripted import ScriptedModel, Step
+from lamina.ports import ToolOutcome, ToolSpec
+from lamina.recall.prefetch import question_in
+
+STAGING = "The staging database runs on the host pelican"
+
+
+class Waiting(ScriptedModel):
+    """The same script, but the selector's calls answer when the test says so."""
+
+    def __init__(self, steps: list[Any], **more: Any) -> None:
+        super().__init__(steps, **more)
+        self.may_answer = anyio.Event()
+        self.asked = anyio.Event()
+        self.cancelled = 0
+
+    async def complete(self, request: Request, emit: Any) -> Response:
+        if request.purpose == "recall":
+            self.asked.set()
+            try:
+                await self.may_answer.wait()
+            except anyio.get_cancelled_exc_class():
+                self.cancelled += 1
+                raise
+        return await super().complete(request, emit)
+
+
+class Probe:
+    """A host's tool whose behaviour a test decides."""
+
+    spec = ToolSpec("Probe", "probe", {"type": "object"}, read_only=True)
+
+    def __init__(self, work: Any) -> None:
+        self._work = work
+
+    async def run(self, input: Any, context: Any) -> ToolOutcome:
+        await self._work()
+        return ToolOutcome("done")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    put(place, "project_staging.md", STAGING, days=3)
+    put(place, "user_cooking.md", "The user bakes sourdough bread at weekends", type="user")
+    put(place, "reference_dashboards.md", "Latency dashboards live in Grafana", type="reference")
+    return place
+
+
+SMALL = {"small_model": "scripted"}
+
+
+@pytest.mark.spec("M7")
+def test_a_memory_that_fits_is_at_the_end_of_the_view_before_the_first_call(place: Place) -> None:
+    steps = [Step("On pelican.", {"last_user": ["staging database", "pelican"]})]
+
+    async def story() -> None:
+        async with place.open(steps) as session:
+            reply = await session.ask("which host has the staging database?")
+            last = session.view().messages[0]["content"][-1]["text"]
+            path = directory(place) / "project_staging.md"
+            assert last.startswith(f"<system-reminder>\nMemory (saved 3 days ago): {path}\n")
+            assert "may be out of date" in last
+            assert [e.kind for e in reply.events].count("memory_recalled") == 1
+            [message] = [e for e in kinds(session, "message") if e.get("recalled")]
+            assert message["origins"] == ["recalled"]
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+@pytest.mark.parametrize(
+    "question", ["how do I sort a list in python?", "staging", "thanks", "> staging database host"]
+)
+def test_an_unrelated_question_one_word_or_a_quote_recalls_nothing(
+    place: Place, question: str
+) -> None:
+    async def story() -> None:
+        async with place.open(["ok"]) as session:
+            await session.ask(question)
+            assert "Memory (saved" not in said(session)
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_what_was_not_typed_asks_for_nothing(place: Place) -> None:
+    async def story() -> None:
+        hooks = {"UserPromptSubmit": lambda _: {"additionalContext": "staging database host"}}
+        async with place.open(["ok"], hooks=hooks) as session:
+            await session.ask("good morning to you", pasted="where is the staging database host")
+            assert "Memory (saved" not in said(session)
+            assert kinds(session, "recall") == []
+
+    run(story)
+
+
+def test_scripts_without_spaces_are_more_than_one_word() -> None:
+    assert question_in("部署流程是什么") == "部署流程是什么"
+    assert question_in("deploy") == ""
+    assert question_in("> quoted words only\n") == ""
+    assert question_in("see this\n```\ncode\n```\n").strip() == "see this"
+
+
+@pytest.mark.spec("M7", "F11")
+def test_a_selector_that_hangs_delays_nothing_and_is_cancelled_with_the_turn(place: Place) -> None:
+    async def story() -> None:
+        model = Waiting([Step("Here you are.", {"lacks": "Memory (saved"})])
+        async with place.open(model, config=SMALL) as session:
+            with anyio.fail_after(30):
+                reply = await session.ask("which host has the staging database?")
+            assert reply.text == "Here you are."
+            assert reply.stop == "end_turn"
+            [why] = kinds(session, "recall")
+            assert why["left"] == "the turn ended before they were picked"
+        assert model.cancelled <= 1
+        assert [r.purpose for r in model.requests] == ["main"]
+
+    run(story)
+
+
+@pytest.mark.spec("M7", "F11")
+def test_a_slow_selector_s_choice_comes_before_a_later_call_and_once(place: Place) -> None:
+    async def story() -> None:
+        steps = [
+            Step(use("Probe"), {"lacks": "Memory (saved"}),
+            Step(use("Probe"), {"contains": "Memory (saved", "prefix": True}),
+            Step("On pelican.", {"prefix": True}),
+            Step('{"selected": ["project_staging.md"]}', purpose="recall"),
+        ]
+        model = Waiting(steps)
+
+        async def answer_now() -> None:
+            model.may_answer.set()
+            while "recall" in session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        async with place.open(model, config=SMALL, tools=[Probe(answer_now)]) as session:
+            await session.ask("which host has the staging database?")
+            assert said(session).count("Memory (saved") == 1
+            model.assert_finished()
+            [why] = kinds(session, "recall")
+            assert (why["by"], why["picks"]) == ("scripted", ["project_staging.md"])
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_a_cancelled_turn_cancels_its_search(place: Place) -> None:
+    async def story() -> None:
+        model = Waiting([Step({"hang": True}), Step("fine")])
+        async with place.open(model, config=SMALL) as session:
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.ask, "which host has the staging database?")
+                await model.asked.wait()
+                session.cancel()
+            await session.ask("good morning")
+            assert model.cancelled == 1
+            assert session.state.recalls is not None
+            assert session.state.recalls.underway == []
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_what_was_shown_or_read_is_not_shown_again(place: Place) -> None:
+    read = use("Read", file_path=str(directory(place) / "reference_dashboards.md"))
+
+    async def story() -> None:
+        steps = ["one", "two", read, "three", "four"]
+        async with place.open(steps) as session:
+            await session.ask("which host has the staging database?")
+            await session.ask("say again, which host has the staging database?")
+            assert said(session).count("Memory (saved") == 1
+            await session.ask("read that file there")
+            await session.ask("where are the latency dashboards in Grafana?")
+            assert said(session).count("Memory (saved") == 1
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_a_compaction_resets_what_counts_as_shown_and_the_budget(place: Place) -> None:
+    async def story() -> None:
+        long = "I looked at many things, and here is what they were. " * 800
+        model = ScriptedModel([*[long] * 5, "ok"], otherwise={"*": "no"})
+        config = {"recall.session_bytes": 450}
+        async with place.open(model, config=config) as session:
+            await session.ask("which host has the staging database?")
+            await session.ask("where are the latency dashboards in Grafana?")
+            shown = said(session).count("Memory (saved")
+            assert shown == 1, "the second exceeds what a session may show"
+            for _ in range(3):
+                await session.ask("go on with it please")
+            await session.compact()
+            assert "Memory (saved" not in said(session)
+            await session.ask("so which host has the staging database?")
+            assert said(session).count("Memory (saved") == 1
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_manuals_of_tools_in_use_stay_out_and_warnings_come(place: Place) -> None:
+    put(place, "reference_grep.md", "Grep usage manual: flags and options of the Grep tool")
+    put(place, "project_grep_trap.md", "Warning: Grep fails on the generated fixtures folder")
+
+    async def story() -> None:
+        grep = use("Grep", pattern="x", path=".")
+        async with place.open([grep, "none", "ok"]) as session:
+            await session.ask("look for it")
+            await session.ask("what do I know about Grep flags and fixtures?")
+            assert "project_grep_trap.md" in said(session)
+            assert "reference_grep.md" not in said(session)
+
+    run(story)
+
+
+@pytest.mark.spec("M7", "F8")
+def test_switched_off_it_is_as_if_it_did_not_exist(place: Place) -> None:
+    async def story() -> None:
+        config = {"recall.enabled": False}
+        async with place.open(["ok"], config=config) as session:
+            await session.ask("which host has the staging database?")
+            assert "Memory (saved" not in said(session)
+            assert kinds(session, "recall") == []
+            assert session.state.recalls is None
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_the_index_follows_the_files_and_may_be_deleted(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["ok", "ok", "ok"]) as session:
+            await session.ask("which host has the staging database?")
+            shelf = session.state.deps.shelf
+            assert shelf is not None
+            index = shelf.store.state / "recall.index"
+            assert index.is_file()
+            put(place, "project_release.md", "Releases are cut on the second Tuesday")
+            (directory(place) / "user_cooking.md").unlink()
+            await session.ask("on which Tuesday are releases cut?")
+            assert "project_release.md" in said(session)
+            await session.ask("who bakes sourdough bread at weekends?")
+            assert "user_cooking.md" not in said(session)
+            index.write_bytes(b"torn")
+        async with place.open(["ok"]) as session:
+            await session.ask("which host has the staging database?")
+            assert "project_staging.md" in said(session)
+
+    run(story)
+
+
+@pytest.mark.spec("F11", "M7")
+def test_forks_recall_nothing(place: Place) -> None:
+    async def deny(spec: Any, input: Any, context: Any) -> Any:
+        raise AssertionError("no tools here")
+
+    async def story() -> None:
+        model = ScriptedModel(["ok"], otherwise={"notes": "fine"})
+        async with place.open(model) as session:
+            await session.ask("good morning to you")
+            fork = session.state.fork
+            assert fork is not None
+            await fork("the staging database host", purpose="notes", permit=deny, max_calls=1)
+            request = model.requests[-1]
+            words = "".join(text_of(m["content"]) for m in request.messages)
+            assert "Memory (saved" not in words
+
+    run(story)
+
+
+@pytest.mark.spec("M7", "F10")
+def test_a_spent_cap_leaves_the_choice_to_the_ranker(place: Place) -> None:
+    async def story() -> None:
+        model = ScriptedModel(["ok", use("Probe"), "ok"], otherwise={"recall": "[]"})
+        config = {**SMALL, "spend.layer_caps": {"recall": 0.01}}
+
+        async def wait() -> None:
+            while session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        async with place.open(model, config=config, tools=[Probe(wait)]) as session:
+            session.state.deps.spend.book(
+                purpose="recall",
+                model="claude-sonnet-5-5",
+                usage=Usage(input=1_000_000),
+                session="x",
+                at=place.clock.now(),
+            )
+            await session.ask("good morning to you")
+            await session.ask("which host has the staging database?")
+            assert "recall" not in [r.purpose for r in model.requests]
+            assert "project_staging.md" in said(session)
+            assert "cap" in kinds(session, "recall")[-1]["why"]
+
+    run(story)

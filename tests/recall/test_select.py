@@ -1,0 +1,119 @@
+"""The selector: a small model picks from what the ranker offers; whatever goes wrong, the ranker does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.sessions import run
+
+from lamina.errors import RefusedError
+from lamina.events import quiet
+from lamina.messages import Request, Response
+from lamina.models.scripted import ScriptedModel, Step
+from lamina.recall.rank import Hit
+from lamina.recall.select import Candidate, Selection, Selector, by_rank, schema_params
+
+NOW = 1_790_000_000.0
+CANDIDATES = [
+    Candidate(Hit("a.md", 3.0, {"body": 3.0}, 0.9), "project", "About apples", NOW - 3 * 86_400),
+    Candidate(Hit("b.md", 2.0, {"body": 2.0}, 0.5), "user", "About bread", NOW),
+    Candidate(Hit("c.md", 1.0, {"body": 1.0}, 0.1), "", "About cheese", NOW),
+]
+
+
+def pick(reply: Any, *, most: int = 5, expect: Any = None, seconds: float = 5.0) -> Selection:
+    model = ScriptedModel([Step(reply, expect or {}, purpose="recall")])
+
+    async def ask(request: Request) -> Response:
+        return await model.complete(request, quiet)
+
+    selector = Selector(ask, "scripted", seconds=seconds)
+
+    async def story() -> Selection:
+        return await selector.pick("which bread?", CANDIDATES, most=most, now=NOW, tools=["Grep"])
+
+    return run(story)
+
+
+@pytest.mark.spec("M7")
+def test_the_model_is_asked_by_schema_with_few_tokens_and_its_names_are_taken_in_its_order() -> (
+    None
+):
+    expect = {
+        "max_tokens": 256,
+        "params": schema_params("scripted"),
+        "last_user": [
+            "which bread?",
+            "- [project] a.md (saved 3 days ago): About apples",
+            "- c.md (saved today): About cheese",
+            "Tools in use: Grep",
+        ],
+        "system": "At most 5 files",
+        "messages": 1,
+    }
+    chosen = pick('{"selected": ["c.md", "a.md", "c.md"]}', expect=expect)
+    assert (chosen.paths, chosen.by) == (("c.md", "a.md"), "scripted")
+
+
+@pytest.mark.spec("M7")
+def test_none_is_a_good_answer_and_five_are_the_most() -> None:
+    assert pick('{"selected": []}').paths == ()
+    assert pick("[]").by == "scripted"
+    assert pick('["a.md", "b.md", "c.md"]', most=2).paths == ("a.md", "b.md")
+
+
+@pytest.mark.spec("M7")
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("I would take a.md", "gave no list of names"),
+        ('{"selected": "a.md"}', "gave no list of names"),
+        ('{"selected": [1]}', "gave no list of names"),
+        ('{"selected": ["../secret.md"]}', "named what was not offered"),
+        ({"text": "No.", "stop_reason": "refusal"}, "refused"),
+        ({"error": "unreachable", "message": "Nobody answers."}, "Nobody answers."),
+        ({"text": '{"selected": ["a.m', "stop_reason": "max_tokens"}, "gave no list of names"),
+    ],
+)
+def test_an_answer_that_can_t_be_used_leaves_the_ranker_s_choice(reply: Any, why: str) -> None:
+    chosen = pick(reply)
+    assert (chosen.paths, chosen.by) == (("a.md", "b.md"), "ranker")
+    assert why in chosen.why
+
+
+@pytest.mark.spec("M7")
+def test_known_names_are_kept_beside_unknown_ones() -> None:
+    assert pick('["x.md", "b.md"]').paths == ("b.md",)
+
+
+@pytest.mark.spec("M7")
+def test_no_answer_in_time_leaves_the_ranker_s_choice() -> None:
+    chosen = pick({"hang": True}, seconds=0.01)
+    assert (chosen.paths, chosen.by) == (("a.md", "b.md"), "ranker")
+    assert "took over 0.01 s" in chosen.why
+
+
+def test_a_refusal_to_ask_is_told() -> None:
+    async def ask(_: Request) -> Response:
+        raise RefusedError("Today's cap is spent.")
+
+    async def story() -> Selection:
+        return await Selector(ask, "small").pick("q", CANDIDATES, most=1, now=NOW)
+
+    chosen = run(story)
+    assert chosen.paths == ("a.md",)
+    assert "cap" in chosen.why
+
+
+@pytest.mark.spec("M7")
+def test_the_ranker_picks_only_what_it_is_sure_of() -> None:
+    assert by_rank(CANDIDATES, 5, "").paths == ("a.md", "b.md")
+    assert by_rank(CANDIDATES[2:], 5, "").paths == ()
+
+
+def test_each_provider_gets_the_schema_in_its_own_form() -> None:
+    anthropic = schema_params("anthropic:claude-haiku-5-5")["output_config"]["format"]
+    openai = schema_params("openai:gpt-6-luna")["response_format"]["json_schema"]
+    assert anthropic["schema"] == openai["schema"]
+    assert anthropic["schema"]["additionalProperties"] is False
