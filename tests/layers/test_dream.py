@@ -15,7 +15,7 @@ from lamina import prompts
 from lamina.events import DreamChanged, Event, MemoryUpdated
 from lamina.layers import dream, dream_lock
 from lamina.layers.dream_fork import drifted
-from lamina.layers.dream_record import DreamRecord
+from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
@@ -151,6 +151,17 @@ def test_a_closed_gate_costs_one_stat(place: Place, monkeypatch: pytest.MonkeyPa
         dream.after_turn(session.state)
         monkeypatch.undo()
         assert seen == ["stat"]
+
+
+@pytest.mark.spec("L6.1", "F10")
+def test_a_dream_that_did_not_get_to_its_end_is_not_begun_again_at_once(place: Place) -> None:
+    @story_of(place, config={"dream.sessions": 0})
+    async def _(session: Session, heard: list[Event]) -> None:
+        record = DreamRecord(store_of(session).state)
+        record.show(Progress("x", 1, place.clock.now(), status="failed"))
+        assert not dreams(session.state)
+        place.clock.at += 3601
+        assert dreams(session.state)
 
 
 @pytest.mark.spec("L6.1")

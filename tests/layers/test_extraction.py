@@ -348,6 +348,24 @@ def test_an_error_is_booked_breaks_no_turn_and_leaves_the_cursor(place: Place) -
     run(story)
 
 
+@pytest.mark.spec("L5.5")
+def test_after_three_failures_in_a_row_the_rules_serve_and_the_cursor_moves(place: Place) -> None:
+    fails = [Step({"error": "overloaded"}, purpose="extraction") for _ in range(9)]
+    model = ScriptedModel(["ok"] * 4 + fails)
+
+    async def story() -> None:
+        async with place.open(model, interactive=True) as session:
+            for said in (PLAIN, "Go on.", "And on.", "Still."):
+                await session.ask(said)
+                while session.state.background.running():
+                    await place.clock.sleep(0)
+        assert len([r for r in model.requests if r.purpose == "extraction"]) == 3
+        assert [name for name in files(place) if name.startswith("feedback")]
+        assert jobs(place)[-1] == "done"
+
+    run(story)
+
+
 @pytest.mark.spec("L5.1", "F10")
 def test_at_the_spend_cap_the_rules_go_on_without_a_call_and_the_user_hears_it_once(
     place: Place,

@@ -32,6 +32,7 @@ from lamina.state import State
 LAYER = "dream"
 T = TypeVar("T")
 _LOOK = 0.1  # seconds between two looks for a wish to end it
+_REST = 3600.0  # seconds after a dream that did not get to its end
 _SKEW = 3600.0  # a last dream this far ahead of the clock counts as just now
 
 
@@ -84,7 +85,9 @@ def after_turn(state: State) -> None:
     if looked is not None and 0 <= now - looked < state.config.float("dream.scan_minutes") * 60:
         return
     state.looked[LAYER] = now
-    if _sessions_since(state, store, last) >= state.flags.value("dream.sessions"):
+    if _sessions_since(state, store, last) < state.flags.value("dream.sessions"):
+        return
+    if not _failed_lately(store, now):
         state.background.start(LAYER, lambda: _work(state))
 
 
@@ -120,6 +123,14 @@ def _sessions_since(state: State, store: FileStore, last: float) -> int:
         except OSError:
             continue
     return len(touched - {str(state.deps.transcript)})
+
+
+def _failed_lately(store: FileStore, now: float) -> bool:
+    """A dream that failed or was cut short is not begun again and again: each try may cost money."""
+    status = DreamRecord(store.state).status()
+    return (
+        status.get("status") != "completed" and 0 <= now - float(status.get("started", 0)) < _REST
+    )
 
 
 async def _work(state: State) -> None:

@@ -29,6 +29,7 @@ from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, 
 from lamina.memory.intents import Change, Note
 from lamina.memory.outside import LARGEST
 from lamina.memory.topics import edit_topic, is_binary, read_topic
+from lamina.recall import uses
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
 _TRIES = 50
@@ -150,6 +151,8 @@ class Desk:
         store.journal.settle()
         self.authors = Authors(store.journal.history)
         self.labels = self._labels()
+        counted = uses.load(store.state / uses.NAME)
+        self.uses = {path: use.count for path, use in counted.items() if use.count}
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -171,6 +174,7 @@ class Desk:
             self.before.memories(files),
             index=index.decode("utf-8", "surrogateescape"),
             now=datetime.fromtimestamp(self.now, UTC),
+            uses=self.uses,
             pinned=self.held,
             labels=self.labels,
         )

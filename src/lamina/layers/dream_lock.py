@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lamina.errors import MemoryStoreError
 NAME = ".consolidate-lock"
 _ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for abandoned
 _TRIES = 5
+_MOMENT = 0.005
 _LONGEST_BODY = 200
 
 
@@ -109,11 +111,15 @@ def _opened(path: Path) -> int:
 
 
 def _locked(path: Path, descriptor: int, now: float, *, claude: bool) -> DreamLock | None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        process, _ = _body(descriptor)
-        raise LockHeld(f"process {process or '?'} dreams already") from None
+    for again in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if again == _TRIES - 1:
+                process, _ = _body(descriptor)
+                raise LockHeld(f"process {process or '?'} dreams already") from None
+            time.sleep(_MOMENT)  # somebody may only be looking
     here = os.fstat(descriptor)
     try:
         there = os.stat(path, follow_symlinks=False)

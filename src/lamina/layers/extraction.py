@@ -37,6 +37,7 @@ from lamina.state import State
 
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
+MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
 
@@ -127,8 +128,16 @@ async def _work(state: State) -> None:
             await run(state, upto)
         except Exception as error:  # noqa: BLE001 - the edge of a background task; it is booked
             state.layer_failed(LAYER, error)
-            state.ledger.append(edits.job(LAYER, "failed", reason=str(error)[:500]))
+            failures = _failures(state) + 1
+            state.ledger.append(
+                edits.job(LAYER, "failed", reason=str(error)[:500], failures=failures)
+            )
             return
+
+
+def _failures(state: State) -> int:
+    """Runs in a row that failed up to now."""
+    return int((state.ledger.job(LAYER) or {}).get("failures") or 0)
 
 
 # ---- one run
@@ -146,7 +155,7 @@ async def run(state: State, upto: str) -> Extracted:
     elif _wrote_memory(entries, store.directory):
         done.reason = "the agent wrote memory itself"
     else:
-        state.ledger.append(edits.job(LAYER, "started", upto))
+        state.ledger.append(edits.job(LAYER, "started", upto, failures=_failures(state)))
         done = await _by_fork(state, store, entries) or await _by_rules(state, store, entries)
     state.ledger.append(
         edits.state(CURSOR, upto), edits.job(LAYER, done.status, upto, **done.to_json())
@@ -181,8 +190,8 @@ def _wrote_memory(entries: Sequence[Json], directory: Path) -> bool:
 
 
 async def _by_fork(state: State, store: FileStore, entries: Sequence[Json]) -> Extracted | None:
-    """None where no model can be asked: none is set, or its money is spent."""
-    if state.fork is None or state.deps.model.name == "none":
+    """None where no model can be asked: none is set, it fails again and again, its money is spent."""
+    if state.fork is None or state.deps.model.name == "none" or _failures(state) >= MOST_FAILURES:
         return None
     done = Extracted(by="model")
     words = NewWords.of(entries, state.deps.session_id)
