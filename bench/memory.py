@@ -21,43 +21,14 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.scan import Scanner
 from lamina.testing import a_memory
 
-WORDS = [
-    "parcel",
-    "scanner",
-    "invoice",
-    "ferry",
-    "greenhouse",
-    "turbine",
-    "kiosk",
-    "glacier",
-    "orchard",
-    "lantern",
-    "sawmill",
-    "beacon",
-    "importer",
-    "gateway",
-    "scheduler",
-    "archive",
-    "mirror",
-    "printer",
-    "registry",
-    "queue",
-    "console",
-    "exporter",
-    "sampler",
-    "router",
-    "vault",
-    "review",
-    "restart",
-    "audit",
-    "translate",
-    "package",
-    "monitor",
-    "fund",
-    "harbour",
-    "winter",
-    "request",
-]
+_SYLLABLES = ("ba", "ke", "lim", "no", "ras", "tu", "vo", "zen", "dar", "fi", "gol", "hep")
+# As in real text some words are common and most are rare; real memories share few of them.
+WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES for c in _SYLLABLES]
+_WEIGHTS = [1 / rank for rank in range(1, len(WORDS) + 1)]
+
+
+def text(rng: random.Random, count: int) -> list[str]:
+    return rng.choices(WORDS, _WEIGHTS, k=count)
 
 
 def fill(directory: Path, count: int) -> None:
@@ -66,7 +37,7 @@ def fill(directory: Path, count: int) -> None:
     (directory / "team").mkdir(parents=True)
     for number in range(count):
         folder = "team/" if number % 10 == 0 else ""
-        words = rng.choices(WORDS, k=rng.randrange(60, 260))
+        words = text(rng, rng.randrange(60, 260))
         head = (
             f"---\nname: Note {number}\ndescription: {' '.join(words[:9])}\ntype: project\n---\n\n"
         )
@@ -173,7 +144,7 @@ def writes(root: Path) -> list[Figure]:
         store.catch_up()
         store.remember(a_memory("warm.md", body="The first write loads what is loaded late."))
         for number in range(200):
-            body = " ".join(rng.choices(WORDS, k=120)) + f" number {number}."
+            body = " ".join(text(rng, 120)) + f" number {number}."
             proposal = a_memory(f"new_{number}.md", description=body[:80], body=body)
             started, busy = perf_counter(), thread_time()
             store.remember(proposal)

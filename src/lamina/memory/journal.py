@@ -24,7 +24,7 @@ from lamina.memory.merge import merge_text
 from lamina.memory.tombstones import Tombstones
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
-_MOST_PAUSES = 40
+_LATEST = 10.0  # seconds after which it begins even if writes go on
 
 # Given a path and what stands there now: what should stand there after all.
 Rework = Callable[[str, bytes | None], bytes | None]
@@ -255,9 +255,8 @@ class Journal:
             self._wake.wait()
             self._wake.clear()
             # A burst of writes comes first: recording would take the processor from it.
-            for _ in range(_MOST_PAUSES):
-                if self._stop or not self._wake.wait(_PAUSE):
-                    break
+            latest = time.monotonic() + _LATEST
+            while not self._stop and time.monotonic() < latest and self._wake.wait(_PAUSE):
                 self._wake.clear()
             try:
                 if self._first is not None:
