@@ -9,6 +9,7 @@ its parts, what settings allow.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -274,6 +275,12 @@ class Opening:
         self._sync = ExitStack()
 
     async def __aenter__(self) -> Session:
+        try:
+            return await self._enter()
+        except BaseExceptionGroup as group:
+            raise _alone(group) from None  # what went wrong, not that a task group saw it
+
+    async def _enter(self) -> Session:
         wishes = self._wishes
         config = opening.load_config(wishes)
         path, new = self._place(config)
@@ -281,6 +288,7 @@ class Opening:
             clock = opening.clock_of(wishes)
             ledger = Ledger.open(path, now=clock.now)
             stack.callback(ledger.close)
+            stack.callback(_drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
             state = await opening.make_state(wishes, config, ledger, path, stack)
             state.background = Tasks(group, state.emit)
@@ -368,6 +376,13 @@ class SyncSession:
         return call
 
 
+def _alone(error: BaseException) -> BaseException:
+    """The error inside groups of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return error  # pyright: ignore[reportUnknownVariableType]
+
+
 def _hit_rate(used: Usage) -> float | None:
     return used.cache_read / used.prompt if used.prompt else None
 
@@ -384,6 +399,13 @@ def _answer(ledger: Ledger, start: int) -> str:
         if entry.get("stop_reason") == "max_tokens" and len(pieces) == 1:
             continue
     return "".join(reversed(pieces))
+
+
+def _drop_empty(path: Path) -> None:
+    """A session that could not begin leaves nothing to go on with."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()
 
 
 def _latest(folder: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -260,3 +261,22 @@ def test_states_and_jobs_are_the_last_ones_written(tmp_path: Path) -> None:
     assert job["cursor"] == "c1"
     assert [j["name"] for j in again.jobs()] == ["notes"]
     again.close()
+
+
+@pytest.mark.spec("F1")
+def test_a_file_taken_away_just_before_it_was_locked_is_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.jsonl"
+    lock = fcntl.flock
+
+    def late(fd: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        path.unlink()  # as a session that could not begin does
+        lock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    opened, _ = log.LogFile.open(path)
+    opened.write(b'{"kind":"note"}\n')
+    opened.close()
+    assert path.read_bytes() == b'{"kind":"note"}\n'

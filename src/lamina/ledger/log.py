@@ -237,4 +237,7 @@ def _open_locked(path: Path) -> int:
     except OSError as error:
         os.close(fd)
         raise LedgerError(f"Can't lock the session file {path}: {error.strerror}.") from error
+    if os.fstat(fd).st_nlink == 0:  # whoever had it took the empty file away before letting go
+        os.close(fd)
+        return _open_locked(path)
     return fd
