@@ -105,6 +105,7 @@ def test_a_kill_from_another_process_ends_it_and_leaves_memory(lamina: Run, worl
         while not (status.exists() and '"consolidate"' in status.read_text()):
             assert time.monotonic() < until
             assert sleeper.poll() is None
+        assert f"running in process {sleeper.pid}" in lamina("dream", "log").err
         ran = lamina("dream", "kill")
         _, err = sleeper.communicate(timeout=60)
     assert ran.code == 0

@@ -184,6 +184,7 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _log(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers import dream_lock
     from lamina.layers.dream_record import DreamRecord
 
     record = DreamRecord(store.state)
@@ -192,6 +193,12 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
     if args.json:
         out_json(lines)
         return 0
+    status = record.status()
+    if status.get("status") == "running" and dream_lock.is_held(store.directory / dream_lock.NAME):
+        words = f"{status['phase']} · {status['step']} · {status['text']}"
+        note(f"A dream is running in process {status['process']}: {harmless(words)}")
+        for turn in status["turns"]:
+            note(f"  {harmless(str(turn))}")
     if not lines:
         note("No dreams yet.")
         return 0

@@ -152,7 +152,7 @@ async def run(state: State, upto: str) -> Extracted:
     done = Extracted("skipped")
     if not any_typed(entries):
         done.reason = "the user said nothing new"
-    elif _wrote_memory(entries, store.directory):
+    elif _wrote_memory(entries, store.directory, state.config.project):
         done.reason = "the agent wrote memory itself"
     else:
         state.ledger.append(edits.job(LAYER, "started", upto, failures=_failures(state)))
@@ -165,7 +165,7 @@ async def run(state: State, upto: str) -> Extracted:
     return done
 
 
-def _wrote_memory(entries: Sequence[Json], directory: Path) -> bool:
+def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bool:
     """Did the main agent save something itself in these messages?"""
     failed = {
         str(block.get("tool_use_id"))
@@ -180,7 +180,8 @@ def _wrote_memory(entries: Sequence[Json], directory: Path) -> bool:
                 continue
             given: Any = block.get("input")
             path = str(cast("Json", given).get("file_path")) if isinstance(given, dict) else ""
-            inside = Path(os.path.realpath(os.path.expanduser(path))).is_relative_to(real)
+            whole = os.path.realpath(project / os.path.expanduser(path))
+            inside = Path(whole).is_relative_to(real)
             if block.get("name") == "Remember" or (block.get("name") in fork_tools.WRITING and inside):  # fmt: skip
                 return True
     return False
