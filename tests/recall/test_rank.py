@@ -220,9 +220,11 @@ def test_hostile_sizes_are_bounded() -> None:
         Document("huge.md", "n" * 10_000, "d " * 50_000, "database " * 400_000),
         Document("odd.md", body="\x00\ud800 database \U0001f600", mtime=-1e18, uses=-5),
         Document("future.md", body="database", mtime=1e18, uses=10**9),
+        Document("broken.md", body="database", mtime=math.nan),
+        Document("never.md", body="database", mtime=-math.inf),
     )
     found = index.search("database " * 50_000, 10, now=NOW)
-    assert set(ids(found)) == {"huge.md", "odd.md", "future.md"}
+    assert set(ids(found)) == {"huge.md", "odd.md", "future.md", "broken.md", "never.md"}
     assert all(math.isfinite(hit.score) for hit in found)
 
 

@@ -113,6 +113,14 @@ def test_garbage_finds_nothing(question: str) -> None:
     assert search_of().search("trout", 0, now=NOW) == []
 
 
+@pytest.mark.parametrize("said", [math.nan, math.inf, -math.inf, -5.0, 1e18])
+def test_impossible_times_do_no_harm(said: float) -> None:
+    index = search_of(Turn("1", "s", "the boat sank", "Alma", said), Turn("2", "s", "a lake", "Bo"))
+    assert best("boat last Monday", index) == "1"
+    hit = index.search("boat in May", now=1e18)[0]
+    assert math.isfinite(hit.score)
+
+
 words = st.sampled_from(["boat", "trout", "lake", "puppies", "puppy", "湖", "May", "Alma", "Bruno"])
 texts = st.lists(words, max_size=7).map(" ".join)
 sessions = st.dictionaries(

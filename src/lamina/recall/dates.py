@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 _DAY = 86_400.0
+_END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
 _MONTHS = [
     "january",
     "february",
@@ -65,9 +66,9 @@ _NEAR_DAYS = {
 
 def date_terms(said: float) -> list[str]:
     """The day as terms of its own, which no word of a text can equal."""
-    if said <= 0:
+    if not 0 < said < _END_OF_TIME:
         return []
-    day = datetime.fromtimestamp(min(said, 4e9), UTC)
+    day = datetime.fromtimestamp(said, UTC)
     return [f"@y{day.year}", f"@m{day.month}", f"@m{day.month}d{day.day}"]
 
 
@@ -95,7 +96,7 @@ def asked_span(query: str, now: float) -> tuple[float, float] | None:
         slack = max(unit * 0.5, 1.0)
         return now - (days + slack) * _DAY, now - (days - slack) * _DAY
     if match := _WEEKDAY.search(query):
-        today = datetime.fromtimestamp(now, UTC).weekday()
+        today = datetime.fromtimestamp(min(max(now, 0.0), _END_OF_TIME), UTC).weekday()
         back = (today - _WEEKDAYS.index(match["day"].lower())) % 7 or 7
         return now - (back + 1) * _DAY, now - (back - 2) * _DAY
     if match := _WITHIN.search(query):

@@ -278,7 +278,9 @@ class Ranker:
                 np.array([doc is not None for doc in documents], dtype=np.float32),
                 use.astype(np.float32),
                 np.array([_own(doc) for doc in documents], dtype=np.float32),
-                np.array([doc.mtime if doc else 0.0 for doc in documents], dtype=np.float64),
+                np.nan_to_num(
+                    np.array([doc.mtime if doc else 0.0 for doc in documents], dtype=np.float64)
+                ),
             )
         return self._shares
 

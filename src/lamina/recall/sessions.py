@@ -287,7 +287,7 @@ class SessionSearch:
                 before,
                 after,
                 np.array(self._speaker_of, dtype=np.int64),
-                np.array(self._said, dtype=np.float64),
+                np.nan_to_num(np.array(self._said, dtype=np.float64)),
                 np.array(self._timed, dtype=np.float32),
                 np.array(self._asking, dtype=np.float32),
                 np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
