@@ -1,5 +1,5 @@
-"""`lamina sessions`: what was recorded, to list, to read and to search. Reads ledgers under the home;
-changes nothing.
+"""`lamina sessions`: what was recorded, to list, to read, to search, and to shorten. Reads ledgers
+under the home; what changes one is in `sessions_folding`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lamina.cli import transcript
+from lamina.cli import sessions_folding, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.config import Config
@@ -23,11 +23,16 @@ lamina sessions show                     the last session, as a conversation
 lamina sessions show 3f2a                by the beginning of its id
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
+lamina sessions compact 3f2a --instructions "keep the benchmark figures"
+lamina sessions expand 3f2a 2            what its second fold stands for
+lamina sessions undo-compact 3f2a        the view as it was before the last compaction
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="list | show | grep", required=True)
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="list | show | grep | compact | expand | undo-compact", required=True
+    )
     listing = add_verb(verbs, "list", "list sessions, newest first")
     listing.add_argument(
         "-n", "--number", type=int, default=20, help="how many at most (20); 0: all"
@@ -39,11 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     grep.add_argument("pattern", help="a regular expression")
     grep.add_argument("-i", "--ignore-case", action="store_true", help="a and A are the same")
     grep.add_argument("-n", "--number", type=int, default=50, help="hits at most (50); 0: all")
+    sessions_folding.add_verbs(verbs)
     for verb in (listing, grep, show):
         verb.add_argument("--all", action="store_true", help="sessions of all projects")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.verb in sessions_folding.VERBS:
+        return sessions_folding.run(args)
     config = config_of(args)
     files = find(config, everywhere=args.all)
     match args.verb:

@@ -15,6 +15,7 @@ from lamina.errors import UsageError
 from lamina.ledger import log
 from lamina.messages import Json, text_of
 
+_SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
 LONGEST_RESULT = 2_000  # characters of a tool result that a conversation shows
 
 
@@ -128,11 +129,26 @@ def _edit(entry: Json) -> str:
         case "replace":
             return f"{layer} replaced {len(entry.get('items') or ())} blocks in the view"
         case "fold":
-            return f"{layer} folded a span of the view"
+            return f"{layer} folded a span of the view [{str(entry['uuid'])[:8]}]{_kept(entry)}"
         case "revoke":
             return f"{layer} took back an edit"
         case _:
             return f"{layer}: {done}"
+
+
+def _kept(fold: Json) -> str:
+    """How a compaction was made and how much of what was probed it still knows."""
+    boundary: Json = fold.get("boundary") or {}
+    found: Json = boundary.get("fidelity") or {}
+    if not found:
+        return ""
+    kinds = cast("dict[str, float]", found.get("by_kind") or {})
+    each = ", ".join(f"{kind} {share:.0%}" for kind, share in kinds.items())
+    return (
+        f": {boundary.get('trigger')}, from the {_SOURCES.get(str(boundary.get('source')), 'record')}, "
+        f"{boundary.get('tokens_before'):,} tokens before; fidelity {found.get('score'):.0%} of "
+        f"{found.get('probes')} probes" + (f" ({each})" if each else "")
+    )
 
 
 def _moved(session: Session, block: Json) -> str:

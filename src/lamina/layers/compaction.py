@@ -159,20 +159,21 @@ def _span(state: State, from_entry: str, up_to_entry: str) -> Span:
 
 
 def _all_but_a_tail(state: State) -> Span | None:
-    """Everything but the last few messages; what the model has not seen is never folded."""
+    """Everything but the last few messages; what waits for an answer is never folded."""
     projection = state.ledger.projection
     keep = min(10_000, state.window.effective // 20)
-    unseen = [row for row in projection.rows if row.entry > state.ledger.seen]
+    answered = max((row.entry for row in projection.rows if row.role == "assistant"), default=-1)
+    waiting = [row for row in projection.rows if row.entry > answered]
     border = spans.tail_border(
         projection,
         least=keep // 2,
-        most=keep + sum(row.tokens for row in unseen),
+        most=keep + sum(row.tokens for row in waiting),
         texts=1,
-        not_after=unseen[0].entry if unseen else None,
+        not_after=waiting[0].entry if waiting else None,
     )
-    if border is not None and (not unseen or border <= unseen[0].entry):
+    if border is not None and (not waiting or border <= waiting[0].entry):
         return spans.before(projection, border)
-    return None if unseen else spans.whole(projection)
+    return None if waiting else spans.whole(projection)
 
 
 # ---- from notes (L3.5): no model call

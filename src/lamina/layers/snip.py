@@ -33,8 +33,12 @@ def by_agent(state: State, first: int, last: int, what: str) -> str:
     if first:
         edit = snip(state, first, last, what)
         return f"Rounds {first} to {last} left the view; Expand shows them: #{edit['uuid'][:8]}"
-    lines = [f"{number}. {_begins(state, at)}" for number, (at, _) in enumerate(rounds(state), 1)]
-    return "\n".join(["Rounds in view, the last one present:", *lines])
+    return "\n".join(["Rounds in view, the last one present:", *listed(state)])
+
+
+def listed(state: State) -> list[str]:
+    """One line a round, numbered as `snip` counts them."""
+    return [f"{number}. {_begins(state, at)}" for number, (at, _) in enumerate(rounds(state), 1)]
 
 
 def _begins(state: State, position: int) -> str:
