@@ -49,6 +49,7 @@ def test_every_mechanism_has_a_switch_and_a_default() -> None:
     mechanisms = {
         "tool_results": True,
         "time_clearing": True,
+        "worn_clearing": True,
         "cache_edits": True,
         "api_management": True,
         "snip": True,

@@ -46,6 +46,7 @@ def open_model(spec: str, config: Config) -> Model:
             "window": config.int("window.tokens") or None,
             "max_output": config.int("max_output") or None,
             "cache_ttl": config.str("cache.ttl") if provider == "anthropic" else None,
+            "cache_edits": config.bool("anthropic.cache_edits") if provider == "anthropic" else None,
         },
     )
 

@@ -32,6 +32,8 @@ _MODELS = (
     Setting("max_output", "int", 0, "Most tokens of one answer; 0 takes the model's own limit.", minimum=0, maximum=1_000_000),
     Setting("anthropic.base_url", "str", "", "Where Anthropic's API is; empty means the provider's own address.",
             "nothing", variable="ANTHROPIC_BASE_URL"),
+    Setting("anthropic.cache_edits", "bool", False, "The server behind that address can delete tool results from its cached prefix (`cache_edits`); the public API can't.",
+            "nothing"),
     Setting("openai.base_url", "str", "", "Any OpenAI-compatible endpoint; empty means the provider's own address.",
             "nothing", variable="OPENAI_BASE_URL"),
     Setting("api.timeout", "float", 300.0, "Seconds without a sign of life after which a call counts as broken.", minimum=1, maximum=86_400),

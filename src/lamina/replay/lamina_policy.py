@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 
 from lamina import flags as flag_reader
 from lamina import turn
@@ -69,20 +70,28 @@ class LaminaPolicy:
         self._flags = flag_reader.read(config)
         self._threads: dict[str, _Conversation] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
+        self.seconds: list[float] = []  # what the layers and the view of each request took
 
     def send(self, turn: Turn) -> Sent:
         thread = turn.request.thread
         held = self._threads.get(thread)
         if held is None:
             model = self._model or turn.request.model or DEFAULT_MODEL
-            state = self._state(self._folder / str(len(self._threads)), model)
+            state = self.new_state(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _Conversation(state, self._weigher, self._times)
-        return self._runner.run(held.send(turn, self._life(turn)))
+        sent = self._runner.run(held.send(turn, self._life(turn)))
+        self.seconds.append(held.seconds)
+        return sent
 
     def _life(self, turn: Turn) -> int:
         return int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
 
-    def _state(self, folder: Path, model: str) -> State:
+    def ledger(self, thread: str = "") -> Ledger:
+        """What one conversation has recorded so far."""
+        return self._threads[thread].state.ledger
+
+    def new_state(self, folder: Path, model: str) -> State:
+        """A session's state for one conversation of the recording."""
         able = replace(
             capabilities(model),
             window=self._window,
@@ -110,15 +119,16 @@ class _Conversation:
     """One thread: what the recording says goes into the ledger, the ledger's view is sent."""
 
     def __init__(self, state: State, weigher: Weigher, times: dict[int, float]) -> None:
-        self._state, self._weigher, self._times = state, weigher, times
+        self.state, self._weigher, self._times = state, weigher, times
         self._held: list[Message] = []
         self._ends: list[int] = []  # entries in the ledger when all up to this message was in
         self._sent = 0  # tokens of the last prompt
+        self.seconds = 0.0
         self._actions: list[Action] = []
         state.listeners.append(self._hear)
 
     async def send(self, turn_: Turn, life: int) -> Sent:
-        state, request = self._state, turn_.request
+        state, request = self.state, turn_.request
         _model(state).life = life
         self._go_back(turn_.keep)
         answer = self._append(turn_.new, request.time)
@@ -127,8 +137,10 @@ class _Conversation:
         if answer is not None:
             notes.check(state, answer)
             await _waiting(state).finish()
+        began = perf_counter()
         await turn.make_room(state)
         view = state.ledger.view()
+        self.seconds = perf_counter() - began
         blocks, hash_ = state.ledger.fingerprint()
         tokens = state.ledger.tokens()
         state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
@@ -152,20 +164,20 @@ class _Conversation:
         whole = keep
         while whole and self._ends[whole - 1] < 0:
             whole -= 1
-        entries = self._state.ledger.entries[: self._ends[whole - 1] if whole else 0]
-        self._state.ledger = Ledger.of(entries, now=self._state.deps.clock.now)
+        entries = self.state.ledger.entries[: self._ends[whole - 1] if whole else 0]
+        self.state.ledger = Ledger.of(entries, now=self.state.deps.clock.now)
         again = self._held[whole:keep]
         del self._held[whole:], self._ends[whole:]
-        self._append(again, self._state.deps.clock.now())
+        self._append(again, self.state.deps.clock.now())
 
     def _append(self, messages: Sequence[Message], until: float) -> Response | None:
         """Record messages in the form that a session gives them; returns the last answer."""
         answer: Response | None = None
-        clock, ledger = _clock(self._state), self._state.ledger
+        clock, ledger = _clock(self.state), self.state.ledger
         for run in _runs(messages):
             clock.move(min(until, max(self._times.get(id(m), 0.0) for m in run)))
             if run[0]["role"] == "assistant":
-                close_calls(self._state, "(no result was recorded)")
+                close_calls(self.state, "(no result was recorded)")
                 answer = self._answer(run)
                 if answer is not None:
                     told = edits.answer(answer.content, answer.usage)
@@ -177,7 +189,7 @@ class _Conversation:
         return answer
 
     def _answer(self, run: Sequence[Message]) -> Response | None:
-        content = entries_of(run, self._state.ledger)
+        content = entries_of(run, self.state.ledger)
         if not content:
             return None
         blocks = content[0]["content"]
