@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.layers.dream_desk import Snapshot
 from lamina.layers.dream_fork import review
+from lamina.layers.dream_snapshot import Snapshot
 from lamina.memories import MemoryType
 from lamina.memory.topics import new_topic, read_topic
 

@@ -17,7 +17,7 @@ from lamina.errors import LaminaError, UsageError
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.events import Event
-    from lamina.layers.dream import Dreamt
+    from lamina.layers.dream_night import Dreamt
     from lamina.memory.file_store import FileStore
 
 EXAMPLES = """

@@ -6,9 +6,7 @@ into the files through the journal, or none of it.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,19 +14,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 from lamina.errors import Conflict, LaminaError, MemoryStoreError
+from lamina.layers.dream_snapshot import Authors, Snapshot
 from lamina.local.claims import statements
 from lamina.local.consolidator import Plan, consolidate
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory import drafts
-from lamina.memory.blame import blame, users_word
-from lamina.memory.commits import Commit
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import decide
-from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, without_pointer
 from lamina.memory.intents import Change, Note
-from lamina.memory.outside import LARGEST
-from lamina.memory.topics import edit_topic, is_binary, read_topic
+from lamina.memory.topics import edit_topic, read_topic
 from lamina.recall import uses
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
@@ -38,51 +33,6 @@ _LONGEST_REASON = 4_000
 
 class GaveWay(LaminaError):
     """Somebody edited memory during the dream; their work stands, the dream's is dropped."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All topic files and the index at one moment."""
-
-    files: Mapping[str, bytes]
-    index: bytes | None
-    times: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    @classmethod
-    def of(cls, store: FileStore) -> Snapshot:
-        files: dict[str, bytes] = {}
-        times: dict[str, float] = {}
-        for found in store.scan().found:
-            if found.size > LARGEST:
-                continue
-            with contextlib.suppress(MemoryStoreError):
-                content = store.files.read(found.path)
-                if content is not None and not is_binary(content):
-                    files[found.path] = content
-                    times[found.path] = found.mtime_ns / 1e9
-        return cls(files, store.files.read(INDEX), times)
-
-    def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
-        chosen = self.files if files is None else files
-        return [
-            read_topic(path, content, mtime=self.times.get(path, 0.0))
-            for path, content in sorted(chosen.items())
-        ]
-
-    @property
-    def digest(self) -> str:
-        total = hashlib.sha256(self.index or b"")
-        for path in sorted(self.files):
-            total.update(f"\0{path}\0".encode("utf-8", "surrogateescape"))
-            total.update(hashlib.sha256(self.files[path]).digest())
-        return total.hexdigest()
-
-    def differs_from(self, other: Snapshot) -> str:
-        """A file that is not the same in both; "" if there is none."""
-        if self.index != other.index:
-            return INDEX
-        paths = sorted({*self.files, *other.files})
-        return next((p for p in paths if self.files.get(p) != other.files.get(p)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,33 +61,6 @@ class Step:
     @property
     def empty(self) -> bool:
         return not self.changes and not self.inbox
-
-
-class Authors:
-    """Who wrote which memory, from one walk through the history."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._commits: dict[str, list[Commit]] = {}
-        with contextlib.suppress(HistoryDamaged):
-            for commit in history.log():
-                paths = commit.paths or [change.path for change in history.changes(commit.id)]
-                for path in paths:
-                    self._commits.setdefault(path, []).append(commit)
-
-    def origin(self, path: str) -> str:
-        """Whose word the memory is; "" where nobody recorded it."""
-        for commit in self._commits.get(path, ()):
-            if commit.writer not in ("dream", "outside") and commit.origin:
-                return commit.origin
-        return ""
-
-    def vouched(self, path: str) -> str:
-        with contextlib.suppress(HistoryDamaged):
-            commits = reversed(self._commits.get(path, ()))
-            versions = [(one, self._history.content(path, one.id)) for one in commits]
-            return users_word(blame(versions), path)
-        return ""
 
 
 class Desk:

@@ -18,7 +18,8 @@ import anyio.to_thread
 from lamina import prompts
 from lamina.errors import ModelError
 from lamina.layers import fork_tools
-from lamina.layers.dream_desk import Desk, Dreamed, Snapshot, named
+from lamina.layers.dream_desk import Desk, Dreamed, named
+from lamina.layers.dream_snapshot import Snapshot
 from lamina.local.claims import statements
 from lamina.local.desk import covered
 from lamina.memories import Memory

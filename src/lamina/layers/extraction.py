@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -26,14 +26,15 @@ from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.local.extractor import extract
 from lamina.memories import Proposal
-from lamina.memory.file_store import FileStore, is_index
 from lamina.memory.scan import manifest
 from lamina.memory.store import Outcome
 from lamina.memory.topics import read_topic
 from lamina.messages import Json
 from lamina.state import State
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
 
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
@@ -251,7 +252,7 @@ def _keep(
             evidence=evidence,
             session=words.session,
             reason="extracted from the conversation",
-            pointer=not is_index(path),
+            pointer=True,
         )
     except GateRefused as error:
         done.refused.append(str(error))
@@ -284,6 +285,8 @@ async def _by_rules(state: State, store: FileStore, entries: Sequence[Json]) -> 
 
 def proposals(entries: Sequence[Json], session: str, now: float) -> list[Proposal]:
     """What the local extractor finds in ledger entries."""
+    from lamina.local.extractor import extract  # its rules take a while to load
+
     messages = [_message(entry) for entry in entries]
     return extract(messages, now=datetime.fromtimestamp(now, UTC), session=session)
 

@@ -1,0 +1,245 @@
+"""One dream, from its lock to its end: looked at, worked out, checked, and brought in as one step.
+
+Everything but the last step happens apart from the files. Progress goes to events and to the record
+beside the memory; every way in which a dream can end leads through one place and is booked.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from lamina.errors import LaminaError, MemoryStoreError
+from lamina.events import DreamChanged, MemoryUpdated
+from lamina.layers import dream_fork
+from lamina.layers.dream_desk import Desk, Dreamed, GaveWay, Step, carry_out
+from lamina.layers.dream_lock import DreamLock
+from lamina.layers.dream_record import DreamRecord, Progress
+from lamina.layers.dream_snapshot import Snapshot
+from lamina.memory.blame import diff_text
+from lamina.memory.file_store import FileStore
+from lamina.messages import Json
+from lamina.state import State
+
+T = TypeVar("T")
+_LOOK = 0.1  # seconds between two looks for a wish to end it
+NO_CHANGE = Step()
+
+
+@dataclass(frozen=True, slots=True)
+class Dreamt:
+    """How a dream ended."""
+
+    status: str  # completed | nothing | refused | gave way | failed | killed
+    text: str
+    step: Step = NO_CHANGE
+    commit: str = ""
+    by: str = "rules"
+    problems: tuple[str, ...] = ()
+
+    @property
+    def diff(self) -> str:
+        parts = [diff_text(c.path, c.before, c.after) for c in self.step.changes]
+        return "\n".join(part for part in parts if part)
+
+    def to_json(self) -> Json:
+        return {
+            "status": self.status,
+            "text": self.text,
+            "by": self.by,
+            "commit": self.commit,
+            "files": self.step.files,
+            "reasons": list(self.step.reasons),
+            "doubtful": list(self.step.doubtful),
+            "inbox": [proposal.path for proposal, _, _ in self.step.inbox],
+            "problems": list(self.problems),
+        }
+
+
+class Night:
+    """One dream, from its lock to its end."""
+
+    def __init__(self, state: State, store: FileStore, lock: DreamLock, *, apply: bool) -> None:
+        self._state = state
+        self._store = store
+        self._lock = lock
+        self._apply = apply
+        self._record = DreamRecord(store.state)
+        clock = state.deps.clock
+        self._ends = clock.monotonic() + state.config.float("dream.max_minutes") * 60
+        self._progress = Progress(secrets.token_hex(6), os.getpid(), clock.now())
+        self._killed = False
+        self._problems: tuple[str, ...] = ()
+        self._by = "rules"
+
+    async def dream(self) -> Dreamt:
+        """Every way in which a dream can end leads through here, and is booked."""
+        self._tell("orient", "Looking at memory")
+        try:
+            dreamt = await self._watched()
+        except GaveWay as error:
+            dreamt = Dreamt("gave way", str(error))
+        except anyio.get_cancelled_exc_class():
+            self._end(Dreamt("killed", "The dream was ended. Memory is as it was."))
+            raise
+        except Exception as error:
+            sentence = (
+                str(error) if isinstance(error, LaminaError) else f"{type(error).__name__}: {error}"
+            )
+            self._end(Dreamt("failed", sentence))
+            raise
+        self._end(dreamt)
+        return dreamt
+
+    async def _watched(self) -> Dreamt:
+        """The dream beside somebody who looks at the time and for a wish to end it."""
+        result: list[Dreamt | Exception] = []
+        self._record.forget_wish()
+        with anyio.move_on_after(self._left()):
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._look_out, group.cancel_scope)
+                try:
+                    result.append(await self._dream())
+                except Exception as error:  # noqa: BLE001 - raised again below, outside of the group
+                    result.append(error)
+                group.cancel_scope.cancel()
+        for end in result:
+            if isinstance(end, Exception):
+                raise end
+            return end
+        if self._killed:
+            return Dreamt("killed", "The dream was ended. Memory is as it was.")
+        minutes = self._state.config.float("dream.max_minutes")
+        return Dreamt("failed", f"The dream ended itself after {minutes:g} minutes.")
+
+    async def _look_out(self, scope: anyio.CancelScope) -> None:
+        while not self._record.asked_to_end(self._progress.id):  # noqa: ASYNC110 - it comes from another process
+            await anyio.sleep(_LOOK)
+        self._killed = True
+        scope.cancel()
+
+    def _left(self) -> float:
+        return self._ends - self._state.deps.clock.monotonic()
+
+    async def _dream(self) -> Dreamt:
+        since = self._lock.last_ns / 1e9
+        desk = await _aside(self._look)
+        self._tell("gather", "Looking for what is new, double or past")
+        known = self._record.left_behind() == desk.before.digest
+        new_logs = await _aside(lambda: dream_fork.read_logs(self._store.directory, since))
+        self._tell("consolidate", "Bringing together what belongs together")
+        # Memory as the last dream left it needs no model, only what the calendar brings.
+        wish = None if known and not new_logs else await self._asked(desk, since)
+        self._tell("prune", "Checking the result and the index")
+        step = await _aside(lambda: desk.step(wish))
+        if step.empty:
+            return self._nothing()
+        if not self._apply:
+            return Dreamt("completed", _summary(step), step, "", self._by, self._problems)
+        return await self._carried_out(desk, step)
+
+    def _look(self) -> Desk:
+        self._store.catch_up()
+        now = self._state.deps.clock.now()
+        held = self._record.taken_back(Snapshot.of(self._store).files)
+        return Desk(self._store, now, held)
+
+    async def _asked(self, desk: Desk, since: float) -> Dreamed | None:
+        copy = self._record.folder / f"copy-{self._progress.id}"
+        for left in self._record.folder.glob("copy-*"):  # of dreams that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        try:
+            wish = await dream_fork.dream(self._state, desk, copy, since, self._tool)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        if wish is not None:
+            self._by, self._problems = "model", tuple(wish.problems)
+        return wish
+
+    def _tool(self, name: str, file: str) -> None:
+        self._progress.tools += 1
+        self._progress.turn(f"{name} {file}".strip())
+        if name in ("Write", "Edit") and file not in self._progress.files:
+            self._progress.phase = "updating"
+            self._progress.files.append(file)
+        self._tell("consolidate", self._progress.text)
+
+    async def _carried_out(self, desk: Desk, step: Step) -> Dreamt:
+        """The one moment in which files change: short, and not to be interrupted."""
+        if self._left() <= 0:  # stopped for hours, and woken up here
+            raise MemoryStoreError("The dream took too long and ended itself. Nothing was changed.")
+        self._progress.phase = "updating"
+        self._progress.files = step.files
+        self._tell("prune", "Writing")
+        now, commit = self._state.deps.clock.now(), ""
+        with anyio.CancelScope(shield=True):
+            commit = await anyio.to_thread.run_sync(
+                carry_out, self._store, desk.before, step, time.time()
+            )
+            self._lock.succeeded(now)
+        if step.files:
+            self._state.emit(MemoryUpdated(tuple(step.files), "dream"))
+        return Dreamt("completed", _summary(step), step, commit, self._by, self._problems)
+
+    def _nothing(self) -> Dreamt:
+        if self._apply:
+            self._lock.succeeded(self._state.deps.clock.now())
+        return Dreamt("nothing", "Nothing to do: memory is in order.", by=self._by)
+
+    # ---- saying so
+
+    def _tell(self, step: str, text: str) -> None:
+        progress = self._progress
+        progress.step, progress.text = step, text
+        self._show()
+
+    def _show(self) -> None:
+        progress = self._progress
+        self._record.show(progress)
+        self._state.emit(
+            DreamChanged(
+                progress.status,
+                progress.phase,
+                progress.step,
+                progress.text,
+                progress.tools,
+                tuple(progress.files),
+            )
+        )
+
+    def _end(self, dreamt: Dreamt) -> None:
+        progress, clock = self._progress, self._state.deps.clock
+        ended = {"killed": "killed", "failed": "failed", "gave way": "failed"}
+        progress.status = ended.get(dreamt.status, "completed")
+        progress.text = dreamt.text
+        line: Json = {
+            "id": progress.id,
+            "when": clock.now(),
+            "started": progress.started,
+            "applied": self._apply,
+            **dreamt.to_json(),
+        }
+        if self._apply and dreamt.status in ("completed", "nothing"):
+            line["digest"] = Snapshot.of(self._store).digest
+        self._record.ended(line)
+        self._show()
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """In a thread that a kill does not wait for: nothing in it writes."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _summary(step: Step) -> str:
+    count = len(step.files)
+    if count:
+        return f"Improved {count} {'memory' if count == 1 else 'memories'}."
+    return "Put the index in order." if step.changes else "Left something in the inbox."
