@@ -1,6 +1,7 @@
-"""`lamina demo`: a short coding session with a scripted model and real tools, in a temporary project
-and home. It shows the turn, what each layer did and what a provider would have charged. Touches
-nothing outside its temporary folder, which goes away unless --keep names a place for it.
+"""`lamina demo`: a whole life in under a minute. Two coding sessions with a scripted model and real
+tools, what the rules take into memory from them, a dream that tidies it, and a third session that
+recalls it; what each layer did, and the money. In a temporary project and home: touches nothing else
+but the report that it leaves in the system's folder for temporary files.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lamina.cli import demo_script as script
 from lamina.cli import terminal
-from lamina.cli.demo_script import FILES, PRICED_AS, QUESTIONS, steps
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.events import Event
-    from lamina.session import Session
+    from lamina.session import Opening
 
 EXAMPLES = """
 lamina demo
@@ -37,8 +38,9 @@ def run(args: argparse.Namespace) -> int:
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} is there already and not empty. Name a new folder.")
     root = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="lamina-demo-"))
+    life = _Life(root.resolve(), show=not (args.json or args.quiet))
     try:
-        result = anyio.run(_play, root.resolve(), not (args.json or args.quiet))
+        result = anyio.run(life.live)
     finally:
         if not args.keep:
             shutil.rmtree(root, ignore_errors=True)
@@ -46,115 +48,184 @@ def run(args: argparse.Namespace) -> int:
         terminal.out_json(result)
     elif not args.quiet:
         _farewell(result, args.keep)
-    return 0 if result["fixed"] else 1
+    return 0 if result["fixed"] and result["recalled"] else 1
 
 
-async def _play(root: Path, show: bool) -> dict[str, Any]:
-    from lamina.models.scripted import ScriptedModel
-    from lamina.ports import Capabilities
-    from lamina.session import Session
+class _Life:
+    def __init__(self, root: Path, *, show: bool) -> None:
+        self.project = root / "project"
+        self.home = root / "home"
+        self.show = show
+        self.events: list[Event] = []
+        self._at_start = True
 
-    project = root / "project"
-    project.mkdir(parents=True, exist_ok=True)
-    for name, content in FILES.items():
-        (project / name).write_text(content)
-    model = ScriptedModel(
-        steps(sys.executable), name=PRICED_AS, capabilities=Capabilities(cache="anthropic")
-    )
-    events: list[Event] = []
-    opened = Session.open(
-        project,
-        model,
-        home=root / "home",
-        on_event=_shower(show),
-        config={"permissions.allow": ["Bash"]},  # its own commands, in its own folder
-    )
-    async with opened as session:
-        for question in QUESTIONS:
-            if show:
-                terminal.out("\n" + terminal.style(f"> {question}", "bold"))
-            reply = await session.ask(question)
-            events += reply.events
-            if show:
-                terminal.out()
-        model.assert_finished()
-        return _summary(session, events)
+    async def live(self) -> dict[str, Any]:
+        import anyio.to_thread
 
+        self.project.mkdir(parents=True, exist_ok=True)
+        for name, content in script.FILES.items():
+            (self.project / name).write_text(content)
+        self._title("The first session", "a bug is fixed, and the user corrects the agent")
+        one = await self._talk(script.first(sys.executable), script.FIRST)
+        self._title("The second session", "a large result goes to disk")
+        two = await self._talk(script.second(), script.SECOND)
+        self._title("Extraction", "what the user said that is worth keeping, by rules, no model")
+        kept = [path for id_ in (one, two) for path in await self._extract(id_)]
+        self._title("A dream", "memory is tidied: said twice, pointing at nothing")
+        dreamt = await self._dream()
+        self._title("The third session", "what was said is there again")
+        await self._talk(script.third(), script.THIRD)
+        report = await anyio.to_thread.run_sync(self._report, (one, two))
+        return {**self._summary(kept, dreamt), "report": report}
 
-def _shower(show: bool) -> Any:
-    from lamina.cli.chat_events import line_of
-    from lamina.events import TextDelta
+    # ---- the acts
 
-    at_start = [True]
+    def _open(self, model: Any, **wishes: Any) -> Opening:
+        from lamina.session import Session
 
-    def hear(event: Event) -> None:
-        if not show:
-            return
+        config = {"permissions.allow": ["Bash"], "small_model": "none", "dream.enabled": False}
+        return Session.open(
+            self.project, model, home=self.home, on_event=self._hear, config=config, **wishes
+        )
+
+    async def _talk(self, steps: list[Any], questions: tuple[str, ...]) -> str:
+        from lamina.models.scripted import ScriptedModel
+        from lamina.ports import Capabilities
+
+        can = Capabilities(cache="anthropic")
+        model = ScriptedModel(steps, name=script.PRICED_AS, capabilities=can)
+        async with self._open(model) as session:
+            for question in questions:
+                self._line(f"> {question}", "bold")
+                reply = await session.ask(question)
+                self.events += reply.events
+                self._end_line()
+            model.assert_finished()
+            return session.id
+
+    async def _extract(self, session_id: str) -> list[str]:
+        from lamina.layers import extraction
+
+        async with self._open("none", session_id=session_id, resume=True) as session:
+            done = await extraction.run(session.state, str(session.ledger.head))
+        return done.files
+
+    async def _dream(self) -> dict[str, Any]:
+        from lamina.layers import dream
+
+        async with self._open("none") as session:
+            store = session.state.deps.memory
+            if store is None:
+                raise UsageError("Memory is off; the demo needs it.")
+            for name, content in script.BY_HAND.items():
+                (store.directory / name).write_text(content)
+            index = store.directory / "MEMORY.md"
+            before = index.read_text() if index.exists() else ""
+            index.write_text(before + script.INDEX_BY_HAND)
+            done = await dream.run(session.state)
+            files = sorted(p.name for p in store.directory.glob("*.md"))
+            index_now = index.read_text()
+        self._line("  MEMORY.md now:", "dim")
+        for line in index_now.splitlines():
+            self._line(f"    {line}", "dim")
+        return {"status": done.status, "text": done.text, "files": files}
+
+    # ---- showing it
+
+    def _title(self, name: str, about: str) -> None:
+        if self.show:
+            terminal.out("\n" + terminal.style(f"── {name}: {about}", "bold"))
+
+    def _line(self, words: str, style: str) -> None:
+        self._end_line()
+        if self.show:
+            terminal.out(terminal.style(words, style))
+
+    def _end_line(self) -> None:
+        if self.show and not self._at_start:
+            terminal.out()
+        self._at_start = True
+
+    def _hear(self, event: Event) -> None:
+        from lamina.cli.chat_events import line_of
+        from lamina.events import TextDelta
+
         if isinstance(event, TextDelta):
-            sys.stdout.write(event.text)
-            at_start[0] = False
+            if self.show:
+                sys.stdout.write(event.text)
+            self._at_start = False
         elif line := line_of(event):
-            if not at_start[0]:
-                terminal.out()
-            terminal.out(terminal.style(line.text, line.style))
-            at_start[0] = True
+            self._line(line.text, line.style)
 
-    return hear
+    # ---- what it comes to
 
+    def _summary(self, kept: list[str], dreamt: dict[str, Any]) -> dict[str, Any]:
+        from lamina.cache.prices import cost, price_of
+        from lamina.cache.spend import Spend, grouped
+        from lamina.events import LayerActed
+        from lamina.messages import Usage
 
-def _summary(session: Session, events: list[Event]) -> dict[str, Any]:
-    from lamina.cache.prices import cost, price_of
-    from lamina.cache.spend import grouped
-    from lamina.events import LayerActed
-    from lamina.messages import Usage
+        calls = [c for c in Spend(self.home / "spend").calls() if c["model"] != "none"]
+        total = grouped(calls, "model")[0]
+        used = total.usage
+        price = price_of(script.PRICED_AS)
+        layers = [e for e in self.events if isinstance(e, LayerActed)]
+        cart = (self.project / "cart.py").read_text()
+        return {
+            "calls": total.calls,
+            "prompt_tokens": used.prompt,
+            "read_from_cache": used.cache_read,
+            "cost": round(total.cost, 4),
+            "cost_without_cache": round(
+                cost(Usage(input=used.prompt, output=used.output), price), 4
+            ),
+            "layers": [
+                {"layer": e.layer, "what": e.what, "tokens_saved": e.tokens_saved} for e in layers
+            ],
+            "remembered": kept,
+            "dream": dreamt,
+            "fixed": "(1 - discount / 100)" in cart,
+            "recalled": True,  # the script's last step fails without it
+            "home": str(self.home),
+        }
 
-    calls = list(session.state.deps.spend.calls())
-    total = grouped(calls, "model")[0]
-    used = total.usage
-    uncached = cost(Usage(input=used.prompt, output=used.output), price_of(PRICED_AS))
-    layers = [
-        {"layer": e.layer, "what": e.what, "tokens_saved": e.tokens_saved}
-        for e in events
-        if isinstance(e, LayerActed)
-    ]
-    tested = [e for _, e in session.ledger.messages() if e.get("tool") == "Bash"]
-    return {
-        "calls": total.calls,
-        "prompt_tokens": used.prompt,
-        "read_from_cache": used.cache_read,
-        "cost": round(total.cost, 4),
-        "cost_without_cache": round(uncached, 4),
-        "layers": layers,
-        "context_tokens": session.ledger.tokens(),
-        "session": session.id,
-        "ledger": str(session.folder.with_suffix(".jsonl")),
-        "fixed": bool(tested) and tested[-1]["meta"].get("exit_code") == 0,
-    }
+    def _report(self, sessions: tuple[str, ...]) -> str:
+        """Both coding sessions replayed, as a page that stays."""
+        from lamina.cli.demo_report import write_report
+        from lamina.config import load
+
+        folders = self.home / "projects"
+        ledgers = [next(folders.glob(f"*/{session}.jsonl")) for session in sessions]
+        target = Path(tempfile.gettempdir()) / "lamina-demo-report.html"
+        return write_report(ledgers, load(self.project, home=self.home, env={}), target)
 
 
 def _farewell(result: dict[str, Any], kept: str | None) -> None:
     share = result["read_from_cache"] / max(1, result["prompt_tokens"])
-    bold = terminal.style
-    terminal.out("\n" + bold("What happened", "bold"))
+    terminal.out("\n" + terminal.style("What happened", "bold"))
     terminal.out(
         f"  {result['calls']} model calls with {result['prompt_tokens']:,} prompt tokens, "
         f"{share:.0%} of them read from the prompt cache"
     )
     for layer in result["layers"]:
-        terminal.out(
-            f"  {layer['layer']}: {layer['what']}, {layer['tokens_saved']:,} tokens kept out"
-        )
+        saved = layer["tokens_saved"]
+        kept_out = f", {saved:,} tokens kept out" if saved > 0 else ""
+        terminal.out(f"  {layer['layer']}: {layer['what']}{kept_out}")
+    terminal.out(f"  memory: {', '.join(result['dream']['files'])}")
     terminal.out(
-        f"  at {PRICED_AS.partition(':')[2]}'s prices ${result['cost']:.4f}; "
+        f"  at {script.PRICED_AS.partition(':')[2]}'s prices ${result['cost']:.4f}; "
         f"${result['cost_without_cache']:.4f} without the cache"
     )
+    if result["report"]:
+        terminal.out(f"  both sessions with and without Lamina: {Path(result['report']).as_uri()}")
     if kept:
-        terminal.out(f"  the whole session: {result['ledger']}")
-    terminal.out("\n" + bold("What to try next", "bold"))
+        terminal.out(f"  ledgers, memory and history: {result['home']}")
+    terminal.out("\n" + terminal.style("What to try next", "bold"))
     for command, why in (
         ("lamina chat", "talk in this directory; no key is needed to look around"),
         ("ANTHROPIC_API_KEY=… lamina chat", "the same with a model"),
-        ("lamina settings --explain", "every setting, and who set it"),
+        ("lamina memory list", "what this project remembers, and where from"),
+        ("lamina replay FILE.jsonl", "what Lamina would have saved in a recorded session"),
         ("lamina doctor", "does everything work on this machine?"),
     ):
         terminal.out(f"  {command:<34} {why}")

@@ -1,4 +1,6 @@
-"""The demo's project, questions and script. Values only."""
+"""The demo's project, what the user says in its three sessions, and what the scripted model answers.
+Values only; the script checks what it is sent.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +42,33 @@ if __name__ == "__main__":
     "orders.log": _LOG,
 }
 
-QUESTIONS = (
+# What somebody left in the memory directory by hand: said twice, and a pointer to nothing.
+BY_HAND = {
+    "reference_tracker.md": (
+        "---\nname: Issue tracker\ndescription: Bugs are tracked in the SHOP board\n"
+        "type: reference\n---\nBugs of the shop are tracked in the SHOP board.\n"
+    ),
+    "reference_bug_board.md": (
+        "---\nname: Bug board\ndescription: Bugs are tracked in the SHOP board\n"
+        "type: reference\n---\nBugs of the shop are tracked in the SHOP board.\n"
+    ),
+}
+INDEX_BY_HAND = "- [Old plan](project_old_plan.md) — a file that is gone\n"
+
+FIRST = (
     "The discount test fails. Please fix it.",
-    "Does orders.log show the same problem?",
+    "No, don't round prices anywhere in this project. The shop goes live on 4 December 2026.",
 )
+SECOND = ("Does orders.log show the same problem?",)
+THIRD = ("Can I round prices in the monthly report?",)
 
 
-def steps(python: str) -> list[Any]:
-    """What the scripted model says; it checks what it is sent."""
+def first(python: str) -> list[Any]:
     from lamina.models.scripted import Step
 
     tests = f"{shlex.quote(python)} -m unittest -q"
-    old, new = "(1 + discount / 100)", "(1 - discount / 100)"
+    old, new = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
+    plain = "(1 - discount / 100)"
     return [
         Step(
             {
@@ -66,24 +83,42 @@ def steps(python: str) -> list[Any]:
         Step(
             {
                 "text": "The discount is added instead of taken off.",
-                "tool_use": {
-                    "name": "Edit",
-                    "input": {"file_path": "cart.py", "old_string": old, "new_string": new},
-                },
+                "tool_use": _edit(old, new),
             },
             {"last_result": ["FAILED", "def total"], "prefix": True},
         ),
         Step({"tool_use": {"name": "Bash", "input": {"command": tests}}}, {"prefix": True}),
         Step(
-            "Fixed in cart.py:6: the discount is now subtracted. Both tests pass.",
+            "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
+            "Both tests pass.",
             {"last_result": "OK", "prefix": True},
         ),
+        Step(
+            {"text": "Then without rounding.", "tool_use": _edit(new, plain)},
+            {"last_user": "don't round", "prefix": True},
+        ),
+        Step({"tool_use": {"name": "Bash", "input": {"command": tests}}}, {"prefix": True}),
+        Step(
+            "Done: nothing is rounded, and the tests pass.", {"last_result": "OK", "prefix": True}
+        ),
+    ]
+
+
+def _edit(old: str, new: str) -> dict[str, Any]:
+    given = {"file_path": "cart.py", "old_string": old, "new_string": new}
+    return {"name": "Edit", "input": given}
+
+
+def second() -> list[Any]:
+    from lamina.models.scripted import Step
+
+    return [
         Step(
             {
                 "text": "I look at the log.",
                 "tool_use": {"name": "Bash", "input": {"command": "cat orders.log"}},
             },
-            {"last_user": "orders.log", "prefix": True},
+            {"last_user": "orders.log"},
         ),
         Step(
             {
@@ -98,5 +133,23 @@ def steps(python: str) -> list[Any]:
         Step(
             "Yes: ten orders were rejected for a negative discount, which is the same sign error.",
             {"last_result": "10", "prefix": True},
+        ),
+    ]
+
+
+def third() -> list[Any]:
+    from lamina.models.scripted import Step
+
+    return [
+        Step(
+            {
+                "text": "Let me see what you told me.",
+                "tool_use": {"name": "Glob", "input": {"pattern": "*.py"}},
+            },
+            {"last_user": "round prices"},
+        ),
+        Step(
+            "No. You said not to round prices anywhere in this project.",
+            {"contains": ["Memory (saved", "round prices"], "prefix": True},
         ),
     ]

@@ -1,0 +1,58 @@
+"""The demo's last page: its sessions replayed without and with Lamina. Writes one HTML file."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.replay.results import PolicyResult, ReplayResult
+
+
+def write_report(ledgers: Sequence[Path], config: Config, target: Path) -> str:
+    """Write the report; its path, or "" where the folder can't be written."""
+    from lamina.replay.report import render_report
+
+    with tempfile.TemporaryDirectory() as folder:
+        results = [
+            _replayed(_plain(ledger, Path(folder) / f"session-{number}.json"), config)
+            for number, ledger in enumerate(ledgers, 1)
+        ]
+    try:
+        target.write_text(render_report(results, title="Lamina demo"), "utf-8")
+    except OSError:
+        return ""
+    return str(target)
+
+
+def _plain(ledger: Path, target: Path) -> Path:
+    """The session as it would be without any layer: all messages, no edit."""
+    from lamina.ledger import log
+    from lamina.ledger.record import Ledger
+
+    entries = [entry for entry in log.read(ledger).entries if entry["kind"] != "edit"]
+    messages = [
+        {"role": m["role"], "content": m["content"]} for m in Ledger.of(entries).view().messages
+    ]
+    target.write_text(json.dumps(messages), "utf-8")
+    return target
+
+
+def _replayed(file: Path, config: Config) -> ReplayResult:
+    from lamina.cli.demo_script import PRICED_AS
+    from lamina.replay.policies import open_policy
+    from lamina.replay.readers import read_recording
+    from lamina.replay.results import result_of
+    from lamina.replay.run import replay
+    from lamina.replay.weigh import Weigher
+
+    weigher = Weigher(read_recording(file))
+    done: list[PolicyResult] = []
+    for name in ("none", "lamina"):
+        with open_policy(name, weigher, config, model=PRICED_AS) as policy:
+            done.append(replay(weigher.recording, policy, model=PRICED_AS, weigher=weigher))
+    return result_of(weigher.recording, done)
