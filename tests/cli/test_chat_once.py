@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from lamina.session import Session
+
 Run = Callable[..., Any]
 
 
@@ -109,6 +111,17 @@ def test_continue_and_resume_go_on_with_the_same_session(
     ran = lamina("chat", "-p", "Four", "--json", "--continue", "--fork", "--model", fork)
     assert ran.json["session"] != first
     assert ran.json["text"] == "4"
+
+
+@pytest.mark.spec("I2")
+def test_continue_passes_over_a_session_in_which_nothing_was_said(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    first = lamina("chat", "-p", "One", "--json", "--model", script(world, "1")).json["session"]
+    with Session.open(model="none") as idle:
+        assert idle.id != first
+    ran = lamina("chat", "-p", "Two", "--json", "--continue", "--model", script(world, "2"))
+    assert ran.json["session"] == first
 
 
 @pytest.mark.spec("I2")

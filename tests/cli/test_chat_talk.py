@@ -93,7 +93,7 @@ def test_commands_are_listed_and_do_what_they_say(talk: Talk, world: Path) -> No
     screen.expect("First question")
     first = load_first_id(world)
     screen.say(f"/resume {first[:8]}")
-    screen.expect("going on after 2 messages")
+    screen.expect("going on after 1 message of yours")
     screen.say("/exit")
     assert screen.leave() == 0
 

@@ -139,9 +139,9 @@ class Conversation:
             f"session {session.id[:8]} · /help"
         )
         if resumed:
-            messages = session.ledger.messages()
-            said = sum(1 for _, entry in messages if not entry.get("reminder"))
-            out(style(f"  going on after {said} messages", "dim"))
+            said = sum("typed" in (e.get("origins") or ()) for _, e in session.ledger.messages())
+            plural = "" if said == 1 else "s"
+            out(style(f"  going on after {said} message{plural} of yours", "dim"))
 
     def _status(self) -> str:
         """The line at the bottom: model, tokens of window, cache hit rate, background tasks."""
