@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-
-from tests.sessions import Place
+from typing import TYPE_CHECKING, Any
 
 from lamina.local.embedder import word_vectors
 from lamina.memory.paths import memory_place
 from lamina.memory.topics import new_topic
+
+if TYPE_CHECKING:
+    from tests.sessions import Place
 
 
 def directory(place: Place) -> Path:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_audit, memory_history, memory_inbox
+from lamina.cli import memory_audit, memory_history, memory_inbox, memory_search, memory_why
 from lamina.cli.editor import edited_text
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
@@ -36,6 +36,7 @@ lamina memory blame user_role            line by line
 lamina memory undo 3f2a91                take any commit back
 lamina memory inbox                      what waits for you
 lamina memory inbox accept --all
+lamina memory why                        what was recalled in the last session, and why
 lamina memory audit --fix
 lamina memory export > memories.json
 """
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_writing(verbs)
     memory_history.add_verbs(verbs)
     memory_inbox.add_verbs(verbs)
+    memory_why.add_verbs(verbs)
     memory_audit.add_arguments(add_verb(verbs, "audit", "find what is wrong with the memories"))
     export = add_verb(verbs, "export", "print every memory as JSON")
     export.add_argument("-o", "--output", metavar="FILE", help="write there instead")
@@ -82,6 +84,8 @@ def _add_writing(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
+    if args.verb == "why":
+        return memory_why.run(args, config)
     with open_store(config) as store:
         if args.verb == "audit":
             return memory_audit.run(args, store, with_index=config.bool("memory.index"))
@@ -171,24 +175,6 @@ def _show(args: argparse.Namespace, store: FileStore) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-    return 0
-
-
-def _search(args: argparse.Namespace, store: FileStore) -> int:
-    hits = store.search(" ".join(args.words), args.number)
-    if args.json:
-        out_json([{"score": round(hit.score, 3), **as_json(hit.memory)} for hit in hits])
-        return 0
-    room = max(20, width() - 50)
-    rows = [
-        [
-            hit.memory.type or "-",
-            one_line(hit.memory.path, 40),
-            one_line(hit.memory.description or hit.memory.body, room),
-        ]
-        for hit in hits
-    ]
-    out(table(rows)) if rows else note("Nothing found.")
     return 0
 
 
@@ -298,7 +284,7 @@ def _pin(args: argparse.Namespace, store: FileStore) -> int:
 _VERBS = {
     "list": _list,
     "show": _show,
-    "search": _search,
+    "search": memory_search.run,
     "export": _export,
     "add": _add,
     "edit": _edit,

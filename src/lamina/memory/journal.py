@@ -47,6 +47,7 @@ class Journal:
         self._stop = False
         self._thread: threading.Thread | None = None
         self._first: Callable[[], object] | None = None
+        self._looking = threading.Lock()
 
     # ---- changing files
 
@@ -242,6 +243,13 @@ class Journal:
         self._first = first
         self._wake_up()
 
+    def first_now(self) -> None:
+        """Do what was put off until the background has time, or wait until it has done it."""
+        with self._looking:
+            if self._first is not None:
+                self._first()
+                self._first = None
+
     def _wake_up(self) -> None:
         if not self._background:
             return
@@ -259,9 +267,7 @@ class Journal:
             while not self._stop and time.monotonic() < latest and self._wake.wait(_PAUSE):
                 self._wake.clear()
             try:
-                if self._first is not None:
-                    self._first()
-                    self._first = None
+                self.first_now()
                 self.settle()
             except Exception as error:  # noqa: BLE001 - the edge of a background task
                 self._emit(LayerFailed("memory history", f"{type(error).__name__}: {error}"))

@@ -70,6 +70,7 @@ class MemoryGuard:
 
     def _before(self) -> None:
         """What others changed up to now is theirs, not the call's."""
+        self._store.journal.first_now()
         if self._changed():
             self._store.catch_up()
 

@@ -7,11 +7,12 @@ session's record. Touches nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import anyio.to_thread
 
-from lamina.errors import GateRefused
+from lamina.errors import GateRefused, MemoryStoreError
 from lamina.local.phrasing import file_name
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
 from lamina.messages import Json
@@ -113,8 +114,10 @@ class Remember:
         return self._store.remember(proposal, base=base)
 
     def _existing(self, path: str) -> Memory | None:
-        safe = path and "\x00" not in path and not path.startswith("/")
-        return self._store.read(path) if safe and self._store.files.read(path, 1) is not None else None  # fmt: skip
+        """The memory that is to be changed; of a name that can't be one, the gate says why."""
+        with suppress(MemoryStoreError):
+            return self._store.read(path)
+        return None
 
 
 def _line(value: object) -> str:

@@ -1,0 +1,96 @@
+"""`/why`, `/remember` and `/memory` in a conversation. What they write is the user's own word and
+passes the store's gate as such.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from lamina.cli.terminal import harmless, note, one_line, out, table, width
+from lamina.errors import UsageError
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
+    from lamina.session import Session
+
+_ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
+
+
+async def why(session: Session, argument: str) -> None:
+    """The recalls of a turn; with no number those of the last turn that had any."""
+    from lamina.cli.memory_why import show
+    from lamina.recall.why import recalls_of
+
+    found = recalls_of(session.ledger.entries)
+    if argument and not argument.isdigit():
+        raise UsageError("/why takes the number of a message, counted from 1.")
+    turn = int(argument) if argument else max((one.turn for one in found), default=0)
+    chosen = [one for one in found if one.turn == turn]
+    show(chosen)
+    if not chosen:
+        note("  Nothing was recalled there." if argument else "  Nothing was recalled yet.")
+
+
+async def remember(session: Session, argument: str) -> None:
+    """Save this at once, as the user's own word."""
+    from lamina.local.phrasing import file_name
+    from lamina.memories import Proposal
+
+    if not argument:
+        raise UsageError("Say what to remember: /remember I deploy from the host pelican")
+    first = re.split(r"(?<=[.!?])\s|\n", argument, maxsplit=1)[0]
+    name = " ".join(first.split()[:8]).rstrip(".,:;!?")
+    kind = "user" if _ABOUT_ME.search(argument) else "project"
+    proposal = Proposal(
+        path=file_name(kind, name),
+        name=name,
+        description=" ".join(first.split())[:200],
+        type=kind,
+        body=f"{argument}\n",
+        writer="user",
+        session=session.id,
+        reason="/remember",
+    )
+    outcome = await anyio.to_thread.run_sync(_store(session).remember, proposal)
+    if not outcome.changed:  # a change is told as an event
+        out(f"  {harmless(outcome.sentence)}")
+    for warning in outcome.warnings:
+        note(f"  {harmless(warning)}")
+
+
+async def memory(session: Session, argument: str) -> None:
+    """Where memory is and what it holds, or the memories that fit some words."""
+    from lamina.recall.shelf import Shelf
+
+    store = _store(session)
+    shelf = session.state.deps.shelf or Shelf(store)
+    room = max(20, width() - 48)
+    if argument:
+        now = session.state.deps.clock.now()
+        hits = await anyio.to_thread.run_sync(lambda: shelf.search(argument, 10, now=now))
+        found = [store.read(hit.id) for hit in hits]
+    else:
+        found = await anyio.to_thread.run_sync(store.list)
+        waiting = len(list(store.inbox.items()))
+        inbox = f", {waiting} in the inbox (lamina memory inbox)" if waiting else ""
+        out(f"  {len(found)} memories in {harmless(str(store.directory))}{inbox}")
+    rows = [
+        [f"  {one.type or '-'}", one_line(one.path, 36), one_line(one.description, room)]
+        for one in found[:20]
+    ]
+    if rows:
+        out(table(rows))
+    elif argument:
+        note("  Nothing found.")
+    if len(found) > len(rows):
+        out(f"  … and {len(found) - len(rows)} more: lamina memory list")
+
+
+def _store(session: Session) -> FileStore:
+    store = session.state.deps.memory
+    if store is None:
+        raise UsageError("Memory is off here. `lamina settings --explain` says why.")
+    return store

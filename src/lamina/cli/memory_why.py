@@ -1,0 +1,49 @@
+"""`lamina memory why`: for each recall of a session the candidates with their scores, who picked what,
+where it went and whether the answer used it. Reads one ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import add_verb
+from lamina.cli.terminal import harmless, note, out, out_json, style
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.recall.why import Recalled
+
+
+def add_verbs(verbs: Any) -> None:
+    why = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
+    why.add_argument("session", nargs="?", default="", help="its id or the beginning (last)")
+    why.add_argument("--turn", type=int, metavar="N", help="only the N-th message that was typed")
+
+
+def run(args: argparse.Namespace, config: Config) -> int:
+    from lamina.cli import sessions, transcript
+    from lamina.recall.why import recalls_of
+
+    file = sessions.choose(sessions.find(config), args.session)
+    found = recalls_of(transcript.read(file).entries)
+    if args.turn is not None:
+        found = [one for one in found if one.turn == args.turn]
+    if args.json:
+        out_json([one.to_json() for one in found])
+        return 0
+    show(found)
+    if not found:
+        note(f"Nothing was recalled in session {file.stem[:8]}.")
+    return 0
+
+
+def show(found: Sequence[Recalled]) -> None:
+    from lamina.recall.why import lines
+
+    for one in found:
+        first, *rest = lines(one)
+        out(style(harmless(first), "bold"))
+        for line in rest:
+            out(harmless(line))

@@ -1,0 +1,80 @@
+"""`lamina memory why` and `search`, and `/why`, `/remember`, `/memory` in a conversation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.memories import put
+from tests.sessions import Place, run
+
+from lamina.cli.chat_commands import run_command
+from lamina.errors import UsageError
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def place(world: Path) -> Place:
+    place = Place(world)
+    put(place, "project_staging.md", "The staging database runs on the host pelican")
+    put(place, "user_cooking.md", "The user bakes sourdough bread at weekends", type="user")
+    return place
+
+
+def talk(place: Place, *commands: str, asked: str = "") -> str:
+    async def story() -> str:
+        async with place.open(["It runs on pelican."]) as session:
+            if asked:
+                await session.ask(asked)
+            for command in commands:
+                await run_command(session, command)
+            return session.id
+
+    return run(story)
+
+
+@pytest.mark.spec("M11", "I2")
+def test_why_says_what_was_weighed_picked_shown_and_used(place: Place, lamina: Run) -> None:
+    name = talk(place, asked="which host has the staging database?")
+    told = lamina("memory", "why").out
+    assert "turn 1: which host has the staging database?" in told
+    assert "* project_staging.md  score" in told
+    assert "ranker picked project_staging.md (there is no small model)" in told
+    assert "the answer used it: pelican" in told
+    assert lamina("memory", "why", name[:8], "--turn", "1").out == told
+    nothing = lamina("memory", "why", "--turn", "7")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "Nothing was recalled" in nothing.err
+    assert lamina("memory", "why", "nobody").code == 2
+
+
+@pytest.mark.spec("M7", "I2")
+def test_search_finds_by_meaning_with_scores_by_part(place: Place, lamina: Run) -> None:
+    assert "project_staging.md" in lamina("memory", "search", "staging", "host").out
+    [first, *_] = lamina("memory", "search", "who bakes bread", "--json").json
+    assert first["path"] == "user_cooking.md"
+    assert first["parts"]["description"] > 0
+    assert "Nothing found" in lamina("memory", "search", "xyzzy").err
+
+
+@pytest.mark.spec("M11", "F7")
+def test_the_same_in_a_conversation(
+    place: Place, lamina: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    talk(place, "/why", "/memory", "/memory sourdough bread", asked="which host has staging?")
+    told = capfd.readouterr().out
+    assert "turn 1: which host has staging?" in told
+    assert "2 memories in " in told
+    assert "user_cooking.md" in told
+    talk(place, "/remember I deploy from the host albatross", "/why")
+    assert "Nothing was recalled yet" in capfd.readouterr().err
+    shown = json.loads(lamina("memory", "list", "--json").out)
+    [new] = [one for one in shown if "albatross" in one["description"]]
+    assert new["type"] == "user"
+    for wrong in ("/remember", "/why x"):
+        with pytest.raises(UsageError):
+            talk(place, wrong)

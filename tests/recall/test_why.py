@@ -1,0 +1,104 @@
+"""Why: what was weighed, picked, shown and used, in words that people and programs can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lamina.messages import Json
+from lamina.recall import uses, why
+from lamina.recall.rank import Hit
+from lamina.recall.select import Candidate, Selection
+
+QUESTION = "which host has the staging database?"
+MEMORY = (
+    "staging\nWhere staging runs\nThe staging database runs on pelican.\nAsk Wendell for access."
+)
+
+
+@pytest.mark.spec("M11")
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("It runs on pelican.", True),
+        ("Ask Wendell for access first.", True),
+        ("{'command': 'ssh pelican'}", True),
+        ("The staging database? I don't know which host it has.", False),
+        ("Let me look at the files.", False),
+        ("", False),
+    ],
+)
+def test_an_answer_used_a_memory_if_it_says_what_stands_there_and_not_in_the_question(
+    answer: str, expected: bool
+) -> None:
+    assert why.used(MEMORY, QUESTION, answer).used is expected
+
+
+@pytest.mark.spec("M11")
+def test_one_common_word_in_a_long_answer_is_no_use() -> None:
+    memory = "The user wants short commit messages in the imperative, with the issue's number."
+    answer = "I changed three files, ran the tests, and the user interface looks right to me now."
+    assert not why.used(memory, "please fix the button", answer).used
+
+
+def typed(uuid: str, text: str) -> Json:
+    content = [{"type": "text", "text": text}]
+    return {
+        "kind": "message",
+        "uuid": uuid,
+        "role": "user",
+        "content": content,
+        "origins": ["typed"],
+    }
+
+
+@pytest.mark.spec("M11")
+def test_a_recall_is_read_back_with_its_turn_its_scores_and_its_use() -> None:
+    hits = [
+        Candidate(Hit("a.md", 3.25, {"body": 3.0, "recency": 0.25, "use": 0.0}, 0.9)),
+        Candidate(Hit("b.md", 1.0, {"body": 1.0}, 0.1)),
+    ]
+    shown = [{"path": "a.md", "bytes": 120, "cut": True}]
+    entry = why.recall_entry(
+        "q2", hits, Selection(("a.md",), "ranker", why="no model"), attached="m1", shown=shown
+    )
+    use = why.use_entry("r1", {"a.md": why.Used(used=True, share=0.5, words=("pelican",))})
+    entries = [
+        typed("q1", "hello there"),
+        typed("q2", QUESTION),
+        {**entry, "uuid": "r1"},
+        {**use, "uuid": "u1"},
+    ]
+    [recalled] = why.recalls_of(entries)
+    assert (recalled.turn, recalled.question) == (2, QUESTION)
+    text = "\n".join(why.lines(recalled))
+    assert f"turn 2: {QUESTION}" in text
+    assert "* a.md  score 3.25, sure 0.9 (body 3, recency 0.25)" in text
+    assert "  b.md  score 1.0" in text
+    assert "ranker picked a.md (no model)" in text
+    assert "a.md went into message m1 (120 bytes, cut); the answer used it: pelican" in text
+    assert recalled.to_json()["uses"]["a.md"]["used"] is True
+
+
+@pytest.mark.spec("M11")
+def test_entries_that_are_damaged_are_told_as_far_as_they_can_be() -> None:
+    broken: list[Json] = [
+        {"kind": "recall", "uuid": "r", "candidates": "x", "shown": [1], "picks": None},
+        {"kind": "recall_use", "uuid": "u", "recall": "nobody", "uses": 3},
+    ]
+    [recalled] = why.recalls_of(broken)
+    assert list(why.lines(recalled)) == ["turn 0: ", "  nobody picked none of them"]
+
+
+@pytest.mark.spec("M11")
+def test_uses_are_counted_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
+    file = tmp_path / "below" / uses.NAME
+    uses.count(file, {"a.md": True, "b.md": False}, 5.0)
+    known = uses.count(file, {"a.md": False, "b.md": False}, 9.0)
+    assert known["a.md"] == uses.Use(1, 5.0, 2)
+    uses.count(file, {"b.md": False}, 9.0)
+    assert uses.unused(file, ["a.md", "b.md", "c.md"]) == ["b.md"]
+    file.write_text("{torn")
+    assert uses.load(file) == {}
+    assert uses.count(file, {"a.md": True}, 1.0)["a.md"].count == 1

@@ -1,0 +1,209 @@
+"""Remember, Recall, and memory files that other tools write: one gate for all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.memories import directory, kinds, put, said
+from tests.sessions import Place, run, use
+
+from lamina.ledger.quotes import blocks_of_entry
+from lamina.memory.file_store import FileStore
+from lamina.memory.review import accept
+from lamina.session import Session
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def remember(**more: Any) -> dict[str, Any]:
+    given = {
+        "content": "I prefer tabs over spaces in Python files.",
+        "name": "tabs over spaces",
+        "description": "I prefer tabs over spaces in Python files",
+        "type": "user",
+    }
+    return {"tool_use": [{"name": "Remember", "input": {**given, **more}}]}
+
+
+def result(session: Session) -> str:
+    """The text of the last tool result."""
+    tools = [e for e in kinds(session, "message") if e["origins"][0] == "tool"]
+    return blocks_of_entry(tools[-1])[0][1]
+
+
+def ask(place: Place, *turns: tuple[str, list[Any]], **wishes: Any) -> tuple[str, Session]:
+    """Say these, with these replies; the last tool result, and the session."""
+
+    async def story() -> tuple[str, Session]:
+        steps = [step for _, replies in turns for step in replies]
+        async with place.open(steps, **wishes) as session:
+            for words, _ in turns:
+                await session.ask(words)
+            return result(session), session
+
+    return run(story)
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_what_the_user_typed_is_saved_with_its_pointer_and_its_evidence(place: Place) -> None:
+    words = "Please remember: I prefer tabs over spaces in Python files."
+    told, session = ask(place, (words, [remember(), "Saved."]))
+    assert told == "Memory updated: user_tabs_over_spaces.md"
+    file = directory(place) / "user_tabs_over_spaces.md"
+    assert "type: user" in file.read_text()
+    index = (directory(place) / "MEMORY.md").read_text()
+    assert "(user_tabs_over_spaces.md)" in index
+    assert "source:" not in index
+    [typed] = [e["uuid"] for e in kinds(session, "message") if "typed" in e["origins"]]
+    with FileStore(directory(place)) as store:
+        [(commit, _)] = store.journal.history.versions("user_tabs_over_spaces.md")
+    assert (commit.writer, commit.entries, commit.origin) == ("agent", (typed,), "typed")
+
+
+@pytest.mark.spec("F7", "L5.6")
+@pytest.mark.parametrize("kind", ["user", "feedback"])
+def test_what_the_user_did_not_say_waits_in_the_inbox_and_the_model_is_told_why(
+    place: Place, kind: str
+) -> None:
+    (place.project / "notes.txt").write_text("The user prefers tabs over spaces in Python files.")
+    read = use("Read", file_path="notes.txt")
+    told, session = ask(place, ("read notes.txt for me", [read, remember(type=kind), "ok"]))
+    assert "waits in the inbox" in told
+    assert "lamina memory inbox" in told
+    assert not list(directory(place).glob("*.md"))
+    entry = [e for e in kinds(session, "message") if e.get("tool") == "Remember"][-1]
+    assert entry["meta"]["decision"] == "inbox"
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_a_plain_yes_proves_what_the_assistant_had_asked(place: Place) -> None:
+    question = "Shall I note that you prefer tabs over spaces in Python files?"
+    told, _ = ask(
+        place,
+        ("this file is indented badly", [question]),
+        ("yes, please do", [remember(), "ok"]),
+    )
+    assert told.startswith("Memory updated")
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_what_tools_said_is_labelled_as_theirs(place: Place) -> None:
+    text = "The release branch is cut every second Tuesday by the build farm."
+    (place.project / "notes.txt").write_text(text)
+    call = remember(
+        type="project", name="release branch", description="When the branch is cut", content=text
+    )
+    told, _ = ask(place, ("look at notes.txt", [use("Read", file_path="notes.txt"), call, "ok"]))
+    assert told.startswith("Memory updated")
+    assert "(source: tool" in (directory(place) / "MEMORY.md").read_text()
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_a_refusal_says_why_and_nothing_is_written(place: Place) -> None:
+    words = "remember that I prefer tabs over spaces in Python files"
+    told, session = ask(place, (words, [remember(file="../outside.md"), "ok"]))
+    assert told.startswith("Not remembered:")
+    assert not list(directory(place).parent.rglob("outside.md"))
+    [entry] = [e for e in kinds(session, "message") if e.get("tool") == "Remember"]
+    assert entry["content"][0]["is_error"]
+    assert entry["meta"]["decision"] == "refuse"
+
+
+@pytest.mark.spec("F7")
+def test_one_call_changes_a_memory_that_is_there_and_never_doubles_it(place: Place) -> None:
+    said_first = "remember that I prefer tabs over spaces in Python files"
+    change = {
+        "content": "I prefer four spaces over tabs in Python files.",
+        "description": "I prefer four spaces over tabs in Python files",
+    }
+    told, _ = ask(
+        place,
+        (said_first, [remember(), "ok"]),
+        ("no: I prefer four spaces over tabs in Python files now", [remember(**change), "ok"]),
+    )
+    assert "exists already" in told
+    told, _ = ask(
+        place,
+        (
+            "I prefer four spaces over tabs in Python files now",
+            [remember(file="user_tabs_over_spaces.md", **change), "ok"],
+        ),
+    )
+    assert told == "Memory updated: user_tabs_over_spaces.md"
+    assert "four spaces" in (directory(place) / "user_tabs_over_spaces.md").read_text()
+
+
+@pytest.mark.spec("M9", "L5.6")
+def test_a_plain_write_passes_the_same_gate_and_is_taken_back(place: Place) -> None:
+    content = "---\nname: deploys\ndescription: how to deploy\ntype: feedback\n---\n\nAlways deploy with --force.\n"
+    path = directory(place) / "feedback_deploys.md"
+    write = use("Write", file_path=str(path), content=content)
+
+    async def story() -> None:
+        async with place.open([write, "ok"]) as session:
+            await session.ask("tidy up a bit please")
+            assert "Taken back" in result(session)
+            assert not path.exists()
+            store = session.state.deps.memory
+            assert store is not None
+            [item] = store.inbox.items()
+            accept(store, item.id)
+            assert path.read_text() == content
+
+    run(story)
+
+
+@pytest.mark.spec("M9")
+def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) -> None:
+    words = "Always deploy with the blue button, because the red one breaks the cache."
+    content = f"---\nname: deploy button\ndescription: deploy with the blue button\ntype: feedback\n---\n\n{words}\n"
+    path = directory(place) / "feedback_deploys.md"
+    write = use("Write", file_path=str(path), content=content)
+
+    async def story() -> None:
+        async with place.open([write, "ok"]) as session:
+            await session.ask(f"{words} Keep that in mind")
+            assert "Taken back" not in result(session)
+            store = session.state.deps.memory
+            assert store is not None
+            store.journal.settle()
+            versions = store.journal.history.versions("feedback_deploys.md")
+            assert [c.writer for c, _ in versions] == ["agent"], versions
+            [(commit, _)] = versions
+            assert commit.writer == "agent"
+        assert path.read_text() == content
+
+    run(story)
+
+
+@pytest.mark.spec("F7", "M7")
+def test_recall_searches_memories_and_on_request_past_sessions(place: Place) -> None:
+    put(place, "project_staging.md", "The staging database runs on pelican", days=4)
+    told, _ = ask(place, ("hello", [use("Recall", query="staging database host"), "ok"]))
+    assert told.startswith(f"Memory (saved 4 days ago): {directory(place)}/project_staging.md")
+    assert "pelican" in told
+    told, _ = ask(place, ("hello", [use("Recall", query="quarterly zebra census"), "ok"]))
+    assert told.startswith("No memory says anything about that.")
+    ask(place, ("our mascot is a walrus called Wendell", [use("Todo"), "A fine name."]))
+    call = use("Recall", query="what is our mascot called?", where="sessions")
+    told, _ = ask(place, ("what about it", [call, "ok"]))
+    assert "walrus called Wendell" in told
+    assert "user:" in told
+
+
+@pytest.mark.spec("M2", "F7")
+def test_without_memory_there_are_no_such_tools_and_no_section(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["ok"], config={"memory.enabled": False}) as session:
+            await session.ask("hello there")
+            view = session.view()
+            assert {"Remember", "Recall"}.isdisjoint(tool["name"] for tool in view.tools)
+            assert len(view.system) == 1
+            assert "Today is" not in said(session)
+
+    run(story)
