@@ -12,6 +12,7 @@ import pytest
 from tests.sessions import Place, run, use
 
 from lamina import prompts
+from lamina.errors import MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
 from lamina.layers import dream, dream_lock
 from lamina.layers.dream_fork import drifted
@@ -225,6 +226,24 @@ def test_another_program_s_live_process_is_respected_in_claude_mode_for_an_hour(
     lock = dream_lock.acquire(path, now=at + 3601, claude=True)
     assert lock.last_ns == path.stat().st_mtime_ns
     lock.release()
+
+
+@pytest.mark.spec("L6.2")
+@pytest.mark.parametrize("kind", ["link", "directory", "pipe"])
+def test_what_is_no_plain_file_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
+    path, elsewhere = tmp_path / dream_lock.NAME, tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    if kind == "link":
+        path.symlink_to(elsewhere)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    with pytest.raises(MemoryStoreError, match="Can't lock the dream"):
+        dream_lock.acquire(path, now=1000.0)
+    dream_lock.repair(path)
+    assert not dream_lock.is_held(path)
+    assert elsewhere.read_text() == "mine"
 
 
 # ---- what it does

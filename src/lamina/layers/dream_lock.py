@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +106,13 @@ def _opened(path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags, 0o600)
     except OSError as error:
         raise MemoryStoreError(f"Can't lock the dream by {path}: {error.strerror}.") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MemoryStoreError(f"Can't lock the dream by {path}: it is no plain file. Remove it.")
+    return descriptor
 
 
 def _locked(path: Path, descriptor: int, now: float, *, claude: bool) -> DreamLock | None:
