@@ -46,7 +46,9 @@ def open_model(spec: str, config: Config) -> Model:
             "window": config.int("window.tokens") or None,
             "max_output": config.int("max_output") or None,
             "cache_ttl": config.str("cache.ttl") if provider == "anthropic" else None,
-            "cache_edits": config.bool("anthropic.cache_edits") if provider == "anthropic" else None,
+            "cache_edits": config.bool("anthropic.cache_edits")
+            if provider == "anthropic"
+            else None,
         },
     )
 
@@ -166,6 +168,7 @@ def make_memory(
         gate = GateContext(
             origin_text=quotes.origin_text,
             before=quotes.before,
+            dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
             inbox_all=config.bool("memory.inbox_all"),
             max_bytes=config.int("team.max_file"),
         )
@@ -173,6 +176,20 @@ def make_memory(
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
         return None
+
+
+def _dates(quote: str, stamp: str) -> list[str]:
+    """The days that a quote names, from the day on which it was said."""
+    from datetime import datetime
+
+    from lamina.local.dates import find_dates
+
+    try:
+        said = datetime.fromisoformat(stamp)
+    except ValueError:
+        return []
+    days = {said.date(), said.astimezone().date()}  # as recorded, and as the user's clock showed
+    return [found.day.isoformat() for day in days for found in find_dates(quote, day)]
 
 
 def _add_memory_tools(

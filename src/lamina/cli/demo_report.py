@@ -35,10 +35,10 @@ def _plain(ledger: Path, target: Path) -> Path:
     from lamina.ledger.record import Ledger
 
     entries = [entry for entry in log.read(ledger).entries if entry["kind"] != "edit"]
-    messages = [
-        {"role": m["role"], "content": m["content"]} for m in Ledger.of(entries).view().messages
-    ]
-    target.write_text(json.dumps(messages), "utf-8")
+    view = Ledger.of(entries).view()
+    messages = [{"role": m["role"], "content": m["content"]} for m in view.messages]
+    whole = {"system": list(view.system), "tools": list(view.tools), "messages": messages}
+    target.write_text(json.dumps(whole), "utf-8")
     return target
 
 

@@ -37,6 +37,11 @@ class Quotes:
         entries, at = self._find(session, entry)
         return tuple(block for one in entries[: max(at, 0)] for block in blocks_of_entry(one))
 
+    def when(self, session: str, entry: str) -> str:
+        """The time of an entry as it was recorded; "" for one that nobody has."""
+        entries, at = self._find(session, entry)
+        return str(entries[at].get("ts") or "") if at >= 0 else ""
+
     def _find(self, session: str, entry: str) -> tuple[Sequence[Json], int]:
         if self._live is not None and session == self._session:
             return self._live.entries, self._live.projection.position.get(entry, -1)

@@ -50,12 +50,18 @@ _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 
 
+def no_dates(_quote: str, _session: str, _entry: str) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """What the ledger knows: the blocks of an entry, and all blocks before it."""
 
     origin_text: Callable[[str, str], Blocks]
     before: Callable[[str, str], Blocks]
+    # Days (YYYY-MM-DD) that follow from a quote and the time of its entry: "on Friday".
+    dates: Callable[[str, str, str], Sequence[str]] = no_dates
 
 
 def why_unproven(
@@ -77,6 +83,7 @@ def why_unproven(
             return f"a quote leaves out the “not” before it: {_short(item.quote)}"
         support.append(item.quote)
         support.append(_confirmed_text(record, session, item.entry))
+        support.extend(record.dates(item.quote, session, item.entry))
     proof = "\n".join(support)
     missing = wording.missing_tokens(claim, proof)
     if missing:

@@ -61,6 +61,9 @@ class GateContext:
     origin_text: Callable[[str, str], OriginTexts] = _nothing_recorded
     # Everything recorded in that session before the entry, oldest first: for confirmations.
     before: Callable[[str, str], OriginTexts] = _nothing_recorded
+    # Days that follow from a quote and the time of its entry, so that a date made absolute counts
+    # as said.
+    dates: Callable[[str, str, str], Sequence[str]] = evidence.no_dates
     # Text at a path that, by the history, already rests on the user's word: an update need not
     # prove those lines again. What only `outside` wrote is not among it.
     vouched: Callable[[str], str] = _nothing_vouched
@@ -237,7 +240,7 @@ def _secret_warnings(text: str, context: GateContext) -> list[str]:
 
 def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
     """Why a person should look first ("" if not), and whose word the memory is."""
-    record = evidence.Record(context.origin_text, context.before)
+    record = evidence.Record(context.origin_text, context.before, context.dates)
     vouched = context.vouched(proposal.path)
     unproven = evidence.why_unproven(proposal, record, context.memories, vouched)
     origin = evidence.weakest_origin(proposal, record) if unproven else "typed"

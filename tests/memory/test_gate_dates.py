@@ -1,0 +1,45 @@
+"""A date made absolute counts as said when it follows from the quote and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from lamina.memories import Evidence, Proposal
+from lamina.memory.gate import GateContext, decide
+
+SAID = "The shop goes live on Friday."
+
+
+def _proposal(day: str) -> Proposal:
+    return Proposal(
+        path="project_shop_live.md",
+        name="The shop goes live",
+        description=f"The shop goes live on Friday ({day})",
+        type="project",
+        body=f"The shop goes live on Friday ({day}).\n",
+        writer="extraction",
+        evidence=[Evidence(SAID, "s", "e")],
+        session="s",
+    )
+
+
+def _dates(quote: str, session: str, entry: str) -> Sequence[str]:
+    assert (quote, session, entry) == (SAID, "s", "e")
+    return ["2026-11-20"]
+
+
+@pytest.mark.spec("L5.6", "L5.8")
+@pytest.mark.parametrize(("day", "origin"), [("2026-11-20", "typed"), ("2026-11-27", "assistant")])
+def test_a_date_counts_as_typed_only_if_it_follows_from_what_was_typed(
+    day: str, origin: str
+) -> None:
+    context = GateContext(origin_text=lambda *_: [("typed", SAID)], dates=_dates)
+    assert decide(_proposal(day), context).origin == origin
+
+
+@pytest.mark.spec("L5.6")
+def test_without_a_calendar_no_date_is_taken_for_said() -> None:
+    context = GateContext(origin_text=lambda *_: [("typed", SAID)])
+    assert decide(_proposal("2026-11-20"), context).origin == "assistant"
