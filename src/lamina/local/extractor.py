@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Any
 
 from lamina.local import phrasing
-from lamina.local.cues import LANGUAGES
 from lamina.local.cues.common import SARCASM, SECRET, Cues
+from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
 from lamina.local.facts import date_that_matters, place_of_things, role
 from lamina.local.finding import Find

@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
-from lamina.local.cues.common import Cues
 from lamina.memory.wording import content_stems
+
+if TYPE_CHECKING:
+    from lamina.local.cues.common import Cues
 
 _OPENERS = re.compile(
     r"^(?:(?:no|nope|yes|yep|yeah|ok|okay|oh|ah|ach|hm+|ugh|well|hi|hello|hey|perfect|great|nice|nein|ja|boah|genau|super|passt"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from lamina.local import phrasing
-from lamina.local.cues import LANGUAGES
 from lamina.local.cues.common import IDENTIFIER, PATH, Cues
+from lamina.local.cues.languages import LANGUAGES
 from lamina.local.finding import Find, content_words
 from lamina.local.own_words import Sentence
 from lamina.memory.evidence import is_plain_confirmation
