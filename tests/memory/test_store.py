@@ -42,7 +42,7 @@ def test_remember_writes_topic_file_and_pointer_in_one_call(store: FileStore) ->
     assert stat.S_IMODE((store.directory / "deploys.md").stat().st_mode) == 0o600
 
 
-@pytest.mark.spec("T1")
+@pytest.mark.spec("M5")
 def test_a_team_memory_points_from_the_teams_index(store: FileStore) -> None:
     store.remember(a_memory("team/style.md"))
     assert "](style.md)" in (store.directory / "team" / "MEMORY.md").read_text()

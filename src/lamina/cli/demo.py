@@ -162,7 +162,7 @@ class _Life:
     def _summary(self, kept: list[str], dreamt: dict[str, Any]) -> dict[str, Any]:
         from lamina.cache.prices import cost, price_of
         from lamina.cache.spend import Spend, grouped
-        from lamina.events import LayerActed
+        from lamina.events import LayerActed, MemoryRecalled
         from lamina.messages import Usage
 
         calls = [c for c in Spend(self.home / "spend").calls() if c["model"] != "none"]
@@ -185,7 +185,7 @@ class _Life:
             "remembered": kept,
             "dream": dreamt,
             "fixed": "(1 - discount / 100)" in cart,
-            "recalled": True,  # the script's last step fails without it
+            "recalled": [f for e in self.events if isinstance(e, MemoryRecalled) for f in e.files],
             "home": str(self.home),
         }
 

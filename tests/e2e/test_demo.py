@@ -1,0 +1,57 @@
+"""`lamina demo`, as a new user starts it: an empty home, no key, a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LAMINA = str(Path(sys.executable).parent / "lamina")
+
+
+def _demo(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    return subprocess.run(
+        [LAMINA, "demo", *words],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.spec("I2", "L5.8", "L6.6", "M7")
+def test_the_demo_lives_a_whole_life_and_leaves_only_its_report(tmp_path: Path) -> None:
+    done = _demo(tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["fixed"] is True
+    assert len(result["remembered"]) == 2
+    assert result["recalled"] == ["feedback_round_prices_anywhere_project.md"]
+    assert result["dream"]["status"] == "completed"
+    tracked = [name for name in result["dream"]["files"] if name.startswith("reference_")]
+    assert len(tracked) == 1  # said twice by hand, merged
+    assert "tool_results" in [layer["layer"] for layer in result["layers"]]
+    assert result["cost"] < result["cost_without_cache"]
+    page = Path(result["report"]).read_text("utf-8")
+    assert "session-2.json" in page
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["lamina-demo-report.html"]
+
+
+@pytest.mark.spec("I2")
+def test_it_speaks_plainly_and_can_leave_its_files(tmp_path: Path) -> None:
+    done = _demo(tmp_path, "--keep", "kept")
+    assert done.returncode == 0, done.stderr
+    assert "What to try next" in done.stdout
+    assert "\x1b" not in done.stdout  # no colours in a pipe
+    assert (tmp_path / "kept" / "project" / "cart.py").exists()
+    again = _demo(tmp_path, "--keep", "kept")
+    assert again.returncode == 2
+    assert "not empty" in again.stderr
