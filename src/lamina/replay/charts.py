@@ -172,14 +172,11 @@ def context_chart(result: ReplayResult, css: dict[str, str]) -> str:
         parts.append(
             f'<line class="window" x1="{LEFT}" x2="{space.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
-        parts.append(
-            f'<text class="end window-name" x="{space.right + 8}" y="{y + 4:.1f}">'
-            f"window {tokens_text(window)}</text>"
-        )
     for policy in policies:
         values = [float(request.context) for request in policy.requests]
         parts.append(_line(space, values, css[policy.policy]))
     ends = [(float(p.requests[-1].context), p.policy, css[p.policy]) for p in policies]
+    ends += [(float(window), f"window {tokens_text(window)}", "window-name")] if near else []
     parts.extend(_end_labels(space, ends))
     parts.extend(_marks(space, policies))
     parts.extend(_request_axis(space, figures, result.timed))
@@ -188,13 +185,18 @@ def context_chart(result: ReplayResult, css: dict[str, str]) -> str:
 
 
 def _marks(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
+    """Dots on the line where a layer changed the prompt; notes, which don't, have a row below."""
     for policy in policies:
-        acted = [(n, request) for n, request in enumerate(policy.requests) if request.actions]
-        for number, request in acted if len(acted) <= MANY_MARKS else ():
-            x, y = space.x(number), space.y(request.context)
-            told = [f"{layer_name(a.layer)}: {a.description}" for a in request.actions]
+        acted = [
+            (n, changed)
+            for n, request in enumerate(policy.requests)
+            if (changed := [a for a in request.actions if a.tokens_saved or a.layer == "recorder"])
+        ]
+        for number, actions in acted if len(acted) <= MANY_MARKS else ():
+            x, y = space.x(number), space.y(policy.requests[number].context)
+            told = [f"{layer_name(a.layer)}: {a.description}" for a in actions]
             words = escape(f"request {number + 1}, {policy.policy}\n" + "\n".join(told))
-            css = layer_css(request.actions[0].layer)
+            css = layer_css(actions[0].layer)
             yield (
                 f'<circle class="mark {css}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
                 f"<title>{words}</title></circle>"
@@ -322,6 +324,7 @@ LAYERS = {
     "collapse": "4 collapse",
     "compaction": "4 compaction",
     "recorder": "recorder compacted",
+    "dropped": "oldest dropped",
 }
 
 

@@ -177,7 +177,7 @@ def _plot(name: str, words: str, svg: str) -> str:
 def _layers(policies: Sequence[PolicyResult]) -> str:
     rows = [
         f"<tr><td>{escape(layer_name(layer))}</td><td class=words>{escape(policy.policy)}</td>"
-        f"<td>{times}</td><td>{tokens_text(saved)}</td></tr>"
+        f"<td>{times}</td><td>{tokens_text(saved) if saved else '–'}</td></tr>"
         for policy in policies
         for layer, (times, saved) in policy.layers.items()
         if layer != "recorder"
