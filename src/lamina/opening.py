@@ -28,7 +28,7 @@ from lamina.ledger import edits
 from lamina.ledger.expanding import expand
 from lamina.ledger.record import Ledger
 from lamina.memory.section import date_reminder, day, first_reminder, memory_section
-from lamina.messages import Block, Json, text
+from lamina.messages import Block, Json, text, text_of
 from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext
 from lamina.recall.attach import Limits
 from lamina.recall.prefetch import Recalls
@@ -117,6 +117,7 @@ async def make_state(
     context.expand = lambda name: expand(state.ledger.projection, name)
     context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
     state.recalls = _recalls(deps)
+    state.render_again = lambda: _render_again(state)
     holder.append(state)
     state.fork = Forks(state)
     for event in early:
@@ -207,7 +208,10 @@ def _stand(state: State) -> None:
     words, found = first_reminder(state.config, state.deps.clock.now())
     if not state.config.bool("memory.enabled") and not found.loaded:
         return
-    state.standing[:] = [words]
+    later = [entry for _, entry in state.ledger.messages() if entry.get("instructions")]
+    state.standing[:] = [words, *(text_of(entry["content"]) for entry in later)]
+    state.instructions[:] = [item.path for item in found.loaded]
+    state.instructions += [path for entry in later for path in entry["instructions"]]
     for item in found.loaded:
         for warning in item.warnings:
             state.emit(Warned(f"{item.path}: {warning}"))
@@ -225,7 +229,7 @@ def remind(state: State) -> None:
             return  # a session from before; what it was told stays
         state.say(state.standing[0], "system", reminder=True)
     else:
-        state.standing[:] = [first_reminder(state.config, now)[0]]
+        state.standing[0] = first_reminder(state.config, now)[0]
         state.say(date_reminder(now), "system", reminder=True)
     state.ledger.append(edits.state("date", today))
 
@@ -246,6 +250,13 @@ def _system(state: State) -> list[Block]:
             text(memory_section(deps.memory, deps.config, deps.flags, deps.transcript.parent))
         )
     return blocks
+
+
+def _render_again(state: State) -> None:
+    """After a compaction: the section on memory as it is now."""
+    frame, system = state.ledger.projection.frame, _system(state)
+    if frame is not None and frame["system"] != system:
+        state.ledger.append(edits.frame(system, frame["tools"], frame["model"], frame["params"]))
 
 
 def _params(state: State) -> Json:

@@ -85,12 +85,16 @@ class State:
     max_calls: int = 0  # of one turn; 0: the setting
     forked: bool = False
     fork: Fork | None = None  # set by opening.py; layers reach agents through it
+    instructions: list[str] = field(default_factory=list[str])  # files whose text was given
     standing: list[str] = field(default_factory=list[str])  # reminders that survive a compaction
     wishes: dict[str, str] = field(
         default_factory=dict[str, str]
     )  # for trailing runs: task → entry
     looked: dict[str, float] = field(default_factory=dict[str, float])  # when a layer last looked
     recalls: Recalls | None = None  # None: recall is off
+    render_again: Callable[[], None] | None = (
+        None  # the system prompt, where no cache is lost by it
+    )
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts

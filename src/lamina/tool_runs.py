@@ -11,14 +11,17 @@ from dataclasses import replace
 from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 
 from lamina.events import ToolFinished, ToolStarted, Warned
 from lamina.ledger import edits
+from lamina.memory.section import reminder_for
 from lamina.messages import Block, Json, Response, text_of, tool_result
 from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State
 
 AT_ONCE = 8
+_FILE_TOOLS = ("Read", "Write", "Edit")
 
 
 async def run_tools(state: State, response: Response) -> bool:
@@ -33,12 +36,29 @@ async def run_tools(state: State, response: Response) -> bool:
     for call in calls:
         if call not in beside:
             await _run(state, call, notes)
+    await _instructions(state, calls)
     for note in notes:
         for context in note.context:
             state.say(context, "hook")
         if note.message:
             state.emit(Warned(note.message))
     return any(note.stop for note in notes)
+
+
+async def _instructions(state: State, calls: Sequence[Block]) -> None:
+    """Instruction files of folders that were just worked in, and rules for those files (M8)."""
+    if state.forked:
+        return
+    inputs = [call.get("input") for call in calls if call.get("name") in _FILE_TOOLS]
+    paths = [cast("Json", given).get("file_path") for given in inputs if isinstance(given, dict)]
+    for path in dict.fromkeys(one for one in paths if isinstance(one, str) and "\0" not in one):
+        words, files = await anyio.to_thread.run_sync(
+            reminder_for, state.config, path, state.instructions
+        )
+        if files:
+            state.instructions += files
+            state.standing.append(words)
+            state.say(words, "system", instructions=files)
 
 
 def _may_run_beside(state: State, call: Block) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.memories import directory, kinds, put, said
-from tests.sessions import Place, run
+from tests.sessions import Place, run, use
 
 from lamina.models.scripted import ScriptedModel, Step
 
@@ -126,5 +126,52 @@ def test_use_is_counted_and_kept_beside_the_memories(place: Place) -> None:
             shelf.uses_file.unlink()
             [hit] = shelf.search(question, 5, now=place.clock.at)
             assert hit.parts["use"] > 0
+
+    run(story)
+
+
+@pytest.mark.spec("M5", "F12")
+def test_a_compaction_renders_the_section_again_and_breaks_no_cache_unannounced(
+    place: Place,
+) -> None:
+    long = "I looked at many things, and here is what they were. " * 800
+
+    async def story() -> None:
+        model = ScriptedModel([*[long] * 4, "ok", "ok"], otherwise={"*": "no"})
+        broken: list[object] = []
+        async with place.open(model) as session:
+            for _ in range(4):
+                await session.ask("go on with it")
+            (directory(place) / "MEMORY.md").write_text("- [New](new.md) — a new line\n")
+            assert "a new line" not in str(session.view().system)
+            await session.compact()
+            assert "a new line" in str(session.view().system)
+            for words in ("and now", "once more"):
+                reply = await session.ask(words)
+                broken += [e for e in reply.events if e.kind == "cache_broke" and not e.registered]
+        assert broken == []
+
+    run(story)
+
+
+@pytest.mark.spec("M8")
+def test_instructions_of_a_folder_come_when_a_file_in_it_is_read_once_and_after_a_resume(
+    place: Place,
+) -> None:
+    folder = place.project / "api"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("Handlers never log bodies.\n")
+    (folder / "a.py").write_text("a = 1\n")
+
+    async def story() -> None:
+        read = use("Read", file_path="api/a.py")
+        async with place.open([read, read, "ok"]) as session:
+            await session.ask("look at the handler")
+            assert said(session).count("Handlers never log bodies.") == 1
+            name = session.id
+        async with place.open([read, "ok"], session_id=name) as session:
+            assert any("never log bodies" in words for words in session.state.standing)
+            await session.ask("look again")
+            assert said(session).count("Handlers never log bodies.") == 1
 
     run(story)

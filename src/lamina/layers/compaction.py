@@ -397,7 +397,10 @@ async def _coming_back(state: State, fold: Json) -> list[Json]:
 def _apply(state: State, plan: _Plan, before: int, fold: Json, back: list[Json]) -> None:
     """The fold and what comes back, in one step: a crash leaves all of it or none."""
     state.guard.register("compaction")
+    from_the_start = plan.span.first <= state.ledger.projection.rows[0].entry
     state.leave(fold, *back)
+    if from_the_start and state.render_again is not None:
+        state.render_again()  # no cached prefix is left: the index of memories may be a new one
     if state.ledger.state("compaction_failures", 0):
         state.ledger.append(edits.state("compaction_failures", 0))
     saved = before - state.ledger.tokens()

@@ -4,12 +4,13 @@ reminder before the first message. Reads the memory's index and instruction file
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.memory.instruction_places import places_for
-from lamina.memory.instructions import Instructions, as_reminder, load
+from lamina.memory.instructions import Instructions, as_reminder, load, touched
 from lamina.memory.prompt import Index, MemorySection, render
 
 if TYPE_CHECKING:
@@ -22,13 +23,10 @@ _END = "</system-reminder>"
 
 def memory_section(store: FileStore, config: Config, flags: Flags, sessions: Path) -> str:
     """The section on memory for the system prompt, as the directory is now."""
-    team = flags.on("team") and bool(config.str("team.server"))
     return render(
         MemorySection(
             directory=str(store.directory),
-            index=_index(store, ""),
-            team_directory=str(store.directory / "team") if team else "",
-            team_index=_index(store, "team") if team else Index(),
+            index=_index(store),
             daily_log=flags.on("daily_log"),
             with_index=config.bool("memory.index"),
             past_context=flags.on("past_context"),
@@ -38,8 +36,8 @@ def memory_section(store: FileStore, config: Config, flags: Flags, sessions: Pat
     )
 
 
-def _index(store: FileStore, folder: str) -> Index:
-    loaded = store.index(folder)
+def _index(store: FileStore) -> Index:
+    loaded = store.index("")
     return Index(loaded.text, loaded.warning)
 
 
@@ -49,6 +47,12 @@ def first_reminder(config: Config, now: float) -> tuple[str, Instructions]:
     instructions = as_reminder(found.loaded).removesuffix(_END).rstrip("\n")
     head = f"{instructions}\n" if instructions else "<system-reminder>"
     return f"{head}\nToday is {day(now)}.\n{_END}", found
+
+
+def reminder_for(config: Config, path: str, known: Collection[str]) -> tuple[str, list[str]]:
+    """What a file that is now read or written brings in: its folders' files, and rules for it."""
+    found = touched(places_for(config), path, known)
+    return as_reminder(found.loaded), [item.path for item in found.loaded]
 
 
 def date_reminder(now: float) -> str:
