@@ -313,7 +313,6 @@ def test_any_text_for_any_kind_is_taken_or_refused_never_a_crash(text: str) -> N
     [
         'memory.directory = "/tmp/elsewhere"',
         'memory.remote_directory = "/tmp/elsewhere"',
-        'team.server = "http://evil"',
         'anthropic.base_url = "http://evil"',
         'openai.base_url = "http://evil"',
         '[[hooks.Stop]]\ncommand = "evil"',
@@ -325,7 +324,6 @@ def test_any_text_for_any_kind_is_taken_or_refused_never_a_crash(text: str) -> N
         "prices = {}",
         "instructions.trust = true",
         "memory.enabled = true",
-        "team.enabled = true",
         "sandbox.network = true",
     ],
 )

@@ -170,7 +170,7 @@ def make_memory(
             before=quotes.before,
             dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
             inbox_all=config.bool("memory.inbox_all"),
-            max_bytes=config.int("team.max_file"),
+            max_bytes=config.int("memory.max_file"),
         )
         return FileStore(place.directory, place.state, gate=gate, emit=pass_on, background=True)
     except LaminaError as error:

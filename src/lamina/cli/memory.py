@@ -115,7 +115,7 @@ def open_store(config: Config) -> FileStore:
     rules = config.strings("secrets.rules")
     gate = GateContext(
         inbox_all=config.bool("memory.inbox_all"),
-        max_bytes=config.int("team.max_file"),
+        max_bytes=config.int("memory.max_file"),
         secret_rules=all_rules([Path(rule) for rule in rules]) if rules else None,
     )
     return FileStore(

@@ -119,7 +119,6 @@ _LAYERS = (
     Setting("collapse.stage_percent", "float", 70.0, "Percentage of the effective window from which folds are prepared.",
             minimum=1, maximum=100),
     Setting("collapse.commit_percent", "float", 90.0, "Percentage at which they take effect.", minimum=1, maximum=100),
-    Setting("collapse.wait_percent", "float", 95.0, "Percentage at which the turn waits for them.", minimum=1, maximum=100),
 )
 
 _BACKGROUND = (
@@ -132,8 +131,6 @@ _BACKGROUND = (
     Setting("dream.sessions", "int", 5, "Sessions touched since the last dream that a new one needs.", minimum=0, flag="dream.sessions"),
     Setting("dream.scan_minutes", "float", 10.0, "Minutes between two looks at the sessions.", minimum=0),
     Setting("dream.max_minutes", "float", 60.0, "Minutes after which a dream ends itself.", minimum=1, maximum=1_440),
-    Setting("agents.summaries", "bool", True, "Layer 7: a short line says what a background agent is doing."),
-    Setting("agents.summary_seconds", "float", 30.0, "Seconds between two such lines.", minimum=1),
 )
 
 _MEMORY = (
@@ -148,8 +145,6 @@ _MEMORY = (
     Setting("memory.inbox_all", "bool", False, "Everything that background work wants to remember waits in the inbox for a person.",
             "nothing"),
     Setting("memory.index", "bool", True, "Keep MEMORY.md as the index; without it memories are saved in one step."),
-    Setting("memory.index_lines", "int", 200, "Lines of MEMORY.md that are loaded.", minimum=1),
-    Setting("memory.index_bytes", "int", 25_000, "Bytes of MEMORY.md that are loaded.", minimum=100),
     Setting("memory.manifest_files", "int", 200, "Most files that a manifest shows.", minimum=1),
     Setting("memory.past_context", "bool", True, "The system prompt says how to search past sessions.", flag="past_context"),
     Setting("memory.daily_log", "bool", False, "The agent appends to a log of the day, and a nightly dream distils it.", flag="daily_log"),
@@ -168,12 +163,7 @@ _MEMORY = (
     Setting("instructions.depth", "int", 4, "How deep includes may go.", minimum=0, maximum=20),
     Setting("instructions.warn_characters", "int", 40_000, "Characters of an instruction file from which a warning is shown.",
             minimum=1_000),
-    Setting("team.enabled", "bool", True, "Team memory, once a server is set.", "switch off", flag="team"),
-    Setting("team.server", "str", "", "Address of the team memory server.", "nothing"),
-    Setting("team.repository", "str", "", "owner/name under which the project's team memory is kept; empty takes it from git.", "nothing"),
-    Setting("team.max_file", "int", 250_000, "Most bytes of one file.", "nothing", minimum=1_000),
-    Setting("team.max_body", "int", 200_000, "Most bytes of one push.", "nothing", minimum=1_000),
-    Setting("team.retries", "int", 2, "Retries after a conflict.", minimum=0, maximum=10),
+    Setting("memory.max_file", "int", 250_000, "Most bytes of one memory.", "nothing", minimum=1_000),
 )
 
 _SAFETY = (
