@@ -31,7 +31,7 @@ class Screen:
     def __init__(self, words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, 100))
-        self.text = ""
+        self.text = self.raw = ""
         self._read_to = 0
         self.process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, *words],
@@ -84,5 +84,6 @@ class Screen:
         for _ in range(chunk.count(b"\x1b[6n")):  # "where is the cursor?"
             self.press("\x1b[10;1R")
         raw = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.raw += raw
         self.text += _ESCAPES.sub("", raw)
         return bool(chunk)

@@ -218,3 +218,17 @@ def test_a_talk_with_its_output_elsewhere_is_refused(world: Path, tmp_path: Path
     os.close(slave)
     assert (done.returncode, done.stdout) == (2, "")
     assert "needs a terminal" in done.stderr
+
+
+@pytest.mark.spec("I2")
+def test_what_the_background_says_goes_above_the_line_being_typed(talk: Talk, world: Path) -> None:
+    broken = {"error": "overloaded", "message": "no room"}
+    screen = talk("One.", {"purpose": "extraction", "reply": broken}, "Two.")
+    screen.say("First")
+    screen.expect("One.\n")
+    screen.expect("extraction failed")
+    before = screen.raw[: screen.raw.rindex("extraction failed")]
+    assert "\x1b[J" in before[before.rindex(PROMPT) :]  # the prompt was taken away first
+    screen.expect(PROMPT)  # and is there again
+    screen.press("\x04")
+    assert screen.leave() == 0

@@ -32,9 +32,14 @@ class Editor:
 
     async def read(self) -> tuple[str, str]:
         """What was typed, and what was pasted into it. EOFError and KeyboardInterrupt as at a prompt."""
+        from prompt_toolkit.patch_stdout import patch_stdout
+
         self._pastes.clear()
         prompt = self._prompt = self._prompt or self._make()
-        line = await prompt.prompt_async("› ", bottom_toolbar=self._toolbar, handle_sigint=False)
+        with patch_stdout(raw=True):  # what the background says goes above the line being typed
+            line = await prompt.prompt_async(
+                "› ", bottom_toolbar=self._toolbar, handle_sigint=False
+            )
         found = {mark: text for mark, text in self._pastes.items() if mark in line}
         if len(found) == 1 and line.strip() in found:
             return "", found[line.strip()]
