@@ -207,7 +207,7 @@ def _add_memory_tools(
 
     shelf, session = Shelf(store), transcript.stem
     memories = memory_search(shelf, clock.now)
-    sessions = session_search(transcript.parent, store.state, clock.now, without=session)
+    sessions = session_search(transcript.parent, clock.now, without=session)
     toolbox.add(Remember(store, session, entries))
     toolbox.add(
         Recall(

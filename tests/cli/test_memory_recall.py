@@ -78,3 +78,19 @@ def test_the_same_in_a_conversation(
     for wrong in ("/remember", "/why x"):
         with pytest.raises(UsageError):
             talk(place, wrong)
+
+
+@pytest.mark.spec("M7", "I2")
+def test_past_sessions_are_searched_by_an_index_that_grows(place: Place, lamina: Run) -> None:
+    name = talk(place, asked="our mascot is a walrus called Wendell")
+    [first, *_] = lamina("sessions", "search", "what is the mascot called?", "--json").json
+    assert (first["session"], first["who"]) == (name, "user")
+    assert "Wendell" in first["text"]
+    talk(place, asked="the mascot's birthday is in October")
+    told = lamina("sessions", "search", "when is the mascot's birthday?")
+    assert "October" in told.out.splitlines()[0]
+    indexes = list((place.home / "projects").rglob("sessions.index"))
+    assert len(indexes) == 1
+    indexes[0].write_bytes(b"torn")
+    assert "Wendell" in lamina("sessions", "search", "mascot walrus").out
+    assert lamina("sessions", "search", "xyzzy").code == 1

@@ -7,10 +7,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from lamina.cli import sessions_folding, transcript
+from lamina.cli import sessions_folding, sessions_search, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.config import Config
@@ -23,6 +24,7 @@ lamina sessions show                     the last session, as a conversation
 lamina sessions show 3f2a                by the beginning of its id
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
+lamina sessions search what did we decide about the cache
 lamina sessions compact 3f2a --instructions "keep the benchmark figures"
 lamina sessions expand 3f2a 2            what its second fold stands for
 lamina sessions undo-compact 3f2a        the view as it was before the last compaction
@@ -31,7 +33,9 @@ lamina sessions undo-compact 3f2a        the view as it was before the last comp
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
-        dest="verb", metavar="list | show | grep | compact | expand | undo-compact", required=True
+        dest="verb",
+        metavar="list | show | grep | search | compact | expand | undo-compact",
+        required=True,
     )
     listing = add_verb(verbs, "list", "list sessions, newest first")
     listing.add_argument(
@@ -44,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     grep.add_argument("pattern", help="a regular expression")
     grep.add_argument("-i", "--ignore-case", action="store_true", help="a and A are the same")
     grep.add_argument("-n", "--number", type=int, default=50, help="hits at most (50); 0: all")
+    grep.add_argument("--seconds", type=float, default=30.0, help="at most so long (30); 0: all")
+    sessions_search.add_verbs(verbs)
     sessions_folding.add_verbs(verbs)
     for verb in (listing, grep, show):
         verb.add_argument("--all", action="store_true", help="sessions of all projects")
@@ -53,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     if args.verb in sessions_folding.VERBS:
         return sessions_folding.run(args)
     config = config_of(args)
+    if args.verb == "search":
+        return sessions_search.run(args, config)
     files = find(config, everywhere=args.all)
     match args.verb:
         case "list":
@@ -144,7 +152,12 @@ def _grep(args: argparse.Namespace, files: list[Path]) -> int:
     except re.error as error:
         raise UsageError(f"{args.pattern!r} is no regular expression: {error}.") from error
     hits: list[dict[str, Any]] = []
-    for file in files:
+    until = time.monotonic() + args.seconds
+    for number, file in enumerate(files):
+        if args.seconds and time.monotonic() > until:
+            left = len(files) - number
+            note(f"Stopped after {args.seconds:g} s: {left} older sessions were not searched.")
+            break
         hits += [
             {"session": file.stem, "who": who, "text": line}
             for who, text in transcript.texts(transcript.read(file))

@@ -15,7 +15,7 @@ from uuid import uuid4
 import anyio
 import anyio.to_thread
 
-from lamina.errors import RefusedError
+from lamina.errors import LaminaError, RefusedError
 from lamina.events import MemoryRecalled, ModelCalled, quiet
 from lamina.ledger import edits
 from lamina.ledger.quotes import blocks_of_entry
@@ -51,8 +51,20 @@ async def warm_up(state: State) -> None:
     recalls = state.recalls
     if recalls is None:
         return
-    with anyio.move_on_after(_OPEN_WAITS):
+
+    async def refresh() -> None:
         await anyio.to_thread.run_sync(recalls.shelf.refresh, abandon_on_cancel=True)
+
+    try:
+        if recalls.shelf.quick:
+            return
+        if state.deps.interactive:  # the user is still to type
+            state.background.start(f"{LAYER} index", refresh)
+            return
+        with anyio.move_on_after(_OPEN_WAITS):
+            await refresh()
+    except LaminaError as error:
+        state.layer_failed(LAYER, error)
 
 
 def end(state: State) -> None:

@@ -22,6 +22,7 @@ from lamina.messages import Json
 from lamina.recall import saved
 from lamina.recall.sessions import SessionSearch, Turn
 
+INDEX = "sessions.index"
 SECONDS = 2.0
 _LONGEST_TURN = 4_000
 _SPEAKERS = {"typed": "user", "assistant": "assistant"}
@@ -43,9 +44,9 @@ class Said:
 class PastSessions:
     """The sessions in one folder."""
 
-    def __init__(self, folder: Path, index: Path, *, without: str = "") -> None:
+    def __init__(self, folder: Path, *, without: str = "") -> None:
         self._folder = folder
-        self._index = index
+        self._index = folder / INDEX
         self._without = without  # the running session knows what was said in it
         self._held: _Held | None = None
         self._lock = threading.Lock()

@@ -38,9 +38,9 @@ def memory_search(shelf: Shelf, now: Callable[[], float]) -> Search:
     return search
 
 
-def session_search(folder: Path, state: Path, now: Callable[[], float], *, without: str) -> Search:
+def session_search(folder: Path, now: Callable[[], float], *, without: str) -> Search:
     """What was said in the other sessions of a project."""
-    past = PastSessions(folder, state / "sessions.index", without=without)
+    past = PastSessions(folder, without=without)
 
     def search(query: str, limit: int) -> list[Found]:
         found: list[Found] = []

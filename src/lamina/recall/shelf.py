@@ -47,9 +47,12 @@ class Shelf:
 
     @property
     def quick(self) -> bool:
-        """May it be asked within a turn? Built already, small, and nobody is at it."""
-        held = self._held
-        return held is not None and len(held.stamps) <= MOST_AT_ONCE and not self._lock.locked()
+        """May it be asked within a turn? Built already, small, and nobody is at it; or empty."""
+        if self._lock.locked():
+            return False
+        if self._held is None:
+            return next(iter(self.store.scanner.present()), None) is None
+        return len(self._held.stamps) <= MOST_AT_ONCE
 
     def refresh(self) -> int:
         """Bring the index up to date and save it; says how many memories came, changed or went."""
