@@ -73,7 +73,10 @@ def test_over_the_threshold_nine_parts_take_the_place_of_the_messages(place: Pla
             last = session.ledger.projection.entry(boundary["last_message"])
             assert last
             assert boundary["preserved"]["anchor"] == boundary["last_message"]
-            assert boundary["preserved"]["head"] != boundary["preserved"]["tail"]
+            kept = [boundary["preserved"][end] for end in ("head", "tail")]
+            places = [session.ledger.projection.position[name] for name in kept]
+            after = session.ledger.projection.position[boundary["last_message"]]
+            assert after < places[0] <= places[1]
             assert boundary["fidelity"]["score"] >= 0.6
             assert boundary["fidelity"]["by_kind"]["asked"] == 1.0
             assert boundary["tokens_before"] - one.tokens_saved < SMALL.window / 4
@@ -718,6 +721,24 @@ def test_the_fold_and_what_comes_back_are_one_write(place: Place) -> None:
         kinds = [e["kind"] for e in log.read(path).entries]
         at = len(kinds) - 1 - kinds[::-1].index("edit")
         assert kinds[at - 1 : at + 2] == ["job", "edit", "message"]
+
+    run(story)
+
+
+@pytest.mark.spec("L4.1", "F11")
+def test_an_answer_larger_than_the_tail_does_not_keep_a_turn_from_compacting(place: Place) -> None:
+    async def story() -> None:
+        large = {
+            "tool_use": {"name": "Write", "input": {"file_path": "x", "content": "w " * 9_000}}
+        }
+        steps = [*answers(8), large, "done"]
+        async with place.open(model(steps, summary=summary()), config=NO_NOTES) as session:
+            await talk(session, 8)
+            reply = await session.ask("write much")
+            assert reply.text == "done"
+            assert len(boundaries(session)) == 1
+            assert question(0) in view_text(session)
+            assert "write much" in view_text(session)
 
     run(story)
 

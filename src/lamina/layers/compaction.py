@@ -21,7 +21,7 @@ from lamina.ledger.spans import Span
 from lamina.local import summariser
 from lamina.local.happened import Happened, happened
 from lamina.local.notes_file import empty, shortened
-from lamina.local.probes import Score, probes, score
+from lamina.local.probes import Score, probes_of, score
 from lamina.messages import Json, text_of
 from lamina.restoring import restore_files, restore_skills
 from lamina.state import State
@@ -171,9 +171,12 @@ def _all_but_a_tail(state: State) -> Span | None:
         texts=1,
         not_after=waiting[0].entry if waiting else None,
     )
-    if border is not None and (not waiting or border <= waiting[0].entry):
-        return spans.before(projection, border)
-    return None if waiting else spans.whole(projection)
+    if not waiting:
+        return spans.whole(projection) if border is None else spans.before(projection, border)
+    if border is None or border > waiting[0].entry:  # the last call alone is larger than a tail
+        fitting = (b for b in spans.borders(projection) if b <= waiting[0].entry)
+        border = max(fitting, default=None)
+    return spans.before(projection, border) if border is not None else None
 
 
 # ---- from notes (L3.5): no model call
@@ -195,9 +198,10 @@ def _from_notes(state: State) -> _Plan | None:
     room = int(state.window.size * SHARE_OF_WINDOW) // 3
     section: int = state.flags.value("notes.section_tokens")
     text = shortened(written, section, room, str(path))
-    copied = summariser.nine_parts(_what(state, span), budget=min(2_000, room // 4))
+    what = _what(state, span)
+    copied = summariser.nine_parts(what, budget=min(2_000, room // 4))
     body = f"{text}\n\n# From the record\n{copied}"
-    plan = _Plan(span, body, "notes", _probe(state, span, body))
+    plan = _Plan(span, body, "notes", _probe(state, span, what, body))
     low = plan.score.share < state.config.float("compact.fidelity")
     return None if low and plan.score.count >= 5 else plan
 
@@ -249,7 +253,7 @@ async def _by_model(
     """Up to two tries; the second is told what the first one missed."""
     entries = state.ledger.entries
     known = Known.of(happened(entries), entries[span.first : span.last + 1])
-    found = probes(entries[span.first : span.last + 1])
+    found = probes_of(what)
     plans: list[_Plan] = []
     extra = ""
     for _ in range(2):
@@ -286,7 +290,7 @@ def _made(
     if lines := _snipped(state, span):
         text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
-    return _Plan(span, text, source, _probe(state, span, text))
+    return _Plan(span, text, source, _probe(state, span, what, text))
 
 
 def _what(state: State, span: Span) -> Happened:
@@ -327,10 +331,9 @@ def _new_view(state: State, span: Span, text: str) -> str:
     return "\n".join([text, *kept])
 
 
-def _probe(state: State, span: Span, text: str) -> Score:
+def _probe(state: State, span: Span, what: Happened, text: str) -> Score:
     """What the new view still answers: the summary and the messages that stay."""
-    found = probes(state.ledger.entries[span.first : span.last + 1])
-    return score(found, _new_view(state, span, text))
+    return score(probes_of(what), _new_view(state, span, text))
 
 
 # ---- applying it

@@ -23,13 +23,19 @@ def borders(projection: Projection) -> list[int]:
     """Positions of visible entries before which the view can be cut, oldest first."""
     found: list[int] = []
     waiting: set[str] = set()
+    # A call whose result never came (a foreign or damaged record) keeps nothing waiting.
+    answered = {
+        str(row.block.get("tool_use_id"))
+        for row in projection.rows
+        if row.block.get("type") == "tool_result"
+    } | set(projection.open)
     last = -1
     for row in projection.rows:
         if row.entry != last and not waiting:
             found.append(row.entry)
         last = row.entry
         kind = row.block.get("type")
-        if kind == "tool_use":
+        if kind == "tool_use" and str(row.block.get("id")) in answered:
             waiting.add(str(row.block.get("id")))
         elif kind == "tool_result":
             waiting.discard(str(row.block.get("tool_use_id")))

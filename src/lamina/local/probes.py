@@ -57,7 +57,11 @@ class Score:
 
 def probes(entries: Iterable[Json], each: int = 12) -> list[Probe]:
     """Up to `each` probes of every kind from a removed span."""
-    span = happened(entries)
+    return probes_of(happened(entries), each)
+
+
+def probes_of(span: Happened, each: int = 12) -> list[Probe]:
+    """The same from what is known to have happened."""
     return [
         *_evenly(_files(span), each),
         *_evenly(_names(span), each),

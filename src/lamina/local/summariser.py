@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lamina.ledger import tokens
-from lamina.local.happened import Happened, Said
+from lamina.local.happened import Happened, Said, Touched
 
 # (key, heading) of the nine parts.
 PARTS = (
@@ -106,23 +106,58 @@ def _concepts(what: Happened, room: int) -> str:
 
 
 def _files(what: Happened, room: int) -> str:
-    lines: list[str] = []
-    for file in sorted(what.files.values(), key=lambda f: (f.changes == 0, -f.order)):
-        if file.changes:
-            done = "created" if file.created else f"changed {file.changes}×"
-            lines.append(f"- {file.path}: {done} {ref(file.entry)}")
-            if file.names:
-                lines.append(f"  defines {', '.join(file.names[:12])}")
-            lines += [f"  + {line}" for line in list(dict.fromkeys(file.lines))[-4:]]
-        else:
-            lines.append(f"- {file.path}: read {file.reads}× {ref(file.entry)}")
+    """Every changed file by name, then details and files that were only read as far as they fit."""
+    base = _base([file.path for file in what.files.values()])
+    newest = sorted(what.files.values(), key=lambda f: -f.order)
+    changed = [file for file in newest if file.changes]
+    share = int(room * 0.6)
+    named = {file.path: _named(file, base) for file in changed}
+    left = share - sum(tokens.of_text(line) + 1 for line in named.values())
+    lines = [f"Paths are below {base}"] if base else []
+    if left < 0:  # so many that their names alone must do
+        lines.append("Changed: " + ", ".join(file.path.removeprefix(base) for file in changed))
+        lines = [_fit(lines, room, joined=True)]
+    for file in changed if left >= 0 else []:
+        lines.append(named[file.path])
+        more = _details(file)
+        cost = sum(tokens.of_text(line) + 1 for line in more)
+        if cost <= left:
+            lines += more
+            left -= cost
+    reads = [_named(file, base) for file in newest if not file.changes]
+    if reads and left > 0:
+        lines.append(_fit(reads, left))
+    half = "\n".join(lines)
     commands = [
         _command(ran.command, ran.exit, ran.outcome, ran.runs, ran.entry) for ran in what.commands
     ]
-    half = _fit(lines, int(room * 0.6))
-    rest = room - tokens.of_text(half)
-    tail = _fit(commands, rest, from_end=True)
+    tail = _fit(commands, room - tokens.of_text(half), from_end=True) if commands else ""
     return half + (f"\n\nCommands:\n{tail}" if tail else "")
+
+
+def _base(paths: Sequence[str]) -> str:
+    """What all paths begin with, but for the last directory; "" if that saves nothing."""
+    parts = [path.split("/")[:-1] for path in paths]
+    if len(parts) < 2:
+        return ""
+    shared = 0
+    while all(len(p) > shared and p[shared] == parts[0][shared] for p in parts):
+        shared += 1
+    base = "/".join(parts[0][: max(0, shared - 1)])
+    return f"{base}/" if len(base) >= 8 else ""
+
+
+def _named(file: Touched, base: str) -> str:
+    path = file.path.removeprefix(base)
+    if not file.changes:
+        return f"- {path}: read {file.reads}× {ref(file.entry)}"
+    done = "created" if file.created else f"changed {file.changes}×"
+    return f"- {path}: {done} {ref(file.entry)}"
+
+
+def _details(file: Touched) -> list[str]:
+    defined = [f"  defines {', '.join(file.names[:12])}"] if file.names else []
+    return defined + [f"  + {line}" for line in list(dict.fromkeys(file.lines))[-4:]]
 
 
 def _command(command: str, code: int | None, outcome: str, runs: int, entry: str) -> str:
