@@ -225,3 +225,15 @@ def test_an_interrupt_ends_the_turn_with_130_and_a_ledger_that_goes_on(
         assert (process.wait(60), said) == (130, "lamina: Interrupted.\n")
     go_on = script(world, {"expect": {"contains": ["x", "again"]}, "reply": "Here."})
     assert lamina("chat", "-p", "again", "--continue", "--model", go_on).out == "Here.\n"
+
+
+def test_json_is_whole_where_the_output_knows_no_unicode(world: Path) -> None:
+    words = ["chat", "-p", "hi", "--json", "--model", script(world, "Grüße …")]
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina.cli.main", *words],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout.decode("ascii"))["text"] == "Grüße …"

@@ -232,3 +232,16 @@ def test_what_the_background_says_goes_above_the_line_being_typed(talk: Talk, wo
     screen.expect(PROMPT)  # and is there again
     screen.press("\x04")
     assert screen.leave() == 0
+
+
+@pytest.mark.spec("I2")
+def test_a_terminal_without_unicode_gets_question_marks_not_a_crash(
+    talk: Talk, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    screen = talk("Grüße …")
+    screen.expect("of 200k tokens")  # the prompt is there
+    screen.press("Hello\r")
+    screen.expect("Gr??e ?\n")
+    screen.press("\x04")
+    assert screen.leave() == 0

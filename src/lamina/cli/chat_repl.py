@@ -16,7 +16,7 @@ from lamina.cli import line_editor
 from lamina.cli.chat_commands import Leave, Switch, Use, run_command
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE
-from lamina.cli.terminal import harmless, note, one_line, out, style, width
+from lamina.cli.terminal import harmless, note, one_line, out, stream, style, width
 from lamina.config import Config
 from lamina.errors import LaminaError
 from lamina.events import Event, TextDelta
@@ -101,8 +101,7 @@ class Conversation:
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            sys.stdout.write(harmless(event.text))
-            sys.stdout.flush()
+            stream(event.text)
             self._mid_line = not event.text.endswith("\n")
             return
         line = line_of(event)

@@ -116,7 +116,7 @@ class Editor:
         """A long paste stands in the line as a mark and travels beside it."""
         if "\n" not in text.strip("\n") and len(text) <= LONGEST_TYPED_PASTE:
             return text.strip("\n")
-        lines = text.count("\n") + 1
+        lines = text.strip("\n").count("\n") + 1
         mark = f"[pasted {len(self._pastes) + 1}: {lines} lines]"
         self._pastes[mark] = text
         return mark

@@ -51,6 +51,12 @@ def out(text: str = "") -> None:
     sys.stdout.write(_safe(text, sys.stdout) + "\n")
 
 
+def stream(text: str) -> None:
+    """A piece of an answer, as it comes."""
+    sys.stdout.write(_safe(harmless(text), sys.stdout))
+    sys.stdout.flush()
+
+
 def note(text: str) -> None:
     """A remark beside the result, on stderr."""
     sys.stderr.write(_safe(text, sys.stderr) + "\n")
@@ -59,7 +65,8 @@ def note(text: str) -> None:
 def out_json(value: Any, *, pretty: bool | None = None) -> None:
     """One JSON value: on many lines for a person, on one for a pipe."""
     pretty = sys.stdout.isatty() if pretty is None else pretty
-    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None, default=str)
+    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
+    text = json.dumps(value, ensure_ascii=plain, indent=2 if pretty else None, default=str)
     # A lone surrogate (a file name that is not UTF-8) has no bytes of its own.
     sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
 
