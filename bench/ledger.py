@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from bench.figures import Figure, at_least, at_most, median, p95, report, seconds
+
 from lamina.ledger import edits, log, render
 from lamina.ledger.record import Ledger
 from lamina.messages import Usage
