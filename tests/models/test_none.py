@@ -283,3 +283,14 @@ def test_a_hooks_remark_after_a_result_does_not_hide_the_result() -> None:
     ]
     reported = ask(tool_result("c1", "fine"), "the linter is happy", before=call)
     assert reported.text == "`true` ran:\nfine"
+
+
+def test_a_remark_below_a_file_is_not_one_of_its_lines() -> None:
+    call: list[Message] = [
+        {"role": "user", "content": [text("read a.txt")]},
+        {"role": "assistant", "content": [tool_use("c1", "Read", {"file_path": "a.txt"})]},
+    ]
+    shown = ask(
+        tool_result("c1", "     1\tcaf\n\n[The file is not valid UTF-8.]"), before=call
+    ).text
+    assert shown.startswith("a.txt (1 line):\n     1\tcaf\n")

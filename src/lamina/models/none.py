@@ -40,6 +40,7 @@ HOW_TO_SET = (
 NO_MODEL = f"No model is configured, so I can't work this out. {WHAT_I_CAN} {HOW_TO_SET}"
 
 _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
+_NUMBERED = re.compile(r"\s*\d+\t")
 _WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
 _EMPTY_WORDS = re.compile(
     "an?|and|are|about|as|at|be|but|by|can|could|did|do|does|for|from|had|has|have|how|i|in|is|"
@@ -158,7 +159,8 @@ def _report_one(use: Block | None, result: Block) -> str:
     lines = output.splitlines()
     match name:
         case "Read":
-            head = f"{subject} ({_count(lines, 'line')}):"
+            numbered = [line for line in lines if _NUMBERED.match(line)]  # the rest is remarks
+            head = f"{subject} ({_count(numbered or lines, 'line')}):"
         case "Glob":
             head = f"{_count(lines, 'file')} for {subject}:" if lines else f"No file for {subject}."
         case "Grep":
