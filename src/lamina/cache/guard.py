@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lamina.events import CacheBroke
 from lamina.ledger import render
+from lamina.ledger.joining import Snapshot
 from lamina.messages import Block, Json, Message, Request, Response, Usage
 from lamina.ports import Capabilities
 
@@ -104,7 +105,9 @@ def part(old: Request, new: Request) -> Parting | None:
 
 
 def _part_messages(old: Sequence[Message], new: Sequence[Message]) -> Parting | None:
-    for n, message in enumerate(old):
+    start = old.shared(new) if isinstance(old, Snapshot) else 0
+    for n in range(start, len(old)):
+        message = old[n]
         if n >= len(new):
             return Parting("message", n, 0, f"messages {n} to {len(old) - 1} were removed")
         other = new[n]

@@ -102,12 +102,16 @@ def _replace(state: State, old: list[Row], why: str, words: str = CLEARED) -> in
 def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> list[Row]:
     """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
     what is hardly longer than the marker stays."""
-    rows = [row for row in _results(ledger, allowed) if not _is_cleared(row)]
-    return [
-        row
-        for row in rows[: max(0, len(rows) - max(1, keep))]
-        if row.tokens > 2 * len(CLEARED) // 4 or row.edit
-    ]
+    rows: list[Row] = []
+    for row in reversed(ledger.projection.rows):
+        if row.block.get("type") != "tool_result" or row.number < 0:
+            continue
+        if _is_cleared(row):
+            break  # so is everything before it: the work of a turn is what came since
+        if allowed(str(ledger.entries[row.entry].get("tool") or "")):
+            rows.append(row)
+    old = rows[max(1, keep) :]
+    return [row for row in reversed(old) if row.tokens > 2 * len(CLEARED) // 4 or row.edit]
 
 
 def _results(ledger: Ledger, allowed: Callable[[str], bool]) -> list[Row]:

@@ -55,6 +55,12 @@ class Snapshot(Sequence[Message]):
     def __len__(self) -> int:
         return self._count
 
+    def shared(self, other: Sequence[Message]) -> int:
+        """How many leading messages are the same objects for certain, without looking at them."""
+        if not isinstance(other, Snapshot) or other._list is not self._list:  # noqa: SLF001
+            return 0
+        return max(0, min(len(self), len(other)) - 1)
+
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload

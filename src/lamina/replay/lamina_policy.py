@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 from lamina import flags as flag_reader
 from lamina import turn
@@ -70,7 +70,7 @@ class LaminaPolicy:
         self._flags = flag_reader.read(config)
         self._threads: dict[str, _Conversation] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
-        self.seconds: list[float] = []  # what the layers and the view of each request took
+        self.seconds: list[float] = []  # of CPU time for the layers and the view of each request
 
     def send(self, turn: Turn) -> Sent:
         thread = turn.request.thread
@@ -137,10 +137,10 @@ class _Conversation:
         if answer is not None:
             notes.check(state, answer)
             await _waiting(state).finish()
-        began = perf_counter()
+        began = process_time()
         await turn.make_room(state)
         view = state.ledger.view()
-        self.seconds = perf_counter() - began
+        self.seconds = process_time() - began
         blocks, hash_ = state.ledger.fingerprint()
         tokens = state.ledger.tokens()
         state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
