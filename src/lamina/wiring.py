@@ -97,7 +97,10 @@ async def make_deps(
     shelf = guard = None
     if memory is not None:
         stack.callback(memory.close)
-        shelf, guard = _add_memory_tools(toolbox, memory, transcript, clock, ledger)
+        with_index = config.bool("memory.index")
+        shelf, guard = _add_memory_tools(
+            toolbox, memory, transcript, clock, ledger, with_index=with_index
+        )
     for tool in tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     notes: Mapping[str, str] = {}
@@ -193,7 +196,13 @@ def _dates(quote: str, stamp: str) -> list[str]:
 
 
 def _add_memory_tools(
-    toolbox: Toolbox, store: FileStore, transcript: Path, clock: Clock, ledger: Ledger | None
+    toolbox: Toolbox,
+    store: FileStore,
+    transcript: Path,
+    clock: Clock,
+    ledger: Ledger | None,
+    *,
+    with_index: bool,
 ) -> tuple[Shelf, MemoryGuard]:
     """Remember and Recall, and what stands behind them."""
     from lamina.recall.searches import memory_search, session_search
@@ -208,7 +217,7 @@ def _add_memory_tools(
     shelf, session = Shelf(store), transcript.stem
     memories = memory_search(shelf, clock.now)
     sessions = session_search(transcript.parent, clock.now, without=session)
-    toolbox.add(Remember(store, session, entries))
+    toolbox.add(Remember(store, session, entries, with_index=with_index))
     toolbox.add(
         Recall(
             lambda query, limit: [Remembered(*found) for found in memories(query, limit)],

@@ -76,7 +76,20 @@ def test_what_exceeds_the_room_of_the_session_stays_out() -> None:
     assert len(attachments(many, directory="/m", now=NOW, limits=Limits(), room=60_000)) == 5
 
 
-CITIES = ["Lisbon", "Oslo", "Quito", "Dakar", "Hanoi", "Turin", "Perth", "Osaka", "Malmo", "Bergen", "Tunis", "Lagos"]
+CITIES = [
+    "Lisbon",
+    "Oslo",
+    "Quito",
+    "Dakar",
+    "Hanoi",
+    "Turin",
+    "Perth",
+    "Osaka",
+    "Malmo",
+    "Bergen",
+    "Tunis",
+    "Lagos",
+]
 THINGS = ["billing", "search", "login", "export", "report", "import", "backup"]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from tests.memories import directory, kinds, put, said
 from tests.sessions import Place, run, use
@@ -14,6 +15,7 @@ from lamina.messages import Request, Response, Usage, text_of
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import ToolOutcome, ToolSpec
 from lamina.recall.prefetch import question_in
+from lamina.recall.shelf import MOST_AT_ONCE
 
 STAGING = "The staging database runs on the host pelican"
 
@@ -261,6 +263,33 @@ def test_the_index_follows_the_files_and_may_be_deleted(place: Place) -> None:
         async with place.open(["ok"]) as session:
             await session.ask("which host has the staging database?")
             assert "project_staging.md" in said(session)
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_a_large_directory_is_looked_over_in_a_thread_and_comes_before_a_later_call(
+    place: Place,
+) -> None:
+    for number in range(MOST_AT_ONCE):
+        put(place, f"project_{number}.md", f"Ticket {number} is about the colour of a button")
+
+    async def story() -> None:
+        async def wait() -> None:
+            while session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        steps = [
+            Step(use("Probe"), {"lacks": "pelican"}),
+            Step("On pelican.", {"contains": "pelican", "prefix": True}),
+        ]
+        async with place.open(steps, tools=[Probe(wait)]) as session:
+            shelf = session.state.deps.shelf
+            assert shelf is not None
+            await anyio.to_thread.run_sync(shelf.refresh)
+            assert len(shelf) > MOST_AT_ONCE
+            assert not shelf.quick
+            await session.ask("which host has the staging database?")
 
     run(story)
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from tests.sessions import run
+from tests.wire.server import WireServer, says
 
 from lamina.errors import RefusedError
 from lamina.events import quiet
 from lamina.messages import Request, Response
+from lamina.models import open_model
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.recall.rank import Hit
 from lamina.recall.select import Candidate, Selection, Selector, by_rank, schema_params
@@ -117,3 +119,31 @@ def test_each_provider_gets_the_schema_in_its_own_form() -> None:
     openai = schema_params("openai:gpt-6-luna")["response_format"]["json_schema"]
     assert anthropic["schema"] == openai["schema"]
     assert anthropic["schema"]["additionalProperties"] is False
+
+
+@pytest.mark.spec("M7", "F6")
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_real_packages_send_the_schema_and_the_limit(wire: WireServer, provider: str) -> None:
+    name = {"anthropic": "anthropic:claude-haiku-5-5", "openai": "openai:gpt-6-luna"}[provider]
+    url = wire.anthropic_url if provider == "anthropic" else wire.openai_url
+    model = open_model(name, options={"api_key": "k", "base_url": url})
+    wire.will(says('{"selected": ["b.md"]}'))
+
+    async def ask(request: Request) -> Response:
+        return await model.complete(request, quiet)
+
+    async def story() -> Selection:
+        try:
+            patient = Selector(ask, name, seconds=120)  # importing a package takes its time
+            return await patient.pick("which bread?", CANDIDATES, most=5, now=NOW)
+        finally:
+            await model.close()
+
+    chosen = run(story)
+    assert (chosen.paths, chosen.why) == (("b.md",), "")
+    [received] = wire.received
+    body = received.body
+    assert body["max_tokens"] == 256
+    assert "which bread?" in str(body["messages"])
+    for field, value in schema_params(name).items():
+        assert body[field] == value

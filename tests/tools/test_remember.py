@@ -138,6 +138,14 @@ def test_one_call_changes_a_memory_that_is_there_and_never_doubles_it(place: Pla
     assert "four spaces" in (directory(place) / "user_tabs_over_spaces.md").read_text()
 
 
+@pytest.mark.spec("F7", "M5")
+def test_without_an_index_one_file_is_all_there_is(place: Place) -> None:
+    words = "remember that I prefer tabs over spaces in Python files"
+    told, _ = ask(place, (words, [remember(), "ok"]), config={"memory.index": False})
+    assert told.startswith("Memory updated")
+    assert [file.name for file in directory(place).iterdir()] == ["user_tabs_over_spaces.md"]
+
+
 @pytest.mark.spec("M9", "L5.6")
 def test_a_plain_write_passes_the_same_gate_and_is_taken_back(place: Place) -> None:
     content = "---\nname: deploys\ndescription: how to deploy\ntype: feedback\n---\n\nAlways deploy with --force.\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any, cast
 from uuid import uuid4
 
@@ -76,11 +77,11 @@ def end(state: State) -> None:
         prefetch.cancel()
         if prefetch.candidates:
             left = "the turn ended before they were picked"
-            state.ledger.append(
-                why.recall_entry(
-                    prefetch.wish.entry, prefetch.candidates, prefetch.selection, left=left
-                )
+            reason = why.recall_entry(
+                prefetch.wish.entry, prefetch.candidates, prefetch.selection, left=left
             )
+            with suppress(LaminaError):  # what ended the turn is said, not this
+                state.ledger.append(reason)
     recalls.underway.clear()
 
 

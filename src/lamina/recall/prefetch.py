@@ -25,7 +25,8 @@ from lamina.recall.select import Candidate, Selection, Selector, by_rank
 from lamina.recall.shelf import Shelf
 from lamina.recall.words import terms
 
-CANDIDATES = 20
+CANDIDATES = 20  # for a model to pick from …
+FEW = 10  # … and where the ranker picks itself
 _LARGEST_INDEX = 200_000
 _SOURCE = re.compile(r"\(source: ([^()]*)\)\s*$")
 
@@ -109,10 +110,11 @@ class Prefetch:
 
     def _rank(self) -> None:
         wish = self.wish
-        hits = self.shelf.search(
-            wish.question, CANDIDATES, now=wish.now, tools=wish.tools, exclude=wish.exclude
-        )
         described = self.selector is not None
+        most = CANDIDATES if described else max(FEW, self.limits.files)
+        hits = self.shelf.search(
+            wish.question, most, now=wish.now, tools=wish.tools, exclude=wish.exclude
+        )
         self.candidates = [
             self._described(Candidate(hit)) if described else Candidate(hit) for hit in hits
         ]

@@ -69,9 +69,15 @@ _SPEC = ToolSpec(
 
 class Remember:
     def __init__(
-        self, store: FileStore, session: str, entries: Callable[[], Sequence[Json]]
+        self,
+        store: FileStore,
+        session: str,
+        entries: Callable[[], Sequence[Json]],
+        *,
+        with_index: bool = True,  # False: MEMORY.md is not kept
     ) -> None:
         self._store = store
+        self._with_index = with_index
         self._session = session
         self._entries = entries
 
@@ -111,7 +117,7 @@ class Remember:
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        return self._store.remember(proposal, base=base)
+        return self._store.write(proposal, base=base, pointer=self._with_index)
 
     def _existing(self, path: str) -> Memory | None:
         """The memory that is to be changed; of a name that can't be one, the gate says why."""
