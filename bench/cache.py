@@ -40,7 +40,8 @@ from lamina.replay.weigh import Weigher
 DATA = Path(environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 REAL_PEERS = ("langchain_clear", "langchain_trim")
 PEERS = ("deepagents", "langchain_clear", "langchain_summary", "openai_trimmer", "langchain_trim")
-PLACES = re.compile(r"/large_tool_results/\S+")  # where deepagents puts large results
+HISTORY = "/conversation_history/"  # where deepagents puts what a summary stands for
+LARGE = "/large_tool_results/"  # and large results
 BREAKS = ("microcompact", "compaction", "collapse", "snip")
 
 
@@ -148,7 +149,7 @@ class Asked:
         shown = [str(block) for message in messages for block in message["content"]]
         if any(fact.line in words for words in shown):
             self.in_view += 1
-        elif any(fact.call in words and self._place_holds(words, fact) for words in shown):
+        elif any(self._place_holds(words, fact) for words in shown):
             self.named += 1
         else:
             self.lost += 1
@@ -156,9 +157,11 @@ class Asked:
             self.again += any(asked in words for words in shown)
 
     def _place_holds(self, words: str, fact: cache_session.Fact) -> bool:
-        """Whether the place that the view names really gives the fact back."""
+        """Whether the place that the view names gives the fact back; a peer is taken at its word."""
         if not isinstance(self._policy, LaminaPolicy):
-            return bool(PLACES.search(words))
+            return HISTORY in words or LARGE + fact.call in words
+        if fact.call not in words:
+            return False
         for name in re.findall(r"#([0-9a-f]{8})", words):
             try:
                 if fact.line in expand(self._policy.ledger().projection, name):
