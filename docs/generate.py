@@ -21,8 +21,16 @@ NOTE = "<!-- Made by docs/generate.py; change the table in the code instead. -->
 # ---- settings
 
 
+def _switches() -> str:
+    from lamina.flags import FLAGS
+
+    rows = [(name, row.name) for name, row in FLAGS.items() if name != row.name]
+    return "\n".join(f"| `{name}` | `{setting}` |" for name, setting in rows)
+
+
 def settings_page() -> str:
     from lamina.config import KEYS, MANAGED, SETTINGS
+    from lamina.flags import DOMAIN
 
     groups: dict[str, list[str]] = {}
     for row in SETTINGS:
@@ -69,6 +77,16 @@ Keys are read from the environment alone and never shown: {keys}.
 `LAMINA_DISABLE_MEMORY=1` switches memory off before anything else is asked (`0` switches it on).
 
 {tables}
+## Feature flags
+A provider of OpenFeature (`pip install 'lamina[openfeature]'`), given as
+`Session.open(flag_provider=…)` or set by the host for the domain `{DOMAIN}`, is asked at open for
+every switch and figure of a layer. Its word counts over files and environment, not over what is
+managed or passed on opening. Figures have the name of their setting; the switches have short ones:
+
+| flag | setting |
+|---|---|
+{_switches()}
+
 ## Claude mode
 With `--claude`, or with a home that is Claude Code's directory, these count as well, after Lamina's
 own: {_claude()}. Lamina's own settings are then in `lamina/settings.toml` there.

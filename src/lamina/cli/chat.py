@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream-json", action="store_true", help="with -p: every event as a line of JSON"
     )
-    parser.add_argument("--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, none")
+    parser.add_argument(
+        "--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, scripted:…, none"
+    )
     old = parser.add_mutually_exclusive_group()
     old.add_argument("--continue", action="store_true", dest="go_on", help="go on with the last")
     old.add_argument("--resume", metavar="ID", help="go on with this session (or its beginning)")
