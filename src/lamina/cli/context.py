@@ -102,6 +102,9 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
         yield {"layer": "tool_results", "when": words, "in_tokens": None}
     if flags.on("time_clearing"):
         yield _clearing(ledger, flags, able)
+    if flags.on("worn_clearing") and able.cache != "none":
+        words = "old results are dropped once carrying them has cost what dropping them will"
+        yield {"layer": "microcompact", "when": words, "in_tokens": None}
     if flags.on("notes"):
         last: Json = ledger.state("notes") or {}
         first: int = flags.value("notes.first_tokens")
