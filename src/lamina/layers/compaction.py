@@ -14,21 +14,22 @@ from uuid import uuid4
 from lamina.errors import LaminaError, RefusedError, UsageError
 from lamina.events import LayerActed, Warned
 from lamina.layers.oversized import shrink
-from lamina.layers.summary_asking import ask, asked_score
-from lamina.layers.summary_check import Known
+from lamina.layers.summary_plan import (
+    LEAST_SPAN,
+    SHARE_OF_WINDOW,
+    Plan,
+    faithful,
+    from_notes,
+    in_full,
+)
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
-from lamina.local.happened import Happened, happened
-from lamina.local.notes_file import empty, shortened
-from lamina.local.probes import Score, probes_of, score
-from lamina.messages import Json, text_of
+from lamina.messages import Json
 from lamina.restoring import restore_files, restore_skills
 from lamina.state import State
 
 LAYER = "compaction"
-SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this
-LEAST_SPAN = 200  # tokens; less is not worth a summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,6 @@ class Compacted:
     tokens_before: int
     tokens_after: int
     score: float
-
-
-@dataclass(slots=True)
-class _Plan:
-    span: Span
-    text: str
-    source: str
-    score: Score
-    asked: float | None = None  # share of the probes that a model answered from the new view
 
 
 async def act(state: State) -> None:
@@ -117,15 +109,15 @@ async def compact(
         if not cut:
             raise
         return Compacted("", "cut", before, state.ledger.tokens(), 1.0)
-    plan: _Plan | None = None
+    plan: Plan | None = None
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
-        plan = _from_notes(state)
+        plan = from_notes(state)
     if plan is None:
         if not state.flags.on("full_compaction"):
             raise UsageError(
                 "The notes can't serve yet, and full compaction is off (compact.full)."
             )
-        plan = await _full(state, span, instructions, up_to=bool(up_to_entry))
+        plan = await in_full(state, span, instructions, up_to=bool(up_to_entry))
     name = str(uuid4())
     fold = _fold(state, plan, trigger, before, name)
     back = [] if from_entry else await _coming_back(state, fold)
@@ -179,167 +171,10 @@ def _all_but_a_tail(state: State) -> Span | None:
     return spans.before(projection, border) if border is not None else None
 
 
-# ---- from notes (L3.5): no model call
-
-
-def _from_notes(state: State) -> _Plan | None:
-    notes: Json | None = state.ledger.state("notes")
-    path = state.deps.folder / "session-memory" / "summary.md"
-    try:
-        written = path.read_text("utf-8", "replace")
-    except OSError:
-        return None
-    cursor = state.ledger.projection.position.get(str((notes or {}).get("entry")))
-    if cursor is None or empty(written):
-        return None
-    span = _before_kept(state, cursor)
-    if span is None:
-        return None
-    room = int(state.window.size * SHARE_OF_WINDOW) // 3
-    section: int = state.flags.value("notes.section_tokens")
-    text = shortened(written, section, room, str(path))
-    what = _what(state, span)
-    copied = summariser.nine_parts(what, budget=min(2_000, room // 4))
-    body = f"{text}\n\n# From the record\n{copied}"
-    plan = _Plan(span, body, "notes", _probe(state, span, what, body))
-    low = plan.score.share < state.config.float("compact.fidelity")
-    return None if low and plan.score.count >= 5 else plan
-
-
-def _before_kept(state: State, cursor: int) -> Span | None:
-    """What the notes cover, less what is kept; None if the tail can't reach back to them."""
-    projection, flags = state.ledger.projection, state.flags
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
-    uncovered = next((row.entry for row in projection.rows if row.entry > cursor), None)
-    border = spans.tail_border(
-        projection,
-        least=min(flags.value("notes.keep_tokens"), quarter // 3),
-        most=min(flags.value("notes.keep_most_tokens"), quarter // 2),
-        texts=flags.value("notes.keep_messages"),
-        not_after=uncovered,
-    )
-    if border is None or (uncovered is not None and border > uncovered):
-        return None
-    span = spans.before(projection, border)
-    return None if span is None or span.tokens < LEAST_SPAN else span
-
-
-# ---- in full
-
-
-async def _full(state: State, span: Span, instructions: str, *, up_to: bool) -> _Plan:
-    """A summary by the model within what is copied; else by the local summariser alone."""
-    what = _what(state, span)
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
-    budget = max(400, min(8_000, quarter // 3, span.tokens // 3))
-    plans: list[_Plan] = []
-    if state.fork is not None and state.deps.model.name != "none":
-        plans = await _by_model(state, span, what, budget, instructions, up_to=up_to)
-        if plans and _faithful(state, plans[-1]):
-            return plans[-1]
-    for room in (budget, budget * 2):
-        plans.append(_made(state, span, what, room, None, up_to=up_to))
-        if _faithful(state, plans[-1]):
-            break
-    plans = [plan for plan in plans if tokens.of_text(plan.text) < span.tokens]
-    if not plans:
-        raise UsageError("There is too little to compact: a summary would be longer.")
-    return max(plans, key=lambda plan: plan.score.share)
-
-
-async def _by_model(
-    state: State, span: Span, what: Happened, budget: int, instructions: str, *, up_to: bool
-) -> list[_Plan]:
-    """Up to two tries; the second is told what the first one missed."""
-    entries = state.ledger.entries
-    known = Known.of(happened(entries), entries[span.first : span.last + 1])
-    found = probes_of(what)
-    plans: list[_Plan] = []
-    extra = ""
-    for _ in range(2):
-        parts = await ask(state, known, instructions + extra, span)
-        if parts is None:
-            break
-        plan = _made(state, span, what, budget, parts, up_to=up_to)
-        plans.append(plan)
-        if _faithful(state, plan):
-            break
-        asked = await asked_score(state, found, _new_view(state, span, plan.text))
-        plan.asked = asked.share if asked else None
-        if _faithful(state, plan):
-            break
-        missed = "; ".join(plan.score.missed)
-        extra = f"\nMention these if the conversation knows them: {missed}"
-    return plans
-
-
-def _faithful(state: State, plan: _Plan) -> bool:
-    return max(plan.score.share, plan.asked or 0.0) >= state.config.float("compact.fidelity")
-
-
-def _made(
-    state: State,
-    span: Span,
-    what: Happened,
-    budget: int,
-    parts: dict[str, str] | None,
-    *,
-    up_to: bool,
-) -> _Plan:
-    text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to)
-    if lines := _snipped(state, span):
-        text += "\n\n" + "\n".join(lines)
-    source = "model" if parts else "local"
-    return _Plan(span, text, source, _probe(state, span, what, text))
-
-
-def _what(state: State, span: Span) -> Happened:
-    """What happened in the span, earlier summaries' originals included; not what was snipped."""
-    gone = {n for low, high, _ in _snips(state, span) for n in range(low, high + 1)}
-    entries = state.ledger.entries
-    what = happened(entries[n] for n in range(span.first, span.last + 1) if n not in gone)
-    todos: list[Json] = state.ledger.state("todos", [])
-    if todos:
-        what.tasks = [(str(t.get("status", "pending")), str(t.get("content", ""))) for t in todos]
-    return what
-
-
-def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
-    """(first, last, edit) of the snips in force within a span."""
-    projection = state.ledger.projection
-    found = [
-        (projection.position[str(edit["first"])], projection.position[str(edit["last"])], edit)
-        for edit in projection.active_edits()
-        if edit.get("op") == "fold"
-        and edit.get("layer") == "snip"
-        and edit["uuid"] not in projection.inert
-    ]
-    return [(a, b, edit) for a, b, edit in found if span.first <= a and b <= span.last]
-
-
-def _snipped(state: State, span: Span) -> list[str]:
-    """The lines that stand for what was snipped; they go on standing for it."""
-    return [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
-
-
-def _new_view(state: State, span: Span, text: str) -> str:
-    kept = [
-        text_of([row.block]) or str(row.block)
-        for row in state.ledger.projection.rows
-        if not span.first <= row.entry <= span.last
-    ]
-    return "\n".join([text, *kept])
-
-
-def _probe(state: State, span: Span, what: Happened, text: str) -> Score:
-    """What the new view still answers: the summary and the messages that stay."""
-    return score(probes_of(what), _new_view(state, span, text))
-
-
 # ---- applying it
 
 
-def _fold(state: State, plan: _Plan, trigger: str, before: int, name: str) -> Json:
+def _fold(state: State, plan: Plan, trigger: str, before: int, name: str) -> Json:
     entries, span = state.ledger.entries, plan.span
     first, last = entries[span.first]["uuid"], entries[span.last]["uuid"]
     kept = [row.entry for row in state.ledger.projection.rows if row.entry > span.last]
@@ -397,7 +232,7 @@ async def _coming_back(state: State, fold: Json) -> list[Json]:
     return made + [edits.message("user", words, "hook", **back) for words in texts]
 
 
-def _apply(state: State, plan: _Plan, before: int, fold: Json, back: list[Json]) -> None:
+def _apply(state: State, plan: Plan, before: int, fold: Json, back: list[Json]) -> None:
     """The fold and what comes back, in one step: a crash leaves all of it or none."""
     state.guard.register("compaction")
     from_the_start = plan.span.first <= state.ledger.projection.rows[0].entry
@@ -408,7 +243,7 @@ def _apply(state: State, plan: _Plan, before: int, fold: Json, back: list[Json])
         state.ledger.append(edits.state("compaction_failures", 0))
     saved = before - state.ledger.tokens()
     state.emit(LayerActed(LAYER, f"compacted ({plan.source}), {plan.score.share:.0%} kept", saved))
-    if not _faithful(state, plan):
+    if not faithful(state, plan):
         state.emit(
             Warned(
                 f"The summary answers only {plan.score.share:.0%} of the probes; "
