@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sessions import run
 from tests.wire.server import WireServer, says
 
+from lamina import prompts
 from lamina.errors import RefusedError
 from lamina.events import quiet
 from lamina.messages import Request, Response
@@ -147,3 +149,8 @@ def test_real_packages_send_the_schema_and_the_limit(wire: WireServer, provider:
     assert "which bread?" in str(body["messages"])
     for field, value in schema_params(name).items():
         assert body[field] == value
+
+
+def test_the_prompt_is_the_one_that_was_agreed_on() -> None:
+    golden = Path(__file__).resolve().parents[1] / "golden" / "recall.md"
+    assert prompts.load("recall", most="5") + "\n" == golden.read_text("utf-8")

@@ -6,6 +6,7 @@ run in a thread; a lock keeps the threads apart. Reads memories, writes the inde
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -51,7 +52,7 @@ class Shelf:
         if self._lock.locked():
             return False
         if self._held is None:
-            return next(iter(self.store.scanner.present()), None) is None
+            return _empty(self.store.directory)
         return len(self._held.stamps) <= MOST_AT_ONCE
 
     def refresh(self) -> int:
@@ -117,6 +118,15 @@ class Shelf:
             held.ranker.add(Document.of(memory, used))
         # A file written within this tick may change again without another stamp: look again then.
         held.stamps[path] = stamp if stamp[0] < seen - TICK_NS else (0, 0, 0)
+
+
+def _empty(directory: Path) -> bool:
+    """No file and no folder that could hold a memory; looks no further than the first."""
+    try:
+        with os.scandir(directory) as entries:
+            return all(one.name in ("MEMORY.md", "logs") for one in entries)
+    except OSError:
+        return True
 
 
 class _Held:
