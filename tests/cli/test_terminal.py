@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
+import sys
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -88,3 +90,14 @@ def test_columns_line_up_whatever_their_colours() -> None:
 def test_an_event_is_one_line_or_none(event: events.Event, shown: str | None) -> None:
     line = line_of(event)
     assert (line.text if line else None) == shown
+
+
+def test_a_terminal_without_unicode_gets_question_marks_not_a_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+    terminal.stream("Grüße …\x1b[31m")
+    terminal.out("Grüße")
+    sys.stdout.flush()
+    assert written.getvalue() == b"Gr??e ??[31mGr??e\n"

@@ -19,7 +19,7 @@ from lamina.cli.main import DONE
 from lamina.cli.terminal import harmless, note, one_line, out, stream, style, width
 from lamina.config import Config
 from lamina.errors import LaminaError
-from lamina.events import Event, TextDelta
+from lamina.events import Event, PermissionRefused, TextDelta, ToolFinished
 from lamina.session import Session
 
 
@@ -38,6 +38,7 @@ class Conversation:
         self._editor = line_editor.Editor(self._config, self._status)
         self._session: Session | None = None
         self._mid_line = False  # streamed text stands on the line
+        self._refused = False  # the last event said so
         self._asking = anyio.Lock()  # one question at a time
 
     async def run(self) -> int:
@@ -104,6 +105,9 @@ class Conversation:
             stream(event.text)
             self._mid_line = not event.text.endswith("\n")
             return
+        refused, self._refused = self._refused, isinstance(event, PermissionRefused)
+        if refused and isinstance(event, ToolFinished):
+            return  # that it was refused is said
         line = line_of(event)
         if line is not None and not (self._quiet and line.style == "dim"):
             self._end_line()
@@ -118,7 +122,7 @@ class Conversation:
         """A question about a permission; Ctrl-C says no and stops the turn."""
         async with self._asking:
             self._end_line()
-            out(style(f"? {one_line(question, width() - 2)}", "yellow"))
+            out(style(f"? May {one_line(question, width() - 16)} do this?", "yellow"))
             for line in harmless(detail).splitlines()[:20]:
                 out(f"    {line[: width() - 4]}")
             try:
