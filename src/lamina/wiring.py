@@ -27,6 +27,7 @@ from lamina.tools.registry import Toolbox, builtin_tools
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
     from lamina.recall.shelf import Shelf
+    from lamina.secrets.rules import Rules
     from lamina.tools.memory_guard import MemoryGuard
 
 
@@ -174,11 +175,21 @@ def make_memory(
             dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
             inbox_all=config.bool("memory.inbox_all"),
             max_bytes=config.int("memory.max_file"),
+            secret_rules=_secret_rules(config),
         )
         return FileStore(place.directory, place.state, gate=gate, emit=pass_on, background=True)
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
         return None
+
+
+def _secret_rules(config: Config) -> Rules | None:
+    """The user's own rules beside ours; None: ours alone."""
+    if not (paths := config.strings("secrets.rules")):
+        return None
+    from lamina.secrets import all_rules
+
+    return all_rules([Path(path).expanduser() for path in paths])
 
 
 def _dates(quote: str, stamp: str) -> list[str]:
