@@ -502,3 +502,16 @@ def test_an_error_of_the_caller_comes_out_as_it_was_raised(place: Place) -> None
     run(story)
     with pytest.raises(KeyError, match="mine"), place.open([]):
         raise KeyError("mine")
+
+
+def test_resuming_takes_the_last_session_in_which_somebody_spoke(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["hello"]) as session:
+            await session.ask("hi")
+        async with place.open([]):
+            pass  # opened and left
+        async with place.open([], resume=True) as again:
+            assert again.id == session.id
+        assert Session.latest(place.project, place.home) == session.id
+
+    run(story)

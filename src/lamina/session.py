@@ -30,6 +30,7 @@ from lamina.events import Emit, Event, Warned
 from lamina.layers import compaction, snip, undoing
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
+from lamina.ledger.log import was_used
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Ledger, fork_file
 from lamina.messages import Request, Usage, text, text_of
@@ -409,11 +410,13 @@ def _drop_empty(path: Path) -> None:
 
 
 def _latest(folder: Path) -> str | None:
+    """The session written last in which somebody said something."""
     try:
-        files = [(f.stat().st_mtime_ns, f.stem) for f in folder.glob("*.jsonl")]
+        files = sorted(folder.glob("*.jsonl"), key=lambda f: f.stat().st_mtime_ns, reverse=True)
     except OSError:
         return None
-    return max(files)[1] if files else None
+    used = next((file for file in files if was_used(file)), None)
+    return used.stem if used else None
 
 
 __all__ = ["Opening", "Reply", "Session", "Status", "SyncSession"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from lamina.cli import sessions
@@ -84,20 +83,13 @@ def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
     """Which session: a new one, the last, or the one named."""
     if not (args.go_on or args.resume):
         return {}
+    from lamina.ledger import log
+
     files = sessions.find(config)
     if args.go_on:  # one that was opened and left again is not what the user talked about
-        files = [*islice(filter(_was_used, files), 1)] or files
+        files = [*islice(filter(log.was_used, files), 1)] or files
     file = sessions.choose(files, args.resume or "")
     return {"session_id": file.stem, "resume": True, "fork": args.fork}
-
-
-def _was_used(file: Path) -> bool:
-    """Whether somebody said something in a session. Its file may be large: no line is parsed."""
-    try:
-        with file.open("rb") as lines:
-            return any(b'"typed"' in line or b'"pasted"' in line for line in lines)
-    except OSError:
-        return True  # opening it says what is wrong
 
 
 def _piped(*, waits: bool) -> str:

@@ -152,7 +152,7 @@ class _Life:
 
         if isinstance(event, TextDelta):
             if self.show:
-                sys.stdout.write(event.text)
+                terminal.stream(event.text)
             self._at_start = False
         elif line := line_of(event):
             self._line(line.text, line.style)

@@ -151,6 +151,15 @@ def _mark_known(problems: list[Problem], entries: list[Json]) -> list[Problem]:
     ]
 
 
+def was_used(path: Path) -> bool:
+    """Whether somebody said something in a session. Its file may be large: no line is parsed."""
+    try:
+        with path.open("rb") as lines:
+            return any(b'"typed"' in line or b'"pasted"' in line for line in lines)
+    except OSError:
+        return True  # opening it says what is wrong
+
+
 class LogFile:
     """A session's file, open for its one writer."""
 
