@@ -49,8 +49,16 @@ async def act(state: State) -> None:
         return
     if state.ledger.tokens() >= state.window.autocompact:
         shrink(state)
-    if state.ledger.tokens() >= state.window.autocompact:
+    if state.ledger.tokens() >= state.window.autocompact and _worth_it(state):
         await _guarded(state)
+
+
+def _worth_it(state: State) -> bool:
+    """A fold that frees little would be due again at once: it waits until the window is full."""
+    if state.ledger.tokens() >= state.window.blocking:
+        return True
+    span = _all_but_a_tail(state)
+    return span is None or span.tokens >= state.window.effective // 20
 
 
 async def make_room(state: State) -> str:

@@ -1,0 +1,41 @@
+"""Autocompaction does not run again and again where little can be folded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sessions import Place, run
+
+from lamina.models.scripted import ScriptedModel
+from lamina.ports import Capabilities
+
+SMALL = Capabilities(window=40_000, max_output=4_000)  # autocompact at 23,000, blocking at 33,000
+
+
+def _answer(tokens: int) -> dict[str, Any]:
+    return {"text": "an answer", "usage": {"input": tokens, "output": 5}}
+
+
+@pytest.mark.spec("L4.1")
+@pytest.mark.parametrize(("tokens", "compacts"), [(24_000, False), (33_500, True)])
+def test_a_fold_that_would_free_little_waits_until_the_window_is_full(
+    tmp_path: Path, tokens: int, compacts: bool
+) -> None:
+    async def story() -> None:
+        # Most of the prompt is outside the messages, so that folding them frees next to nothing.
+        model = ScriptedModel(
+            [_answer(100), _answer(tokens), _answer(100)],
+            capabilities=SMALL,
+            otherwise={"summary": "no", "notes": "no"},
+        )
+        config = {"notes.enabled": False, "memory.enabled": False}
+        async with Place(tmp_path).open(model, config=config) as session:
+            await session.ask("a question of some length " * 160)
+            await session.ask("another question of some length " * 130)
+            reply = await session.ask("go on")
+            acted = [e for e in reply.events if e.kind == "layer_acted" and e.layer == "compaction"]
+            assert bool(acted) is compacts
+
+    run(story)
