@@ -33,6 +33,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     (tmp_path / "project").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")  # the same tables on every machine
     monkeypatch.setenv("LAMINA_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path / "project")
     return tmp_path

@@ -43,7 +43,7 @@ def test_a_memory_is_added_listed_shown_found_and_forgotten(lamina: Run, directo
     assert (directory.parent / "project.json").exists()
     listed = lamina("memory", "list").out.splitlines()
     assert listed[0].split() == ["type", "file", "changed", "what"]
-    assert "Deploys never happen" in listed[1]
+    assert "Deploys never" in listed[1]
     shown = lamina("memory", "show", "project_deploys_never_happen_on_fridays")
     assert shown.out == (directory / "project_deploys_never_happen_on_fridays.md").read_text()
     assert "fridays.md)" in lamina("memory", "show").out

@@ -73,7 +73,7 @@ def test_a_session_uses_a_tool_and_is_resumed_byte_for_byte(
             fails(
                 400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"
             ),
-            "too long",
+            "longer than the model",
             1,
         ),
     ],
