@@ -39,7 +39,9 @@ from lamina.recall.rank import Document, Ranker
 from lamina.recall.sessions import SessionSearch, Turn
 
 HERE = Path(__file__).resolve().parent
-PEERS = ("bm25s", "fts5", "reme", "memsearch", "mem0")
+PEERS = tuple(os.environ.get("LAMINA_BENCH_PEERS", "bm25s,fts5,reme,mem0,memsearch").split(","))
+PATIENCE = float(os.environ.get("LAMINA_PEER_SECONDS") or 3_600)
+QUICK_PEERS = tuple(peer for peer in PEERS if peer in ("bm25s", "fts5", "reme"))
 PEER_PYTHON = Path(os.environ.get("LAMINA_PEERS") or HERE / ".peers" / "bin" / "python")
 # Answers of peers, kept until their job or adapter changes: some take an hour. Delete to run anew.
 KEPT = HERE / "out" / "peers"
@@ -128,13 +130,18 @@ def ask_peer(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "job.json")
         path.write_text(asked)
-        done = subprocess.run(
-            [str(PEER_PYTHON), str(script), peer, str(path)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [str(PEER_PYTHON), str(script), peer, str(path)],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+                check=False,
+                timeout=PATIENCE,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{peer} was stopped after {PATIENCE:.0f} s", file=sys.stderr)
+            return None
     if done.returncode != 0 or not done.stdout.strip():
         print(f"{peer} failed: {done.stderr.strip()[-300:]}", file=sys.stderr)
         return None
@@ -176,14 +183,14 @@ def dialogue_figures() -> list[Figure]:
     ours = [score(session_index(c.items), c, c.questions) for c in conversations]
     plain = [score(memory_index(c.items), c, c.questions) for c in conversations]
     total = sum(ours[1:], ours[0])
-    tuned, untouched = sum(ours[1:TUNED], ours[0]), sum(ours[TUNED + 1 :], ours[TUNED])
+    tuned, others = sum(ours[1:TUNED], ours[0]), sum(ours[TUNED + 1 :], ours[TUNED])
     peers = peer_scores([(c.items, c.questions) for c in conversations])
     figures = [
         ahead(at_least("locomo.recall@5", mean(total.at5), "", 0.60, **rounded(peers, "at5"))),
         Figure("locomo.recall@10", round(mean(total.at10), 4), "", peers=rounded(peers, "at10")),
         Figure("locomo.mrr", round(mean(total.first), 4), "", peers=rounded(peers, "first")),
         Figure("locomo.recall@5.tuned_on", round(mean(tuned.at5), 4), ""),
-        at_least("locomo.recall@5.untouched", mean(untouched.at5), "", 0.60),
+        at_least("locomo.recall@5.other5", mean(others.at5), "", 0.60),
         Figure(
             "locomo.recall@5.memory_ranker",
             round(mean(sum(plain[1:], plain[0]).at5), 4),
@@ -213,8 +220,14 @@ def dialogue_figures() -> list[Figure]:
             peers=rounded(peers, "at5"),
         )
     )
-    slow = {name: round(p95(answer["query_ms"]), 3) for name, (_, answer) in peers.items()}
-    figures.append(speed("query_p95.10000", 10_000, 2.0, slow))
+    index, slow = (
+        ranker_of(10_000),
+        {n: round(p95(a["query_ms"]), 3) for n, (_, a) in peers.items()},
+    )
+    figures.append(speed("query_p95.10000.memories", index, 2.0))
+    # Beside peers only wall time is fair, and only as a rough order: theirs is from their own run.
+    wall = median(lambda: query_p95(index, time.perf_counter))
+    figures.append(Figure("query_p95.10000.wall", round(wall, 3), "ms", peers=slow))
     return figures
 
 
@@ -223,7 +236,7 @@ def evidence_figures() -> list[Figure]:
     dated = score(session_index(corpus.items), corpus, corpus.questions)
     bare = score(session_index(corpus.items, dates=False), corpus, corpus.questions)
     plain = score(memory_index(corpus.items), corpus, corpus.questions)
-    peers = peer_scores([(corpus.items, corpus.questions)], ("bm25s", "fts5", "reme"))
+    peers = peer_scores([(corpus.items, corpus.questions)], QUICK_PEERS)
     return [
         ahead(at_least("longmemeval.recall@5", mean(dated.at5), "", 0.80, **rounded(peers, "at5"))),
         Figure(
@@ -266,7 +279,7 @@ def directory_figures() -> list[Figure]:
         apart += found_in(directory_index([name]), questions)
         pooled += found_in(everything, questions)
     files = {n: [_Named(f"{n}/{f.path}", f.whole) for f in memory_directories()[n]] for n in asked}
-    peers = peer_scores([(files[n], asked[n]) for n in asked], ("bm25s", "fts5", "reme"))
+    peers = peer_scores([(files[n], asked[n]) for n in asked], QUICK_PEERS)
     return [
         at_least("memory_dirs.recall@5", mean(apart.at5), "", 0.90, **rounded(peers, "at5")),
         Figure("memory_dirs.mrr", round(mean(apart.first), 4), "", peers=rounded(peers, "first")),
@@ -365,22 +378,37 @@ def many(size: int) -> list[Document]:
     ]
 
 
-def speed(id_: str, size: int, goal: float, peers: dict[str, float]) -> Figure:
+def speed(id_: str, index: Ranker | SessionSearch, goal: float) -> Figure:
+    return at_most(id_, median(lambda: query_p95(index, time.process_time)), "ms", goal)
+
+
+def query_p95(index: Ranker | SessionSearch, clock: Callable[[], float]) -> float:
+    questions = [question.text for question in mixed().questions[:: EVERY * 2]]
+    index.search(questions[0], now=DAY)
+    times: list[float] = []
+    for question in questions:
+        started = clock()
+        index.search(question, 5, now=DAY)
+        times.append((clock() - started) * 1000)
+    return p95(times)
+
+
+def ranker_of(size: int) -> Ranker:
     index = Ranker()
     for document in many(size):
         index.add(document)
-    questions = [question.text for question in mixed().questions[:: EVERY * 2]]
-    index.search(questions[0], now=DAY)
+    return index
 
-    def run() -> float:
-        times: list[float] = []
-        for question in questions:
-            started = time.process_time()
-            index.search(question, 5, now=DAY)
-            times.append((time.process_time() - started) * 1000)
-        return p95(times)
 
-    return at_most(id_, median(run), "ms", goal, **peers)
+def turns_of(size: int) -> SessionSearch:
+    """Sessions of twenty turns by two speakers."""
+    index = SessionSearch()
+    for number, document in enumerate(many(size)):
+        speaker = ("Alma", "Bruno")[number % 2]
+        index.add(
+            Turn(document.id, f"s{number // 20}", document.body, speaker, DAY * (number // 20))
+        )
+    return index
 
 
 def build_time(documents: Sequence[Document]) -> float:
@@ -455,7 +483,9 @@ def cost_figures() -> list[Figure]:
         for file in files
     ][:1000]
     return [
-        speed("query_p95.100000", 100_000, 15.0, {}),
+        speed("query_p95.10000.turns", turns_of(10_000), 2.0),
+        speed("query_p95.100000.memories", ranker_of(100_000), 15.0),
+        speed("query_p95.100000.turns", turns_of(100_000), 15.0),
         at_most("build.turns", build_time(many(5_000)), "s/1,000", 0.2),
         at_most("build.real_files", build_time(real), "s/1,000", 0.2),
         at_most("memory.10000", added_memory(), "MB", 150),
