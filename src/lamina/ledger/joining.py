@@ -97,11 +97,12 @@ class Joiner:
         self._runs: list[Run] = []
         self._messages: list[Message] = []
         self._shown = 0  # longest snapshot of this list
+        self._seen = 0  # rows at the last update
         self._sums: list[tuple[int, bytes]] = []  # (blocks, chain) up to each message
 
     def copy(self) -> Joiner:
         other = Joiner()
-        other.open = list(self.open)
+        other.open, other._seen = list(self.open), self._seen
         other._runs = [Run(r.start, r.role, r.content, r.message) for r in self._runs]
         other._messages = list(self._messages)
         other._sums = list(self._sums)
@@ -125,6 +126,9 @@ class Joiner:
 
     def update(self, rows: Sequence[HasBlock], changed: int) -> None:
         """Rows from `changed` on are new or different, or rows were taken away there."""
+        if changed == self._seen and self._more_words(rows):
+            return
+        self._seen = len(rows)
         index = bisect_right(self._runs, changed, key=lambda run: run.start) - 1
         base = max(0, index - 2)  # a run's content depends on its neighbours, two back
         fresh = self._clean(rows, base)
@@ -138,6 +142,23 @@ class Joiner:
             return
         del self._runs[base + same :]
         self._join(fresh[same:])
+
+    def _more_words(self, rows: Sequence[HasBlock]) -> bool:
+        """The user says more in the last message: only that grows. False if it is not so simple."""
+        last = self._runs[-1] if self._runs else None
+        if last is None or last.role != "user" or not last.content:
+            return False
+        new = rows[self._seen :]
+        if any(row.role != "user" or row.block.get("type") == "tool_result" for row in new):
+            return False
+        self._seen = len(rows)
+        fresh = [row.block for row in new if _is_words(row.block)]
+        if fresh:
+            last.content = [*last.content, *fresh]
+            joined = [*self._messages[-1]["content"], *fresh]
+            self._cut(last.message)
+            self._messages.append({"role": "user", "content": joined})
+        return True
 
     def _clean(self, rows: Sequence[HasBlock], base: int) -> list[Run]:
         """Runs from number `base` on, made anew."""
@@ -239,6 +260,11 @@ def _blank(block: Block) -> bool:
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
+def _is_words(block: Block) -> bool:
+    """May it stand in a user's message beside results?"""
+    return not _blank(block) and block.get("type") not in ("tool_use", *THINKING)
+
+
 def _clean_answer(blocks: list[Block], answered: set[str], *, keep_open: bool) -> list[Block]:
     seen: set[str] = set()
     content: list[Block] = []
@@ -268,7 +294,7 @@ def _clean_question(blocks: list[Block], asked: set[str]) -> list[Block]:
             if name in waiting:
                 waiting.discard(name)
                 results.append(block)
-        elif not _blank(block) and block.get("type") not in ("tool_use", *THINKING):
+        elif _is_words(block):
             others.append(block)
     return results + others
 
