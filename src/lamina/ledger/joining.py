@@ -154,8 +154,9 @@ class Joiner:
         self._seen = len(rows)
         fresh = [row.block for row in new if _is_words(row.block)]
         if fresh:
-            last.content = [*last.content, *fresh]
-            joined = [*self._messages[-1]["content"], *fresh]
+            before: list[Block] = self._messages[-1]["content"]
+            joined = [*before, *fresh]
+            last.content = joined if before is last.content else [*last.content, *fresh]
             self._cut(last.message)
             self._messages.append({"role": "user", "content": joined})
         return True
