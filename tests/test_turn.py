@@ -515,3 +515,20 @@ def test_resuming_takes_the_last_session_in_which_somebody_spoke(place: Place) -
         assert Session.latest(place.project, place.home) == session.id
 
     run(story)
+
+
+@pytest.mark.spec("F11")
+def test_where_a_higher_limit_does_not_fit_the_short_answer_is_kept_and_continued(
+    place: Place,
+) -> None:
+    steps = [
+        {"text": "The first half, ", "stop_reason": "max_tokens"},
+        {"error": "prompt_too_long"},
+        Step("and the second.", {"last_user": "cut off", "contains": "The first half"}),
+    ]
+
+    async def story() -> None:
+        async with place.open(steps) as session:
+            assert (await session.ask("tell")).text == "The first half, and the second."
+
+    run(story)

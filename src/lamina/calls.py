@@ -7,6 +7,7 @@ what was streamed, and every call leaves the ledger valid.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from lamina.errors import BadResponse, PromptTooLong
@@ -37,7 +38,8 @@ async def ask_model(state: State) -> Response:
     if response.stop_reason == "max_tokens" and max(state.max_tokens, response.usage.output) < most:
         state.max_tokens = most
         state.emit(OutputContinued("raised", 1))
-        response = await _call(state)
+        with contextlib.suppress(PromptTooLong):  # no room for more: the short answer is continued
+            response = await _call(state)
     response = _usable(state, response)
     state.ledger.append(
         edits.answer(

@@ -31,6 +31,13 @@ class LaminaError(Exception):
     exit_code = 1
 
 
+def alone(error: BaseException) -> BaseException:
+    """The error inside groups of one: what went wrong, not that a task group saw it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return error  # pyright: ignore[reportUnknownVariableType]
+
+
 class UsageError(LaminaError):
     exit_code = 2
 

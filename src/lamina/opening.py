@@ -170,21 +170,21 @@ def _todos(state: State, new: list[Json] | None) -> list[Json]:
 
 async def begin(state: State, *, new: bool) -> None:
     """The first entries of a session, or of its next life."""
+    first: list[Json] = [edits.state("flags", state.flags.to_json())]
     if new:
-        state.ledger.append(
-            {
-                "kind": "session",
-                "session": state.deps.session_id,
-                "version": __version__,
-                "project": str(state.config.project),
-            }
-        )
-    state.ledger.append(edits.state("flags", state.flags.to_json()))
+        head: Json = {
+            "kind": "session",
+            "session": state.deps.session_id,
+            "version": __version__,
+            "project": str(state.config.project),
+        }
+        first.insert(0, head)
     frame = state.ledger.projection.frame
     if frame is None:
-        write_frame(state)
+        first.append(first_frame(state))
     elif frame.get("model") != state.deps.model.name:
-        _reframe(state, frame)
+        first.append(_reframed(state, frame))
+    state.ledger.append(*first)
     _stand(state)
     await recall.warm_up(state)
     extraction.at_open(state)
@@ -197,10 +197,10 @@ async def begin(state: State, *, new: bool) -> None:
         state.say(words, "hook")
 
 
-def write_frame(state: State) -> None:
+def first_frame(state: State) -> Json:
     """Render system prompt and tools: once a session; from then on these bytes are reused."""
     tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
-    state.ledger.append(edits.frame(_system(state), tools, state.deps.model.name, _params(state)))
+    return edits.frame(_system(state), tools, state.deps.model.name, _params(state))
 
 
 def _stand(state: State) -> None:
@@ -265,12 +265,10 @@ def _params(state: State) -> Json:
     return {**params, **managed}
 
 
-def _reframe(state: State, frame: Json) -> None:
+def _reframed(state: State, frame: Json) -> Json:
     """Another model, the same bytes of system and tools."""
     state.guard.register(f"model changed to {state.deps.model.name}")
-    state.ledger.append(
-        edits.frame(frame["system"], frame["tools"], state.deps.model.name, _params(state))
-    )
+    return edits.frame(frame["system"], frame["tools"], state.deps.model.name, _params(state))
 
 
 async def change_model(state: State, name: str) -> None:
@@ -279,7 +277,7 @@ async def change_model(state: State, name: str) -> None:
     state.deps = replace(state.deps, model=model)
     frame = state.ledger.projection.frame
     if frame is not None:
-        _reframe(state, frame)
+        state.ledger.append(_reframed(state, frame))
     await old.close()
 
 

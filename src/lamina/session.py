@@ -23,9 +23,9 @@ import anyio
 
 from lamina import opening, turn
 from lamina.background import Tasks
-from lamina.calls import close_calls
+from lamina.calls import CUT_OFF, close_calls
 from lamina.config import Config
-from lamina.errors import RefusedError, UsageError
+from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, Warned
 from lamina.layers import compaction, snip, undoing
 from lamina.layers.compaction import Compacted
@@ -279,7 +279,7 @@ class Opening:
         try:
             return await self._enter()
         except BaseExceptionGroup as group:
-            raise _alone(group) from None  # what went wrong, not that a task group saw it
+            raise alone(group) from None
 
     async def _enter(self) -> Session:
         wishes = self._wishes
@@ -332,7 +332,7 @@ class Opening:
         try:
             return await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            if error is not None and group.exceptions == (error,):
+            if alone(group) is error:
                 return False  # the caller's own error, as it was raised
             raise
 
@@ -377,13 +377,6 @@ class SyncSession:
         return call
 
 
-def _alone(error: BaseException) -> BaseException:
-    """The error inside groups of one."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return error  # pyright: ignore[reportUnknownVariableType]
-
-
 def _hit_rate(used: Usage) -> float | None:
     return used.cache_read / used.prompt if used.prompt else None
 
@@ -394,11 +387,9 @@ def _answer(ledger: Ledger, start: int) -> str:
     for entry in reversed(ledger.entries[start:]):
         if entry["kind"] != "message" or entry.get("role") != "assistant":
             continue
-        if pieces and entry.get("stop_reason") != "max_tokens":
+        if pieces and entry.get("stop_reason") not in CUT_OFF:
             break
         pieces.append(text_of(entry["content"]))
-        if entry.get("stop_reason") == "max_tokens" and len(pieces) == 1:
-            continue
     return "".join(reversed(pieces))
 
 

@@ -34,5 +34,5 @@ async def parts(args: argparse.Namespace, hear: Emit) -> AsyncGenerator[State]:
     async with AsyncExitStack() as stack:
         ledger = Ledger.of(now=opening.clock_of(wishes).now)
         state = await opening.make_state(wishes, config, ledger, path, stack)
-        opening.write_frame(state)
+        state.ledger.append(opening.first_frame(state))
         yield state

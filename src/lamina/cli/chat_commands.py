@@ -114,58 +114,38 @@ async def _context(session: Session, argument: str) -> Next:  # noqa: ARG001
     return None
 
 
-async def _compact(session: Session, argument: str) -> Next:
-    from lamina.cli import chat_folding
+def _in(module: str, name: str) -> Handler:
+    """A command of a sibling module, which is loaded when the command is first used."""
 
-    await chat_folding.compact(session, argument)
-    return None
+    async def run(session: Session, argument: str) -> Next:
+        from importlib import import_module
 
+        await getattr(import_module(f"lamina.cli.{module}"), name)(session, argument)
+        return None
 
-async def _snip(session: Session, argument: str) -> Next:
-    from lamina.cli import chat_folding
-
-    await chat_folding.snip(session, argument)
-    return None
-
-
-async def _undo(session: Session, argument: str) -> Next:
-    from lamina.cli import chat_folding
-
-    await chat_folding.undo(session, argument)
-    return None
-
-
-async def _memory(session: Session, argument: str) -> Next:
-    from lamina.cli import chat_memory
-
-    await chat_memory.memory(session, argument)
-    return None
-
-
-async def _remember(session: Session, argument: str) -> Next:
-    from lamina.cli import chat_memory
-
-    await chat_memory.remember(session, argument)
-    return None
-
-
-async def _why(session: Session, argument: str) -> Next:
-    from lamina.cli import chat_memory
-
-    await chat_memory.why(session, argument)
-    return None
+    return run
 
 
 COMMANDS: dict[str, SlashCommand] = {
     "/help": SlashCommand(_help, "this list"),
     "/clear": SlashCommand(_clear, "start a new session; this one stays recorded"),
     "/context": SlashCommand(_context, "what fills the context"),
-    "/compact": SlashCommand(_compact, "fold the conversation into a summary", "[WHAT TO STRESS]"),
-    "/snip": SlashCommand(_snip, "list finished rounds, or take some out", "[N[-M] [WHAT]]"),
-    "/undo": SlashCommand(_undo, "bring back what was folded last", "[ID]"),
-    "/memory": SlashCommand(_memory, "what is remembered, or what fits some words", "[WORDS]"),
-    "/remember": SlashCommand(_remember, "save this for later sessions", "TEXT"),
-    "/why": SlashCommand(_why, "why memories were recalled, and if they were used", "[N]"),
+    "/compact": SlashCommand(
+        _in("chat_folding", "compact"), "fold the conversation into a summary", "[WHAT TO STRESS]"
+    ),
+    "/snip": SlashCommand(
+        _in("chat_folding", "snip"), "list finished rounds, or take some out", "[N[-M] [WHAT]]"
+    ),
+    "/undo": SlashCommand(_in("chat_folding", "undo"), "bring back what was folded last", "[ID]"),
+    "/memory": SlashCommand(
+        _in("chat_memory", "memory"), "what is remembered, or what fits some words", "[WORDS]"
+    ),
+    "/remember": SlashCommand(
+        _in("chat_memory", "remember"), "save this for later sessions", "TEXT"
+    ),
+    "/why": SlashCommand(
+        _in("chat_memory", "why"), "why memories were recalled, and if they were used", "[N]"
+    ),
     "/model": SlashCommand(_model, "show the model, or go on with another", "[NAME]"),
     "/resume": SlashCommand(_resume, "list earlier sessions, or go on with one", "[ID]"),
     "/exit": SlashCommand(_exit, "leave"),

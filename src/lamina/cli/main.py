@@ -9,7 +9,7 @@ import os
 import sys
 
 from lamina._version import __version__
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, UsageError, alone
 
 TYPE_CHECKING = False  # as in typing, whose import alone would take a tenth of the cold start
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(error: BaseException, words: Sequence[str]) -> int:
     """A task group wraps what went wrong inside it; anything else is a fault of ours."""
-    cause: Any = error
-    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        cause = cause.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    cause = alone(error)
     if isinstance(cause, LaminaError):
         return _complain(str(cause), cause.exit_code)
     if isinstance(cause, KeyboardInterrupt):

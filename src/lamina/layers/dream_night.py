@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from lamina.errors import LaminaError, MemoryStoreError
+from lamina.errors import LaminaError, MemoryStoreError, alone
 from lamina.events import DreamChanged, MemoryUpdated
 from lamina.layers import dream_fork
 from lamina.layers.dream_desk import Desk, Dreamed, GaveWay, Step, carry_out
@@ -101,20 +101,18 @@ class Night:
 
     async def _watched(self) -> Dreamt:
         """The dream beside somebody who looks at the time and for a wish to end it."""
-        result: list[Dreamt | Exception] = []
+        done: list[Dreamt] = []
         self._record.forget_wish()
-        with anyio.move_on_after(self._left()):
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._look_out, group.cancel_scope)
-                try:
-                    result.append(await self._dream())
-                except Exception as error:  # noqa: BLE001 - raised again below, outside of the group
-                    result.append(error)
-                group.cancel_scope.cancel()
-        for end in result:
-            if isinstance(end, Exception):
-                raise end
-            return end
+        try:
+            with anyio.move_on_after(self._left()):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._look_out, group.cancel_scope)
+                    done.append(await self._dream())
+                    group.cancel_scope.cancel()
+        except BaseExceptionGroup as errors:
+            raise alone(errors) from None
+        if done:
+            return done[0]
         if self._killed:
             return Dreamt("killed", "The dream was ended. Memory is as it was.")
         minutes = self._state.config.float("dream.max_minutes")

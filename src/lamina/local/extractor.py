@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from lamina.local import phrasing
-from lamina.local.cues.common import SARCASM, SECRET, Cues
+from lamina.local.cues.any_language import SARCASM, SECRET, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
 from lamina.local.facts import date_that_matters, place_of_things, role

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lamina.local import phrasing
-from lamina.local.cues.common import IDENTIFIER, PATH, SYSTEMS, URL, Cues
+from lamina.local.cues.any_language import IDENTIFIER, PATH, SYSTEMS, URL, Cues
 from lamina.local.dates import find_dates
 from lamina.local.finding import Find
 from lamina.local.own_words import Sentence

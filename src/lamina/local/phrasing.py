@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lamina.memory.wording import content_stems
 
 if TYPE_CHECKING:
-    from lamina.local.cues.common import Cues
+    from lamina.local.cues.any_language import Cues
 
 _OPENERS = re.compile(
     r"^(?:(?:no|nope|yes|yep|yeah|ok|okay|oh|ah|ach|hm+|ugh|well|hi|hello|hey|perfect|great|nice|nein|ja|boah|genau|super|passt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lamina.local import phrasing
-from lamina.local.cues.common import IDENTIFIER, PATH, Cues
+from lamina.local.cues.any_language import IDENTIFIER, PATH, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.finding import Find, content_words
 from lamina.local.own_words import Sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lamina.local import phrasing
-from lamina.local.cues.common import EMAIL, SYSTEMS, URL, Cues
+from lamina.local.cues.any_language import EMAIL, SYSTEMS, URL, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates
 from lamina.local.finding import Find

@@ -79,7 +79,7 @@ async def run_command(command: Command) -> Finished:
                 outcome.append(
                     await anyio.to_thread.run_sync(_supervise, command, listen, limiter=limiter)
                 )
-            except Exception as error:  # noqa: BLE001 - raised again below, out of the task group
+            except OSError as error:  # raised again below, out of the task group
                 outcome.append(error)
             finally:
                 done.set()

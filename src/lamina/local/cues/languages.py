@@ -4,8 +4,8 @@ second, which only what reads conversations has to wait for.
 
 from __future__ import annotations
 
+from lamina.local.cues.any_language import Cues
 from lamina.local.cues.chinese import CHINESE
-from lamina.local.cues.common import Cues
 from lamina.local.cues.english import ENGLISH
 from lamina.local.cues.german import GERMAN
 
