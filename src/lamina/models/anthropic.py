@@ -20,6 +20,7 @@ from lamina.messages import Json, Request, Response
 from lamina.models import faults
 from lamina.models.anthropic_stream import Assembly, Malformed
 from lamina.models.breakpoints import Ttl, with_breakpoints, without_breakpoints
+from lamina.models.connection import Connection
 from lamina.models.retry import Policy, SystemClock, with_retries
 from lamina.ports import Capabilities, Clock
 
@@ -81,7 +82,7 @@ class AnthropicModel:
         )
         self._last_ids: dict[str, str] = {}
         self._warned: set[str] = set()
-        self._made: anthropic.AsyncAnthropic | None = None
+        self._connection = Connection(self._connect)
 
     @property
     def name(self) -> str:
@@ -92,7 +93,7 @@ class AnthropicModel:
         return self._capabilities
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        client = await self._client()
+        client = await self._connection.client()
         place = self._place(client, request)
         call = self._body(client, request)
         self._warn_of_end(place.model, emit)
@@ -109,7 +110,7 @@ class AnthropicModel:
 
     async def count_tokens(self, request: Request) -> int:
         """How many tokens the provider counts for this request, without sending it to the model."""
-        client = await self._client()
+        client = await self._connection.client()
         place = self._place(client, request)
         body = self._body(client, request)
         allowed = inspect.signature(client.beta.messages.count_tokens).parameters
@@ -131,9 +132,7 @@ class AnthropicModel:
         )
 
     async def close(self) -> None:
-        if self._made is not None:
-            await self._made.close()
-            self._made = None
+        await self._connection.close()
 
     def _warn_of_end(self, model: str, emit: Emit) -> None:
         """The package knows when models end; the user is told once."""
@@ -182,14 +181,6 @@ class AnthropicModel:
         return call
 
     # ---- the wire
-
-    async def _client(self) -> anthropic.AsyncAnthropic:
-        if self._made is None:
-            import anyio.to_thread
-
-            # Importing the package takes a second or more: the screen must not freeze meanwhile.
-            self._made = await anyio.to_thread.run_sync(self._connect)
-        return self._made
 
     def _connect(self) -> anthropic.AsyncAnthropic:
         import anthropic

@@ -18,6 +18,7 @@ from lamina.ledger.window import bare_name, capabilities
 from lamina.messages import Json, Request, Response
 from lamina.models import faults
 from lamina.models.chat_format import chat_messages, chat_tools
+from lamina.models.connection import Connection
 from lamina.models.openai_stream import ChatAssembly, Malformed
 from lamina.models.retry import Policy, SystemClock, with_retries
 from lamina.ports import Capabilities, Clock
@@ -60,7 +61,7 @@ class OpenAIModel:
         self._chance = chance or random.Random()  # noqa: S311 - jitter, not a secret
         known = capabilities(self._name, override=window)
         self._capabilities = replace(known, max_output=max_output or known.max_output)
-        self._made: openai.AsyncOpenAI | None = None
+        self._connection = Connection(self._connect)
 
     @property
     def name(self) -> str:
@@ -71,7 +72,7 @@ class OpenAIModel:
         return self._capabilities
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        client = await self._client()
+        client = await self._connection.client()
         place = self._place(client, request)
         call = self._body(client, request)
 
@@ -84,9 +85,7 @@ class OpenAIModel:
         )
 
     async def close(self) -> None:
-        if self._made is not None:
-            await self._made.close()
-            self._made = None
+        await self._connection.close()
 
     # ---- the request
 
@@ -116,14 +115,6 @@ class OpenAIModel:
         return call
 
     # ---- the wire
-
-    async def _client(self) -> openai.AsyncOpenAI:
-        if self._made is None:
-            import anyio.to_thread
-
-            # Importing the package takes a second or more: the screen must not freeze meanwhile.
-            self._made = await anyio.to_thread.run_sync(self._connect)
-        return self._made
 
     def _connect(self) -> openai.AsyncOpenAI:
         import openai
