@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from lamina.errors import ToolError
 from lamina.tools.capture import CHUNK, Capture
 from lamina.tools.marks import MARK, marked, started_at
 from lamina.tools.sandbox import Sandbox, spawn
@@ -66,7 +67,8 @@ class Finished:
 
 
 async def run_command(command: Command) -> Finished:
-    """Run it; cancellation ends it first and then passes through. Raises OSError if it can't start."""
+    """Run it; cancellation ends it first and then passes through. Raises OSError or
+    ToolError if it can't start."""
     listen, wake = os.pipe()
     outcome: list[Finished | BaseException] = []
     done = anyio.Event()
@@ -79,7 +81,7 @@ async def run_command(command: Command) -> Finished:
                 outcome.append(
                     await anyio.to_thread.run_sync(_supervise, command, listen, limiter=limiter)
                 )
-            except OSError as error:  # raised again below, out of the task group
+            except (OSError, ToolError) as error:  # raised again below, out of the task group
                 outcome.append(error)
             finally:
                 done.set()
