@@ -8,13 +8,11 @@ sessions and chats are read from the shared data and skipped where it is absent.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import dream_store  # noqa: E402 - run as a file or as a module
+from bench import dream_store, extract_real  # noqa: E402 - run as a file or as a module
 
 from lamina.local.consolidator import consolidate  # noqa: E402
 from lamina.local.extractor import extract  # noqa: E402
@@ -30,7 +28,6 @@ from lamina.memories import Proposal  # noqa: E402
 from lamina.memory.gate import GateContext, decide  # noqa: E402
 from lamina.memory.index import pointers_of  # noqa: E402
 
-DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5
 # Traps whose words came from a tool, a file, a hook, another agent, a paste or an old memory.
@@ -110,45 +107,33 @@ def table(found: dict[str, Any]) -> list[str]:
 # --- real sessions and chats ---
 
 
-def sessions() -> Iterator[list[dict[str, Any]]]:
-    for file in sorted((DATA / "claude-code-sessions").glob("*.jsonl")):
-        messages: list[dict[str, Any]] = []
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            content = (entry.get("message") or {}).get("content")
-            if entry.get("type") not in {"user", "assistant"} or entry.get("isSidechain") or content is None:  # fmt: skip
-                continue
-            own = not (entry.get("isMeta") or entry.get("isCompactSummary"))
-            origin = "typed" if own else "system"
-            messages.append({"role": entry["type"], "content": content, "origin": origin, "time": entry.get("timestamp"), "uuid": entry.get("uuid")})  # fmt: skip
-        yield messages
-
-
-def chats() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Talk that is not about code: a harder test of what must not be taken for a rule."""
-
-    def turn(role: str, text: str, at: datetime) -> dict[str, Any]:
-        origin = "typed" if role == "user" else "assistant"
-        return {"role": role, "content": text, "origin": origin, "time": at.isoformat()}
-
-    seen: set[str] = set()
-    for item in json.loads((DATA / "longmemeval/longmemeval_evidence500.json").read_text()):
-        for session in item["evidence_sessions"]:
-            at = datetime.strptime(session["date"][:10], "%Y/%m/%d").replace(tzinfo=UTC)
-            if (key := json.dumps(session)) not in seen:
-                seen.add(key)
-                yield "LongMemEval", [turn(t["role"], t["content"], at) for t in session["turns"]]
-    for run in json.loads((DATA / "tau-bench/gpt-4o-airline.json").read_text()):
-        said = [m for m in run["traj"] if m["role"] in {"user", "assistant"}]
-        yield "tau-bench", [turn(m["role"], m["content"] or "", NOW) for m in said]
-    for item in json.loads((DATA / "locomo/locomo10.json").read_text()):
-        talk = item["conversation"]
-        for key in [key for key in talk if isinstance(talk[key], list)]:
-            at = datetime.strptime(talk[f"{key}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)  # fmt: skip
-            yield "LoCoMo", [turn("user" if t["speaker"] == talk["speaker_a"] else "assistant", t["text"], at) for t in talk[key]]  # fmt: skip
+def real_talk(figures: list[dict[str, Any]]) -> list[str]:
+    """Memories of real talk, and what readers judged of them."""
+    counts = [len(extract(messages, now=NOW)) for _, messages in extract_real.sessions()]
+    figures.append(figure("real_memories_per_session", round(statistics.mean(counts), 2)))
+    talk: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for name, messages in extract_real.chats():
+        sizes[name] += 1
+        talk[name] += len(extract(messages, now=NOW))
+    count = extract_real.judged()
+    known = {verdict: count[verdict] for verdict in ("useful", "harmless", "junk", "unjudged")}
+    share = (known["junk"] + known["unjudged"]) / max(1, sum(known.values()))
+    figures.append(figure("real_junk_share", round(share, 3), f"of {sum(known.values())}", "≤0.10", holds=share <= 0.1))  # fmt: skip
+    kinds = sorted({key.partition(":")[0] for key in count if ":" in key})
+    found = extract_real.labels_found()
+    for strength, (hits, total) in found.items():
+        figures.append(figure(f"real_{strength}_statements_found", hits, f"of {total}"))
+    return [
+        "## Real sessions", "",
+        f"{len(counts)} coding sessions: {sum(counts)} memories, {statistics.mean(counts):.2f} a session. A reader found "
+        + ", ".join(f"{total} statements that are {'plainly' if strength == 'clear' else 'weakly'} durable (found: {hits})" for strength, (hits, total) in found.items())
+        + "; method and limits: `extract_handcheck.md`.", "",
+        "Chats that are not about code: " + ", ".join(f"{name} {talk[name]} memories of {sizes[name]} conversations" for name in sizes) + ".", "",
+        "| | useful | harmless | junk | unjudged |", "|---|---|---|---|---|",
+        *(f"| {kind} | " + " | ".join(str(count[f"{kind}: {verdict}"]) for verdict in known) + " |" for kind in kinds),
+        "| all | " + " | ".join(str(value) for value in known.values()) + " |", "",
+    ]  # fmt: skip
 
 
 # --- the dream ---
@@ -207,16 +192,8 @@ def main() -> int:
         report += [f"## Labelled set, {half} half", "", *table(found), ""]
         fallen = {name: hits for name, (_, hits) in found["traps"].items() if hits}
         report += [f"Traps that gave a memory: {fallen or 'none'}. The gate accepts {found['accepted']} of {found['proposed']} proposals as they are.", ""]  # fmt: skip
-    if (DATA / "claude-code-sessions").is_dir():
-        counts = [len(extract(messages, now=NOW)) for messages in sessions()]
-        figures.append(figure("real_memories_per_session", round(statistics.mean(counts), 2)))
-        report += ["## Real sessions", "", f"{len(counts)} coding sessions: {sum(counts)} memories, {statistics.mean(counts):.2f} a session. Their users give orders for the task at hand and say nothing that outlives it in the plain forms. Verdicts: `extract_handcheck.md`.", ""]  # fmt: skip
-        talk: Counter[str] = Counter()
-        sizes: Counter[str] = Counter()
-        for name, messages in chats():
-            sizes[name] += 1
-            talk[name] += len(extract(messages, now=NOW))
-        report += ["Chats that are not about code: " + ", ".join(f"{name} {talk[name]} memories of {sizes[name]} conversations" for name in sizes) + ".", ""]  # fmt: skip
+    if extract_real.DATA.is_dir():
+        report += real_talk(figures)
     else:
         report += ["## Real sessions", "", "Skipped: no shared data (set LAMINA_DATA).", ""]
     result = dream()

@@ -35,6 +35,12 @@ def only(*messages: dict[str, Any]) -> Proposal:
     return proposals[0]
 
 
+def trusting(said: str) -> GateContext:
+    """A gate whose record holds exactly these typed words."""
+    typed_block: tuple[Origin, str] = ("typed", said)
+    return GateContext(origin_text=lambda *_: [typed_block], before=lambda *_: [])
+
+
 def exchanges(half: str) -> list[dict[str, Any]]:
     lines = (DATA / f"extraction_{half}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
@@ -310,3 +316,71 @@ def test_huge_and_hostile_messages_are_read_in_bounded_steps(text: str) -> None:
 def test_malformed_content_is_skipped(content: object) -> None:
     odd = {"role": "user", "origin": "typed", "content": content, "time": "not a time"}
     assert extract([odd, {}], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no, we dropped the legacy importer on purpose",
+        "In this repo we want to keep the generated client committed.",
+        "We've agreed to ship without the mobile app.",
+        "We are not allowed to send customer data to other countries.",
+        "Legal won't let us use code under the AGPL.",
+        "Die alten Exporte haben wir absichtlich entfernt.",
+        "Wir haben uns für zwei getrennte Datenbanken entschieden.",
+        "我们故意去掉了旧的导出功能",
+        "我们决定先支持中文用户",
+    ],
+)
+def test_a_decision_that_no_code_shows_becomes_a_project_memory(said: str) -> None:
+    found = only(typed(said))
+    assert found.type == "project"
+    assert decide(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I usually review patches in the evening.",
+        "fyi I switched to Helix and Fish last month",
+        "By the way, I'm allergic to peanuts.",
+        "Ich arbeite meistens von unterwegs.",
+        "我平时用 Vim 写代码",
+    ],
+)
+def test_what_the_user_usually_does_becomes_a_user_memory(said: str) -> None:
+    found = only(typed(said))
+    assert found.type == "user"
+    assert decide(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "did you remove the retry on purpose?",
+        "That's by design.",  # what is, nobody will know
+        "I think we decided to keep it, not sure",
+        "We agreed on option 2, go ahead",
+        "I usually get a timeout in test_upload",
+        "I switched to the feature branch, rerun the tests",
+        "When I'm there I usually read it twice.",
+        "I worked with Ana on the parser last week",
+        "Suppose we decided to drop Windows, what would break?",
+        "Remember, small steps lead to success!",
+        "And remember, I'm always here for you.",
+        "I hate being stuck in this loop",
+        "I'll write shorter commit messages from now on.",
+        "Great teams share everything and never let you down.",
+        "Hopefully it'll be finished by the end of next month.",
+    ],
+)
+def test_questions_doubts_chores_and_cheers_are_no_decision_habit_or_rule(said: str) -> None:
+    assert extract([answer("Done."), typed(said)], now=NOW) == []
+
+
+def test_a_cheer_for_what_somebody_does_confirms_nothing() -> None:
+    talk = [answer("We scored twice on Sunday."), typed("Yeah Kim, keep doing what you do!")]
+    assert extract(talk, now=NOW) == []

@@ -17,7 +17,7 @@ from lamina.local import phrasing
 from lamina.local.cues.any_language import SARCASM, SECRET, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
-from lamina.local.facts import date_that_matters, place_of_things, role
+from lamina.local.facts import date_that_matters, decision, habit, place_of_things, role
 from lamina.local.finding import Find
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
 from lamina.local.rules import confirmation as confirmed
@@ -76,6 +76,8 @@ def _first_find(message: list[Sentence], place: int) -> Find | None:
         or date_that_matters(sentence, rules)
         or rule(message, place, rules)
         or role(sentence, rules)
+        or decision(sentence, rules)
+        or habit(sentence, rules)
     )
 
 

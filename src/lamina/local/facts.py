@@ -7,7 +7,7 @@ import re
 from lamina.local import phrasing
 from lamina.local.cues.any_language import IDENTIFIER, PATH, SYSTEMS, URL, Cues
 from lamina.local.dates import find_dates
-from lamina.local.finding import Find
+from lamina.local.finding import Find, content_words
 from lamina.local.own_words import Sentence
 
 
@@ -22,6 +22,47 @@ def role(sentence: Sentence, rules: Cues) -> Find | None:
 
 _AT_WORK = re.compile(
     r"(?i)\b(?:right now|at the moment|gerade|momentan|line \d+|error|exception)\b|正在|报错"
+)
+
+
+def decision(sentence: Sentence, rules: Cues) -> Find | None:
+    """What was settled or is meant to be so: the code shows what is, never that it was wanted."""
+    plain = sentence.plain
+    if not rules.decided.search(plain) or rules.imagined.search(plain) or _NAMELESS.match(plain):
+        return None
+    text = phrasing.without_opener(sentence.text)
+    if _UNSETTLED.search(plain) or len(content_words(text)) < 3:
+        return None
+    return Find(
+        "project", text, (sentence,), "the user named a decision", phrasing.reason_in(text, rules)
+    )
+
+
+_UNSETTLED = re.compile(
+    r"(?i)\b(?:had|were|went)\b.*\bdecided\b|\b(?:not sure|i think|i guess|maybe|perhaps|probably|might|seems?|looks like|whether|option \w{1,2}\b|yesterday|price"
+    r"|vielleicht|wahrscheinlich|glaube|scheint|ob|gestern)\b|也许|可能|好像|是否|昨天"
+)
+
+
+def habit(sentence: Sentence, rules: Cues) -> Find | None:
+    """How the user usually works or lives, said as such."""
+    plain = sentence.plain
+    if not rules.habit.search(plain) or _AT_WORK.search(plain) or _UNSETTLED.search(plain):
+        return None
+    if PATH.search(plain) or IDENTIFIER.search(plain) or _LEANS_ON.match(plain):
+        return None
+    return Find(
+        "user",
+        phrasing.without_opener(sentence.text),
+        (sentence,),
+        "the user said what they usually do",
+    )
+
+
+# Speaks of a place or a thing that only the sentence before it names.
+_LEANS_ON = re.compile(
+    r"(?i)(?:(?:when|while|if|since|because) (?:i'm |i am |i )?(?:there|it|that|this|they|then)\b|(?:they|he|she|that|it)(?:'s|'ve)?\b)"
+    r"|.*\bi (?:\w+ly|mostly) \w+ (?:it|them|that|there)\b"
 )
 
 
@@ -43,7 +84,9 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
     )
 
 
-_NAMELESS = re.compile(r"(?i)(?:this|that|it|das|es|dies)(?:'s)? ")  # due is what, nobody will know
+_NAMELESS = re.compile(
+    r"(?i)(?:fingers crossed,? |hopefully,? |i (?:really )?hope )?(?:this|that|it|das|es|dies)(?:'s|'ll)? "
+)  # due is what, nobody will know
 
 
 def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:

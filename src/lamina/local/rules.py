@@ -27,7 +27,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
             return None
     elif not rules.forbids.search(plain) or chore or not _is_general(sentence, rules):
         return None
-    if _first_person_habit(plain, rules):
+    if _first_person_habit(plain, rules) or _WISDOM.search(plain):
         return None
     text = phrasing.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
@@ -74,12 +74,21 @@ _CERTAIN_ONES = re.compile(r"(?i)\b(?:the|these|those|my) \w+s\b(?! (?:that|whic
 
 def _first_person_habit(plain: str, rules: Cues) -> bool:
     """ "I always work at night" tells of the user, not of the agent's work."""
+    if _PROMISE.search(plain):
+        return True
     subject = rules.first_person.match(plain)
     return bool(subject) and not (rules.prefers.search(plain) or _WANTS.search(plain))
 
 
+_PROMISE = re.compile(r"(?i)\b(?:i'll|i will|i'm going to|i'm gonna|ich werde)\b|我会")
 _WANTS = re.compile(
     r"(?i)\b(?:i(?:'d| would)? (?:like|want|need|expect|prefer|rather|ask|told)|i don'?t (?:want|need|like)|ich (?:möchte|will|hätte)|mir ist)\b|我(?:要|希望|想要|说过|需要)"
+)
+
+
+# What people tell each other about life is no rule for an agent.
+_WISDOM = re.compile(
+    r"(?i)\bthe (?:most |only |one )?(?:important|best|key|main|great) (?:thing|part|lesson)\b|\blet (?:us|me|you) down\b|\b(?:in life|your ego|your dreams?|your heart|yourself)\b"
 )
 
 
@@ -110,6 +119,7 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
         for s in message[:3]
         if LANGUAGES[s.lang].go_on.search(s.plain)
         and not LANGUAGES[s.lang].question.search(s.plain)
+        and not _CHEER.search(s.plain)
     ]
     if not wishes:
         return None
@@ -128,6 +138,9 @@ _CONFIRMING = re.compile(
     r"(?i)\b(?:yes|yep|yeah|perfect|exactly|great|love|nice|good|right|call|choice|keep|doing|like|that|this|way|please|from now|always|future|continue|every time|thanks|it|the|was|here|what|how|wanted|want|up|so|for me|works|very|well|genau|super|passt|perfekt|sehr|gut|ja|bitte|weiter|weiterhin|immer|künftig|zukunft|mach|das|auch|richtig|ist|es)\b|很好|对|没错|以后|都|也|这样|就|继续|保持|请|做|是|的"
 )
 _EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905 - a word list
+
+
+_CHEER = re.compile(r"(?i)\bkeep (?:doing|being) (?:what you|you\b|yourself|great)|\bkeep (?:up|pushing|going|smiling|shining)\b")  # fmt: skip
 
 
 def _own_statement(answer: str, foreign: str) -> str:

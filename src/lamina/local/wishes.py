@@ -38,7 +38,7 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         asked["what"]
     ):
         return None  # a chore of this task
-    if _PEP_TALK.match(what):
+    if _PEP_TALK.match(what) or (_CHEER.search(what) and not _ANCHOR.search(what)):
         return None
     kind = _kind_of(what, sentence, rules)
     return Find(
@@ -53,6 +53,13 @@ _OPEN_TASK = re.compile(
 _PEP_TALK = re.compile(
     r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|it takes|you(?:'re)? (?!should|must|need|have)\w+|any(?:thing|one)) "
 )
+
+
+# What people say to cheer each other up; with "we", "our", a number or a name in it, it may be meant.
+_CHEER = re.compile(
+    r"(?i)\b(?:believe|success|failures?|positiv\w+|confidence|determination|dreams?|matters|make a difference|just do it|(?:always )?here for you|worth it|have fun|enjoy|don'?t have to)\b"
+)
+_ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
 
 
 def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType:

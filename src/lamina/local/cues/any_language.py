@@ -31,6 +31,8 @@ class Cues:
     event: Pattern  # what a date can be the date of
     not_event: Pattern  # past, features and chores with a date in them
     placed: Pattern  # "is kept in", "steht unter"
+    decided: Pattern  # what was settled, or done on purpose: no code says so
+    habit: Pattern  # how the user usually works or lives
     first_person: Pattern
     question: Pattern
     imagined: Pattern  # suppose, act as, as a customer I want

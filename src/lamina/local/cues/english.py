@@ -61,10 +61,10 @@ ENGLISH = Cues(
         rf"""{_CLAUSE}(?:do\snot|don'?t|avoid|never)\s(?P<what>{_VERB}.+|(?<=avoid\s).+)|\bwe\s(?:don'?t|never)\s(?:do|use|write|want|allow|accept)\s\w+s\b"""
     ),
     prefers=verbose(
-        r"\bi\s(?:much\s|strongly\s|really\s)?prefer\s(?!.*\b(?:first|second|third|last|other|former|latter|option|variant|version|approach)\b).+\s(?:over|instead\sof|rather\sthan)\s|\bi(?:'d|\swould)?\s(?:much\s|strongly\s|really\s)?(?:prefer|rather)\s(?:that\s|if\s)?you\b(?!\s(?:could|can)\b)|\b(?:in\sgeneral|generally|always|usually),?\si(?:'d|\swould)?\s(?:much\s)?(?:prefer|rather)\b|\bi\s(?:generally|always|usually)\sprefer\b|\bi\s(?:hate|can'?t\sstand)\s"
+        r"\bi\s(?:much\s|strongly\s|really\s)?prefer\s(?!.*\b(?:first|second|third|last|other|former|latter|option|variant|version|approach)\b).+\s(?:over|instead\sof|rather\sthan)\s|\bi(?:'d|\swould)?\s(?:much\s|strongly\s|really\s)?(?:prefer|rather)\s(?:that\s|if\s)?you\b(?!\s(?:could|can)\b)|\b(?:in\sgeneral|generally|always|usually),?\si(?:'d|\swould)?\s(?:much\s)?(?:prefer|rather)\b|\bi\s(?:generally|always|usually)\sprefer\b|\bi\s(?:hate|can'?t\sstand)\s(?!not\b|being\b|to\b|having\b|that\si\b|how\si\b|(?:it\s)?when\s(?!you\b))"
     ),
     this_time=verbose(
-        r"""\b(?:don'?t|not|never|stop|avoid|and|to)\s\w+\s(?:it|them|that|this)\b|\b(?:here|yet|right\snow|for\snow|now|today|tonight|this\stime|for\sthe\smoment|until\si|instead\sof\sthat|the\sother\s(?:one|two)
+        r"""\babout\s(?:me|you|us)\b|\b(?:don'?t|not|never|stop|avoid|and|to)\s\w+\s(?:it|them|that|this)\b|\b(?:here|yet|right\snow|for\snow|now|today|tonight|this\stime|for\sthe\smoment|until\si|instead\sof\sthat|the\sother\s(?:one|two)
         |(?:this|that|these|those)\s(?!repo|repository|project|codebase|code\sbase|way|style|format|team|is\b|was\b|i\b|you\b|just\b|only\b|simply\b|repeats?\b|are\b)\w+
         |it\s(?:yet|again|now)|\b(?:first|second|third|last)\s(?:one|argument|parameter|option|line|step)|line\s\d+|step\s\d+|them\b)"""
     ),
@@ -91,7 +91,7 @@ ENGLISH = Cues(
             (?!bit\b|little\b|lot\b|tad\b|fan\b|huge\sfan|big\sfan|only\b|one\b|first\b|last\b)(?:[\w/+#.-]+\s){0,4}?
             (?:[\w-]*(?:engineer|developer|programmer|scientist|designer|manager|analyst|researcher|teacher|lecturer|professor|student|consultant|architect|admin(?:istrator)?|translator|maintainer|tester|freelancer|contractor|journalist|accountant|physicist|chemist|biologist|mathematician|linguist|economist|statistician|psychologist|librarian|owner|founder|director|technician|electrician|photographer|musician|novelist|hobbyist)
             |dev|devs|sysadmin|lead|head|cto|ceo|cfo|vp|pm|sre|dba|ml\sengineer|intern|apprentice|trainee|junior|senior|novice|beginner|newbie|expert|nurse|doctor|physician|surgeon|lawyer|writer|editor|author|trainer|artist|farmer|pilot|postdoc|undergrad|grad|hacker|coder)\b
-        |\bi\s(?:work|worked)\s(?:as|in|at|for|with)\s(?!it\b|this\b|that\b|the\s(?:file|bug|branch|function)\b)\w+|\bi\s(?:lead|manage|run|head|own|maintain|teach|study|studied)\s(?!it\b|this\b|that\b|the\s(?:test|command|script|code|server|app|program|build)|tests|out\b|into\b|npm|make|python|pytest|\x01)(?:a|an|the|our|my|high|\w+ics|\w+y\b|\w+ing\b)
+        |\bi\s(?:work\s(?:as|in|at|for|with)|(?:used\sto\swork|worked)\s(?:as|at|for))\s(?!it\b|this\b|that\b|the\s(?:file|bug|branch|function)\b)\w+|\bi\s(?:lead|manage|run|head|own|maintain|teach|study|studied)\s(?!it\b|this\b|that\b|the\s(?:test|command|script|code|server|app|program|build)|tests|out\b|into\b|npm|make|python|pytest|\x01)(?:a|an|the|our|my|high|\w+ics|\w+y\b|\w+ing\b)
         |\bi(?:'ve|\shave)\s(?:been\s(?:a|an|writing|coding|programming|working|developing|teaching)\b(?!\s(?:on\s)?(?:it|this|that)\b).{1,60}\b(?:years?|months?|decades?|long)\b|(?:a|an)\s(?:\w+\s)?(?:degree|phd|background|masters?)\b|never\s(?:used|written|touched|worked\swith)\b|\w+\syears\sof\b)
         |\bmy\s(?:job|role|profession|background|field|title|position)\s(?:is|as)\b|\bby\s(?:training|profession|trade)\b|\bmy\sfirst\stime\s(?:touching|using|writing|working|with)\b
         |\bi'?m\s(?:(?:completely|totally|quite|pretty|fairly|very|rather)\s)?new\sto\s\w+|\bi(?:'?m|\sam)\s(?:colou?r\s?-?blind|dyslexic|blind|deaf|left-handed|a\snon-native)|\bi\sam\snot\sa\s(?:programmer|developer|coder)
@@ -111,6 +111,19 @@ ENGLISH = Cues(
     ),
     placed=verbose(
         r"""\b(?:(?:are|is|get|gets|be|been)\s(?:all\s|always\s|usually\s|also\s)?(?:kept|tracked|stored|found|documented|filed|collected|managed|recorded|reported|answered|listed|posted|written\s(?:down|up))|lives?|sits?|goes?\s(?:in|into|to)|go\sin(?:to)?|you(?:'ll|\scan|\swill)?\sfind|we\s(?:keep|track|store|collect|file|document|put)|(?:is|are|it's)\s(?:all\s)?(?:in|on|at|under)\b)"""
+    ),
+    decided=verbose(
+        r"""\b(?:we|our\s\w+|they|the\s[\w\s-]{2,40}|\w+s)\b.*\b(?:on\spurpose|deliberately|intentionally|by\sdesign)\b
+        |\bwe(?:'ve|\shave|\sall|\sboth|\sfinally|\salready)*\s(?:decided|agreed|opted|settled\son|committed\sto)\s(?!on\sa\sprice)\w+
+        |\b(?:in|for|across)\s(?:this|our)\s(?:repo|repository|project|codebase|code\sbase|team|company),?\swe\s(?:want|prefer|expect|avoid|don'?t\swant|aim|try)\b
+        |\bwe(?:'re|\sare)\s(?:not|never)\s(?:allowed|permitted)\sto\b|\bwe(?:'re|\sare)\s(?:legally|contractually)\s\w+
+        |\b(?:legal|compliance|security|procurement|finance|management|the\s(?:client|customer|board|auditors?|legal\steam|security\steam|lawyers?))\s(?:won'?t\slet\sus|does\snot\slet\sus|doesn'?t\s(?:let|allow)|forbids?|insists?|requires?|rejected|approved|signed\soff)\b"""
+    ),
+    habit=verbose(
+        r"""\bi\s(?:usually|normally|typically|mostly|generally|mainly|almost\salways)\s(?!(?:get|see|have|had|got|do|did|am|was|would|prefer)\b)[a-z]+\b(?<!ed)
+        |^(?:usually|normally|typically),?\si\s(?!(?:get|see|had|got|did|am|was|would)\b)[a-z]+\b(?<!ed)
+        |\bi(?:'ve|\shave)?\s(?:also\s|recently\s|now\s|just\s|finally\s)*(?:switched|moved|migrated)\s(?:over\s)?(?:to|from)\s(?!(?:the|that|this|it|them|there|a\snew\s(?:branch|file))\b)
+        |\bi(?:'m|\sam)\s(?:also\s|severely\s)?(?:allergic\sto|vegan|vegetarian|lactose|gluten|diabetic|based\sin|on\s(?:a\s)?(?:macos|windows|linux|arch|fedora|ubuntu|nixos|debian|mac)\b)|\bmy\s(?:time\s?zone|pronouns|native\slanguage|mother\stongue|main\s(?:language|machine|editor))\s(?:is|are)\b"""
     ),
     first_person=verbose(r"\b(?:i|i'm|i'd|i've|im|my|me|mine)\b"),
     question=verbose(

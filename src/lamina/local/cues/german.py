@@ -70,6 +70,15 @@ GERMAN = Cues(
     placed=verbose(
         r"\b(?:liegt|liegen|steht|stehen|findest\sdu|finden\ssie|findet\sman|finden\ssich|sind\s(?:bei\suns\s)?(?:in|im|unter)|ist\s(?:bei\suns\s)?(?:in|im|unter)|erfasst|erfassen|gesammelt|sammelt|sammeln|abgelegt|gespeichert|verwaltet|dokumentiert|gepflegt|pflegen|ablegen|legen\swir)\b"
     ),
+    decided=verbose(
+        r"""\b(?:wir|unser\w*|der|die|das)\b.*\b(?:absichtlich|mit\sabsicht|bewusst\s(?:so|nicht|kein\w*|weggelassen|entfernt|einfach))\b
+        |\bwir\s(?:haben|hatten)\s(?:uns\s)?.{0,80}\b(?:entschieden|beschlossen|vereinbart|geeinigt|festgelegt)\b|\bwir\sdürfen\s(?:\w+\s){0,4}(?:nicht|keine?\w*)\b
+        |\b(?:rechtsabteilung|datenschutz|betriebsrat|der\skunde|die\skundin|geschäftsführung|it-sicherheit)\s(?:verlangt|verbietet|erlaubt\s(?:nicht|kein\w*)|besteht\sauf|fordert|lehnt)\b"""
+    ),
+    habit=verbose(
+        r"""\bich\s\w+e\s(?:\w+\s){0,2}(?:normalerweise|üblicherweise|meistens?|in\sder\sregel|grundsätzlich|hauptsächlich|überwiegend)\b|^(?:normalerweise|üblicherweise|meistens|in\sder\sregel)\s\w+e\sich\b
+        |\bich\sbin\s(?:\w+\s){0,3}(?:auf|zu)\s(?!(?:dem|den|der|diese\w*)\b).{2,40}\b(?:umgestiegen|gewechselt)\b|\bich\sbin\s(?:allergisch|veganer(?:in)?|vegetarier(?:in)?|farbenblind)\b|\bmeine\s(?:zeitzone|muttersprache)\sist\b"""
+    ),
     first_person=verbose(r"\b(?:ich|mein|meine[mnrs]?|mir|mich)\b"),
     question=verbose(
         r"\?[\s)\"'\x01]*$|^(?:und\s|aber\s)?(?:was|warum|wieso|weshalb|wie|wo|wann|wer|welche[rsnm]?|soll\sich|sollen\swir|muss\s(?:ich|man)|kann\s(?:ich|man)|darf|weißt\sdu|ist\s(?:das|es)|gibt\ses)\b"
