@@ -210,8 +210,6 @@ def test_writers_that_race_lose_no_line(inside: Beneath) -> None:
                     except Conflict:
                         continue
 
-    if not inside._openat2:
-        pytest.skip("without an exchange by the kernel only the store's lock keeps writers apart")
     threads = [threading.Thread(target=add, args=(who,)) for who in "ab"]
     for thread in threads:
         thread.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -113,6 +114,19 @@ class Beneath:
             return self._open(path, _DIRECTORY)
         return None
 
+    def changed_ns(self, path: str = "") -> int:
+        """When names in a directory last came or went, 0 if there is none."""
+        with self._errors("read", path or str(self.root)):
+            descriptor = self._open(path, _DIRECTORY) if path else self._root()
+            if descriptor is None:
+                return 0
+            try:
+                return os.fstat(descriptor).st_mtime_ns
+            finally:
+                if path:
+                    os.close(descriptor)
+        return 0
+
     def listing(self, path: str = "") -> Iterator[tuple[str, os.stat_result]]:
         """Names and stats (of links themselves) in one directory; empty if it is absent."""
         descriptor = self.directory(path)
@@ -126,28 +140,58 @@ class Beneath:
         finally:
             os.close(descriptor)
 
+    def names(self, path: str = "") -> list[str]:
+        """The names in one directory, in no order; none if it is absent."""
+        descriptor = self.directory(path)
+        if descriptor is None:
+            return []
+        try:
+            with self._errors("read", path or str(self.root)):
+                return os.listdir(descriptor)
+        finally:
+            os.close(descriptor)
+        return []
+
     # ---- writing
 
-    def write(self, path: str, content: bytes, *, expected: bytes | None) -> None:
+    def write(
+        self, path: str, content: bytes, *, expected: bytes | None, flush: bool = True
+    ) -> None:
         """Put the content there, whole or not at all, and force it to the disk.
 
         `expected` is what stands there now (None: no file). If it is something else by the time of
-        the rename, that something stays and Conflict is raised.
+        the rename, that something stays and Conflict is raised. Without `flush` the content is on
+        the disk, but not yet under its name: `flush_directory` makes several names last at once.
         """
         with self._errors("write", path), self._parent(path, make=True) as (directory, name):
             temporary = TEMPORARY_PREFIX + secrets.token_hex(8)
+            left = True
             try:
                 self._fill(directory, temporary, content, _mode_of(directory, name))
                 if expected is None:
                     _put_new(directory, temporary, name)
+                    left = False
                 else:
-                    _swap(directory, temporary, name, expected, content)
+                    with _alone(directory):
+                        _swap(directory, temporary, name, expected, content)
             finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=directory)
-            syscalls.flush(directory)
+                if left:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=directory)
+            if flush:
+                syscalls.flush(directory)
 
-    def remove(self, path: str, *, expected: bytes | None = None) -> bool:
+    def flush_directory(self, path: str = "") -> None:
+        """Make the names in one directory last."""
+        descriptor = self.directory(path)
+        if descriptor is not None:
+            try:
+                with self._errors("write", path or str(self.root)):
+                    syscalls.flush(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def remove(self, path: str, *, expected: bytes | None = None, flush: bool = True) -> bool:
         """Remove the file; False if there was none. Conflict if it is not what was expected."""
         with self._errors("remove", path):
             if self.stat(path) is None:
@@ -155,12 +199,14 @@ class Beneath:
             with self._parent(path, make=False) as (directory, name):
                 # Moved aside first: what is then looked at can't change its name any more.
                 aside = TEMPORARY_PREFIX + secrets.token_hex(8)
-                os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
-                if expected is not None and _content(directory, aside) != expected:
-                    _put_new(directory, aside, name)
-                    raise Conflict(f"{path} was changed by somebody else. Read it again.")
+                with _alone(directory):
+                    os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+                    if expected is not None and _content(directory, aside) != expected:
+                        _put_new(directory, aside, name)
+                        raise Conflict(f"{path} was changed by somebody else. Read it again.")
                 os.unlink(aside, dir_fd=directory)
-                syscalls.flush(directory)
+                if flush:
+                    syscalls.flush(directory)
                 return True
         return False
 
@@ -306,6 +352,21 @@ def _put_new(directory: int, temporary: str, name: str) -> None:
             os.unlink(temporary, dir_fd=directory)
     except FileExistsError:
         raise Conflict(f"{name} was made by somebody else meanwhile. Read it first.") from None
+
+
+@contextlib.contextmanager
+def _alone(directory: int) -> Generator[None]:
+    """Keep our own writers apart while a file is looked at and replaced: one that met the other in
+    the middle would take what is about to be put back for what is there."""
+    descriptor = os.open(
+        ".", _DIRECTORY, dir_fd=directory
+    )  # a description, and so a lock, of its own
+    try:
+        with contextlib.suppress(OSError):  # where there are no locks, the exchange must do
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _swap(directory: int, temporary: str, name: str, expected: bytes, content: bytes) -> None:

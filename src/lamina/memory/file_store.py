@@ -17,7 +17,7 @@ from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory import drafts, pointers, ranking
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.blame import blame, users_word
-from lamina.memory.gate import GateContext, decide, decide_index
+from lamina.memory.gate import GateContext, decide, decide_index, nothing_vouched
 from lamina.memory.history import HistoryDamaged
 from lamina.memory.inbox import Inbox
 from lamina.memory.index import INDEX, LoadedIndex, load_index
@@ -243,21 +243,22 @@ class FileStore:
                 changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
             except Conflict as error:
                 raise EditorFaster from error
-            self._known.noted(change.path for change in changes)
+            self._known.noted(changes)
             return drafts.outcome_of(path, verdict, changed=changed)
 
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
         """The one call of the gate; refusals are raised. `current` is the file before the change,
         which may be in the directory already when a tool wrote it by itself."""
-        context = self._context(without=proposal.path)
-        if is_index(proposal.path):
+        path = proposal.path
+        old = None
+        if current is not None and not is_index(path):
+            old = read_topic(path, current)
+        context = self._context(path, old)
+        if is_index(path):
             before = (current or b"").decode("utf-8", "replace")
             after = (exact or b"").decode("utf-8", "replace")
             verdict = decide_index(before, after, proposal.writer, context)
         else:
-            if current is not None:
-                old = read_topic(proposal.path, current)
-                context = dataclasses.replace(context, memories=[*context.memories, old])
             verdict = decide(proposal, context)
         if verdict.decision == "refuse":
             raise GateRefused(verdict.reason)
@@ -268,15 +269,15 @@ class FileStore:
         """The gate's rules without what is known of the memories: a dream adds its own view of them."""
         return self._gate
 
-    def _context(self, *, without: str) -> GateContext:
-        """What the gate knows, without the memory that is about to change."""
-        memories = [memory for memory in self._known.all() if memory.path != without]
+    def _context(self, path: str, old: Memory | None) -> GateContext:
+        """What the gate knows, with the memory at this path as it was before the change."""
         return dataclasses.replace(
             self._gate,
-            memories=memories,
+            familiar=self._known.but(path, old),
             pinned=self.pinned(),
             forgotten=self.tombstones.why,
-            vouched=self._vouched,
+            # Where there is no file yet, nobody can have vouched for it.
+            vouched=self._vouched if old is not None else nothing_vouched,
         )
 
     def _vouched(self, path: str) -> str:
@@ -304,7 +305,7 @@ class FileStore:
             self.demand_unpinned(old, writer)
             memory = read_topic(old, content)
             proposal = drafts.proposal_of(dataclasses.replace(memory, path=new), writer, session)
-            verdict = decide(proposal, self._context(without=old))
+            verdict = decide(proposal, self._context(old, None))
             # Moving says nothing new: only what no memory may be called or hold is in the way.
             if verdict.decision == "refuse":
                 raise GateRefused(verdict.reason)
@@ -320,7 +321,7 @@ class FileStore:
                 proposal, verdict, f"rename {old} to {new}", Renamed=f"{old} -> {new}"
             )
             self.journal.apply(changes, note, rework=rework)
-            self._known.noted(change.path for change in changes)
+            self._known.noted(changes)
             if old in self.pinned():
                 self._pins.set((self.pinned() - {old}) | {new})
         return drafts.outcome_of(new, verdict)
@@ -349,7 +350,7 @@ class FileStore:
             stone = self.tombstones.new(memory) if tombstone and content is not None else ""
             note = Note(writer=writer, subject=f"forget {path}", session=session, reason=reason)
             self.journal.apply(changes, note, tombstone=stone, rework=rework)
-            self._known.noted(change.path for change in changes)
+            self._known.noted(changes)
         if purge_history:
             self._purge(path)
 

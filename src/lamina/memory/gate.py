@@ -6,16 +6,15 @@ says of a quote) comes in as plain data and callables in a `GateContext`.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lamina.memories import Memory, Proposal, Verdict, Writer
 from lamina.memory import evidence, wording
 from lamina.memory.characters import hidden_character, speaks_as_system
+from lamina.memory.familiar import Familiar, Listed, stems_said
 from lamina.memory.index import pointers_of
 from lamina.memory.naming import why_bad_name
 from lamina.memory.orders import find_order
@@ -29,7 +28,6 @@ Scope = Literal["personal", "team"]
 # Blocks of one ledger entry, or of all entries before one: (origin, text), oldest first.
 OriginTexts: TypeAlias = Sequence[tuple[Origin, str]]
 
-_ALIKE = 0.72  # share of common stems from which two memories are one
 _SAME = 1.0
 _FRONTMATTER_BYTES = 3_500  # readers look at the first 4 KB only
 _ADVISED_HOOK = 150
@@ -44,7 +42,7 @@ def _never_forgotten(_proposal: Proposal) -> str:
     return ""
 
 
-def _nothing_vouched(_path: str) -> str:
+def nothing_vouched(_path: str) -> str:
     return ""
 
 
@@ -53,6 +51,9 @@ class GateContext:
     """What the gate needs to know. Every default is the strict one: nothing known, nothing proven."""
 
     memories: Sequence[Memory] = ()  # all that exist, the file to be overwritten among them
+    familiar: Familiar | None = (
+        None  # the same for a store of thousands: `memories` is not looked at
+    )
     pinned: Collection[str] = ()  # paths that only the user may change
     # "" or, if the proposal says what was forgotten, a few words on the tombstone ("on 2026-01-02").
     forgotten: Callable[[Proposal], str] = _never_forgotten
@@ -66,11 +67,15 @@ class GateContext:
     dates: Callable[[str, str, str], Sequence[str]] = evidence.no_dates
     # Text at a path that, by the history, already rests on the user's word: an update need not
     # prove those lines again. What only `outside` wrote is not among it.
-    vouched: Callable[[str], str] = _nothing_vouched
+    vouched: Callable[[str], str] = nothing_vouched
     scope: Scope = "personal"
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
     secret_rules: Rules | None = None  # None: the rules that come with Lamina
+
+    @property
+    def known(self) -> Familiar:
+        return Listed(self.memories) if self.familiar is None else self.familiar
 
 
 def decide(proposal: Proposal, context: GateContext) -> Verdict:
@@ -80,7 +85,7 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     and shows it in the index line where it is not `typed`. `Verdict.update_of` names the memory that
     an inbox entry should update instead of doubling it.
     """
-    twin, alike = _nearest(proposal, context.memories)
+    twin, alike = _nearest(proposal, context.known)
     refusal = _why_refused(proposal, context)
     if not refusal and alike >= _SAME and proposal.writer != "user":
         refusal = f"{twin} says the same already"
@@ -121,23 +126,28 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
     """New lines are pointers whose words come from their memory, and keep the label of its origin."""
     known = {line.strip() for line in before.splitlines()}
     labels = {p.file: _label(p.hook) for p in pointers_of(before.encode("utf-8", "replace"))}
-    by_path = {memory.path.removeprefix("team/"): memory for memory in context.memories}
     for line in after.splitlines():
         bare = line.strip()
         if not bare or bare in known or bare.startswith("#"):
             continue
         pointer = next(iter(pointers_of(bare.encode("utf-8", "replace"))), None)
-        memory = by_path.get(pointer.file.removeprefix("team/")) if pointer else None
-        if pointer is None or memory is None:
+        about = _pointed_at(pointer.file, context.known) if pointer else []
+        if pointer is None or not about:
             return f"a new index line points to no memory: “{bare[:60]}”"
         label = labels.get(pointer.file, "")
         if label and _label(pointer.hook) != label:
             return f"the line for {pointer.file} would lose {label}"
         hook = pointer.hook.removesuffix(label)
-        says = f"{memory.name} {memory.path} {memory.description}\n{memory.body}"
-        if not _grounded(f"{pointer.title}\n{hook}", says):
+        if not any(_grounded(f"{pointer.title}\n{hook}", says) for says in about):
             return f"the line for {pointer.file} says what its memory does not: “{hook[:60]}”"
     return ""
+
+
+def _pointed_at(file: str, known: Familiar) -> list[str]:
+    """What the memory says; two, where the team has one of that name as well."""
+    bare = file.removeprefix("team/")
+    found = [known.get(path) for path in (bare, f"team/{bare}")]
+    return [f"{one.name} {one.path} {one.description}\n{one.body}" for one in found if one]
 
 
 def _label(hook: str) -> str:
@@ -171,8 +181,8 @@ def _is_team(proposal: Proposal, context: GateContext) -> bool:
 
 def _why_refused(proposal: Proposal, context: GateContext) -> str:
     """The rules without appeal, cheapest first. Only pins and tombstones yield to the user."""
-    paths = [memory.path for memory in context.memories]
-    if bad := why_bad_name(proposal.path, paths) or _why_bad_form(proposal, context.max_bytes):
+    taken = context.known.spellings(proposal.path)
+    if bad := why_bad_name(proposal.path, taken) or _why_bad_form(proposal, context.max_bytes):
         return bad
     if hidden := hidden_character(_all_text(proposal)):
         return f"{proposal.path} would hold {hidden}: remove it"
@@ -242,7 +252,7 @@ def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
     """Why a person should look first ("" if not), and whose word the memory is."""
     record = evidence.Record(context.origin_text, context.before, context.dates)
     vouched = context.vouched(proposal.path)
-    unproven = evidence.why_unproven(proposal, record, context.memories, vouched)
+    unproven = evidence.why_unproven(proposal, record, context.known, vouched)
     origin = evidence.weakest_origin(proposal, record) if unproven else "typed"
     if marker := speaks_as_system(_all_text(proposal)):
         return f"it speaks as the system or another turn: {marker}", origin
@@ -251,7 +261,7 @@ def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
-        text = evidence.claimed_text(proposal, context.memories, vouched)
+        text = evidence.claimed_text(proposal, context.known, vouched)
         if order := find_order(text):
             return (
                 f"a {proposal.type or 'memory'} states facts, and this gives an order: “{order}”",
@@ -262,30 +272,8 @@ def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
     return "", origin
 
 
-def _nearest(proposal: Proposal, memories: Sequence[Memory]) -> tuple[str, float]:
+def _nearest(proposal: Proposal, known: Familiar) -> tuple[str, float]:
     """The memory that says nearly the same at another path, and how alike they are."""
-    if any(memory.path == proposal.path for memory in memories):
+    if proposal.path in known.spellings(proposal.path):
         return "", 0.0  # an update of its own file doubles nothing
-    stems = _stems(proposal.description, proposal.body)
-    size = len(stems)
-    # A memory that is alike lacks at most so many of these words. Most are ruled out by a few of
-    # the long words, which are rare.
-    may_lack = size - math.ceil(_ALIKE * size - 1e-9)
-    some = frozenset(sorted(stems, key=len, reverse=True)[: may_lack + 12])
-    needed = len(some) - may_lack
-    best, at = 0.0, ""
-    for memory in memories:
-        other = _stems(memory.description, memory.body)
-        if not _ALIKE * size <= len(other) <= size / _ALIKE or len(some & other) < needed:
-            continue
-        shared = len(stems & other)
-        alike = shared / (size + len(other) - shared)
-        if alike > best:
-            best, at = alike, memory.path
-    return (at, best) if best >= _ALIKE else ("", 0.0)
-
-
-@lru_cache(maxsize=8192)
-def _stems(description: str, body: str) -> frozenset[str]:
-    """Kept by the two texts themselves: stores hold memories in mind, so looking up costs no hashing."""
-    return wording.content_stems(f"{description}\n{body}")
+    return known.nearest(stems_said(proposal.description, proposal.body))

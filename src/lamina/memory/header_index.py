@@ -19,8 +19,10 @@ _SCHEMA = """
 create table folders (path blob primary key, keys blob, names blob, skipped blob);
 create table files (folder blob, file blob, head text, primary key (folder, file)) without rowid;
 create table recorded (path blob primary key, mtime int, size int, inode int, blob text) without rowid;
+create table wordings (path blob primary key, mtime int, size int, inode int, stems text) without rowid;
 """
-_VERSION = 3
+# Also to be raised when `wording` takes words apart in another way: the wordings are kept here.
+_VERSION = 4
 
 
 class Row(NamedTuple):
@@ -158,6 +160,23 @@ class HeaderIndex:
                 "delete from recorded where path = ?", [(os.fsencode(path),) for path in gone]
             )
 
+    def wordings(self) -> dict[str, tuple[int, int, int, str]]:
+        """Key and stems (as `neighbours` joins them) of each memory as it was when last read."""
+        found = self._ask("select path, mtime, size, inode, stems from wordings", ())
+        return {os.fsdecode(row[0]): tuple(row[1:]) for row in found}
+
+    def keep_wordings(
+        self, rows: Iterable[tuple[str, int, int, int, str]], gone: Iterable[str]
+    ) -> None:
+        with self._change() as connection:
+            connection.executemany(
+                "insert or replace into wordings values (?,?,?,?,?)",
+                [(os.fsencode(row[0]), *row[1:]) for row in rows],
+            )
+            connection.executemany(
+                "delete from wordings where path = ?", [(os.fsencode(path),) for path in gone]
+            )
+
     # ---- the database
 
     def _ask(self, query: str, values: tuple[bytes, ...]) -> list[Any]:
@@ -187,7 +206,7 @@ class HeaderIndex:
             if connection.execute("pragma user_version").fetchone()[0] != _VERSION:
                 connection.executescript(
                     f"drop table if exists folders; drop table if exists files; "
-                    f"drop table if exists recorded; {_SCHEMA}"
+                    f"drop table if exists recorded; drop table if exists wordings; {_SCHEMA}"
                     f"pragma user_version = {_VERSION}"
                 )
         return self._connection

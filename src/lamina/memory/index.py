@@ -89,14 +89,14 @@ def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: s
     else behind the last pointer, else to the end.
     """
     lines = _lines(content)
-    for number, line in enumerate(lines):
-        match = _POINTER.match(line)
+    matches = [_POINTER.match(line) for line in lines]
+    for number, match in enumerate(matches):
         if match and _named(match["file"]) == file:
-            lines[number] = _changed(line, match, title, hook)
+            lines[number] = _changed(lines[number], match, title, hook)
             return _joined(lines)
     end = _line_end(lines)
     new = pointer_line(file, title, hook) + end
-    position = _place_for(lines, section)
+    position = _place_for(lines, [match is not None for match in matches], section)
     if position > 0 and not lines[position - 1].endswith("\n"):
         lines[position - 1] += end
     lines.insert(position, new)
@@ -151,16 +151,16 @@ def _changed(line: str, match: re.Match[str], title: str, hook: str) -> str:
     return f"{match['before']}{new_title}{target}{dash}{hook or old_hook}{tail}"
 
 
-def _place_for(lines: list[str], section: str) -> int:
+def _place_for(lines: list[str], is_pointer: list[bool], section: str) -> int:
     """The number of the line before which a new pointer goes."""
     last_pointer, in_section, section_heading = -1, -1, -1
     inside = False
     for number, line in enumerate(lines):
-        if heading := _HEADING.match(line):
+        if not is_pointer[number] and (heading := _HEADING.match(line)):
             inside = bool(section) and heading.group(1).lower().startswith(section)
             if inside:
                 section_heading = number
-        elif _POINTER.match(line):
+        elif is_pointer[number]:
             last_pointer = number
             if inside:
                 in_section = number
@@ -198,7 +198,8 @@ def _line_end(lines: list[str]) -> str:
 
 def _lines(content: bytes) -> list[str]:
     text = content.decode("utf-8", "surrogateescape")
-    return [line for line in re.split(r"(?<=\n)", text) if line]
+    *lines, rest = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
 def _joined(lines: list[str]) -> bytes:

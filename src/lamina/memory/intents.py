@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -20,6 +21,8 @@ import msgspec
 from lamina.errors import MemoryStoreError
 from lamina.memories import Writer
 from lamina.memory.beneath import Beneath
+
+_NAME = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.(?:json|done)")
 
 
 class Change(NamedTuple):
@@ -94,7 +97,7 @@ class IntentLog:
         return self._named(".done")
 
     def any_applied(self) -> bool:
-        return any(name.endswith(".done") for name, _ in self._files.listing())
+        return any(name.endswith(".done") for name in self._files.names())
 
     def mark_applied(self, intent: Intent) -> None:
         self._files.rename(f"{intent.id}.json", f"{intent.id}.done")
@@ -109,7 +112,7 @@ class IntentLog:
 
     def _named(self, ending: str) -> list[Intent]:
         found: list[Intent] = []
-        for name in sorted(name for name, _ in self._files.listing() if name.endswith(ending)):
+        for name in sorted(name for name in self._files.names() if name.endswith(ending)):
             content = self._files.read(name)
             if content is None:
                 continue  # settled by another process
@@ -126,10 +129,9 @@ class IntentLog:
         return found
 
     def _next_id(self) -> str:
-        last = max(
-            (name for name, _ in self._files.listing() if name.endswith(".json")), default=""
-        )
-        after = int(last.split("-", 1)[0]) + 1 if last else 0
+        """Later than all that wait, though the clock may have been set back."""
+        waiting = [found[1] for name in self._files.names() if (found := _NAME.fullmatch(name))]
+        after = int(max(waiting)) + 1 if waiting else 0
         return f"{max(time.time_ns(), after):020d}-{secrets.token_hex(4)}"
 
 
@@ -140,9 +142,13 @@ def _encoded(intent: Intent) -> bytes:
 @contextlib.contextmanager
 def exclusive(lock: Path) -> Generator[None]:
     """Hold a kernel lock on the file: one holder at a time, released even by `kill -9`."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        lock.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            descriptor = os.open(lock, flags, 0o600)
+        except FileNotFoundError:
+            lock.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+            descriptor = os.open(lock, flags, 0o600)
     except OSError as error:
         raise MemoryStoreError(f"Can't lock the memory by {lock}: {error.strerror}.") from error
     try:

@@ -85,13 +85,16 @@ class Journal:
         done: list[Change] = []
         try:
             for change in wanted:
-                made = self._put(change, rework if done and change.path.endswith(INDEX) else None)
+                again = rework if done and change.path.endswith(INDEX) else None
+                made = self._put(change, again, flush=False)
                 done.append(made)
                 if made != change:  # the intent must say what was really written
                     now = [*done, *wanted[len(done) :]]
                     intent = self.intents.write(
                         now, note, tombstone=tombstone, lifted=lifted, replaces=intent
                     )
+            for folder in {change.path.rpartition("/")[0] for change in done}:
+                self._files.flush_directory(folder)
         except LaminaError:
             self._take_back(done, intent)
             raise
@@ -107,13 +110,15 @@ class Journal:
         self._mark(self.intents.write(changes, note))
         self._wake_up()
 
-    def _put(self, change: Change, rework: Rework | None) -> Change:
+    def _put(self, change: Change, rework: Rework | None, *, flush: bool = True) -> Change:
         for attempt in range(5):
             try:
                 if change.after is None:
-                    self._files.remove(change.path, expected=change.before)
+                    self._files.remove(change.path, expected=change.before, flush=flush)
                 else:
-                    self._files.write(change.path, change.after, expected=change.before)
+                    self._files.write(
+                        change.path, change.after, expected=change.before, flush=flush
+                    )
             except Conflict:
                 if rework is None or attempt == 4:
                     raise

@@ -1,22 +1,27 @@
-"""All memories with their bodies, kept in mind between writes: only files that changed are read.
+"""What the store knows of all memories between writes: only files that changed are read again.
 
-The gate compares every write with all of them. Within one second of the last look at every file,
-and as long as no directory has changed but by our own writes, that look is not repeated.
+The gate compares every write with all of them, by their words, which the derived index keeps for
+the next process. Within one second of the last look at every file, and as long as no directory has
+changed but by our own writes, that look is not repeated.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
+from lamina.memory import wording
 from lamina.memory.beneath import Beneath
+from lamina.memory.familiar import ALIKE
+from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
+from lamina.memory.intents import Change
+from lamina.memory.neighbours import Neighbours, joined
 from lamina.memory.outside import LARGEST
 from lamina.memory.scan import TICK_NS, Scanner
 from lamina.memory.topics import is_binary, read_topic
@@ -25,8 +30,8 @@ _TRUSTED = 1.0  # seconds
 
 
 class _Kept(NamedTuple):
-    key: tuple[int, int, int]
-    memory: Memory
+    key: tuple[int, int, int]  # mtime, size, inode
+    content: int  # its hash in this process, 0 if it was not read here
     sure: bool  # read well after the file's last change
 
 
@@ -35,66 +40,186 @@ class KnownMemories:
         self._files = files
         self._scanner = scanner
         self._kept: dict[str, _Kept] = {}
-        self._lock = threading.Lock()
+        self._whole: dict[str, Memory] = {}  # those that were read here
+        self._neighbours = Neighbours(ALIKE)
+        self._spelled: dict[str, set[str]] = {}  # by the folded path
+        self._lock = threading.RLock()
+        self._begun = False
         self._looked = -_TRUSTED
         self._folders: dict[str, int] = {}  # and when each last changed
 
     def all(self) -> list[Memory]:
-        """Every readable memory, in no particular order."""
+        """Every readable memory with its body, in no particular order."""
         with self._lock:
-            now = time.monotonic()
-            if now - self._looked >= _TRUSTED or self._changes() != self._folders:
-                self._look()
-                self._looked = now
-            return [one.memory for one in self._kept.values()]
+            self._look_again()
+            found = [self._memory(path) for path in self._kept]
+        return [memory for memory in found if memory is not None]
 
-    def noted(self, paths: Iterable[str]) -> None:
-        """These were just written by us: look at them alone."""
+    def but(self, path: str, instead: Memory | None) -> Others:
+        """All memories, with `instead` (or none) in the place of the one at this path."""
         with self._lock:
-            for path in paths:
+            self._look_again()
+        return Others(self, path, instead)
+
+    def get(self, path: str) -> Memory | None:
+        with self._lock:
+            return self._memory(path) if path in self._kept else None
+
+    def spellings(self, path: str) -> set[str]:
+        with self._lock:
+            return set(self._spelled.get(path.casefold(), ()))
+
+    def nearest(self, stems: frozenset[str], *, without: str) -> tuple[str, float]:
+        with self._lock:
+            return self._neighbours.nearest(stems, without=without)
+
+    def headers(self) -> list[Memory]:
+        return self._scanner.scan().all()
+
+    def noted(self, changes: Sequence[Change]) -> None:
+        """These were just written by us."""
+        with self._lock:
+            for path, _, content in changes:
                 if path.rsplit("/", 1)[-1] == INDEX:
                     continue
-                self._kept.pop(path, None)
+                self._drop(path)
                 with contextlib.suppress(MemoryStoreError):
-                    stat = self._files.stat(path)
-                    key = (stat.st_mtime_ns, stat.st_size, stat.st_ino) if stat else None
-                    if key and (one := self._read(path, key)):
-                        self._kept[path] = one
-            self._folders = self._changes()
+                    stat = self._files.stat(path) if content is not None else None
+                    if stat and content is not None:
+                        # Not sure: what another program does to it within the same tick has no
+                        # other key, so the next look compares the content once more.
+                        key = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                        self._keep(path, _Kept(key, hash(content), sure=False), content)
+            if gone := [change.path for change in changes if change.after is None]:
+                self._save([], gone)  # what was forgotten does not wait for the next look
+            for folder in {change.path.rpartition("/")[0] for change in changes}:
+                if folder in self._folders:  # else the next look finds it
+                    self._folders[folder] = self._changed(folder)
+
+    # ---- looking
+
+    def _look_again(self) -> None:
+        now = time.monotonic()
+        if now - self._looked >= _TRUSTED or self._changes() != self._folders:
+            self._look()
+            self._looked = now
 
     def _look(self) -> None:
-        kept: dict[str, _Kept] = {}
-        known = self._kept.get
+        if not self._begun:
+            self._begin()
         folders = {"": 0}
         before = self._changes()
+        there: set[str] = set()
+        fresh: list[str] = []
         for path, key in self._scanner.present():
-            one = known(path)
-            if one is None or one.key != key or not one.sure:
-                one = self._read(path, key) if key[1] <= LARGEST else None
-            if one is not None:
-                kept[path] = one
+            there.add(path)
+            one = self._kept.get(path)
+            if (one is None or one.key != key or not one.sure) and self._read(path, key, one):
+                fresh.append(path)
             if "/" in path:
                 folders[path.rpartition("/")[0]] = 0
-        self._kept = kept
+        gone = self._kept.keys() - there
+        for path in gone:
+            self._drop(path)
+        self._save(fresh, gone)
         # When the folders changed is from before the look: what came during it is seen next time.
         self._folders = {folder: before.get(folder, 0) for folder in folders}
 
     def _changes(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for folder in self._folders or {"": 0}:
-            found[folder] = 0
+        return {folder: self._changed(folder) for folder in self._folders or {"": 0}}
+
+    def _changed(self, folder: str) -> int:
+        with contextlib.suppress(MemoryStoreError):
+            return self._files.changed_ns(folder)
+        return 0
+
+    def _read(self, path: str, key: tuple[int, int, int], old: _Kept | None) -> bool:
+        """Look into one file; whether the derived index should know of it."""
+        now = time.time_ns()
+        content = None
+        if key[1] <= LARGEST:
             with contextlib.suppress(MemoryStoreError):
-                descriptor = self._files.directory(folder)
-                if descriptor is not None:
-                    found[folder] = os.fstat(descriptor).st_mtime_ns
-                    os.close(descriptor)
+                content = self._files.read(path)
+        if content is None:
+            self._drop(path)
+            return False
+        one = _Kept(key, hash(content), key[0] < now - TICK_NS)
+        if old and old.content == one.content:
+            self._kept[path] = one  # the same words, and now it is sure
+            self._whole.pop(path, None)
+        else:
+            self._drop(path)
+            self._keep(path, one, content)
+        return one.sure
+
+    def _keep(self, path: str, one: _Kept, content: bytes) -> None:
+        self._add(path, one, "")
+        if not is_binary(content):
+            memory = read_topic(path, content, mtime=one.key[0] / 1e9)
+            stems = wording.content_stems(f"{memory.description}\n{memory.body}")
+            self._neighbours.put(path, joined(stems))
+            self._whole[path] = memory
+
+    def _add(self, path: str, one: _Kept, stems: str) -> None:
+        self._kept[path] = one
+        self._spelled.setdefault(path.casefold(), set()).add(path)
+        self._neighbours.put(path, stems)
+
+    def _drop(self, path: str) -> None:
+        if self._kept.pop(path, None) is not None:
+            self._whole.pop(path, None)
+            self._neighbours.drop(path)
+            spelled = self._spelled[path.casefold()]
+            spelled.discard(path)
+            if not spelled:
+                del self._spelled[path.casefold()]
+
+    def _memory(self, path: str) -> Memory | None:
+        found = self._whole.get(path)
+        if found is None and (key := self._kept[path].key)[1] <= LARGEST:
+            with contextlib.suppress(MemoryStoreError):
+                content = self._files.read(path)
+                if content is not None and not is_binary(content):
+                    found = self._whole[path] = read_topic(path, content, mtime=key[0] / 1e9)
         return found
 
-    def _read(self, path: str, key: tuple[int, int, int]) -> _Kept | None:
-        now = time.time_ns()
-        with contextlib.suppress(MemoryStoreError):
-            content = self._files.read(path)
-            if content is not None and not is_binary(content):
-                memory = read_topic(path, content, mtime=key[0] / 1e9)
-                return _Kept(key, memory, key[0] < now - TICK_NS)
-        return None
+    # ---- what the next process need not read
+
+    def _begin(self) -> None:
+        self._begun = True
+        with contextlib.suppress(IndexBroken):
+            for path, (*key, stems) in self._scanner.index.wordings().items():
+                self._add(path, _Kept((key[0], key[1], key[2]), 0, sure=True), stems)
+
+    def _save(self, fresh: list[str], gone: Iterable[str]) -> None:
+        gone = list(gone)
+        if fresh or gone:
+            rows = [(path, *self._kept[path].key, self._neighbours.words(path)) for path in fresh]
+            with contextlib.suppress(IndexBroken):
+                self._scanner.index.keep_wordings(rows, gone)
+
+
+class Others:
+    """The gate's view: every memory but one, and in its place what it was before the change."""
+
+    def __init__(self, known: KnownMemories, path: str, instead: Memory | None) -> None:
+        self._known = known
+        self._path = path
+        self._instead = instead
+
+    def __iter__(self) -> Iterator[Memory]:
+        yield from (memory for memory in self._known.headers() if memory.path != self._path)
+        if self._instead is not None:
+            yield self._instead
+
+    def get(self, path: str) -> Memory | None:
+        return self._instead if path == self._path else self._known.get(path)
+
+    def spellings(self, path: str) -> list[str]:
+        others = self._known.spellings(path) - {self._path}
+        if self._instead is not None and path.casefold() == self._path.casefold():
+            others.add(self._path)
+        return sorted(others)
+
+    def nearest(self, stems: frozenset[str]) -> tuple[str, float]:
+        return self._known.nearest(stems, without=self._path)

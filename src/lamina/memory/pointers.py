@@ -48,8 +48,8 @@ def adding(proposal: Proposal, origin: str, base: Memory | None) -> Rework:
     )
 
     def rework(_path: str, index: bytes | None) -> bytes:
-        known = any(pointer.file == link for pointer in pointers_of(index or b""))
-        if known and same and not proposal.hook:
+        unchanged = same and not proposal.hook
+        if unchanged and any(pointer.file == link for pointer in pointers_of(index or b"")):
             return index or b""
         return with_pointer(index or b"", link, proposal.name, hook, section=proposal.type or "")
 

@@ -68,8 +68,8 @@ class Tombstones:
     def lift(self, ids: Iterable[str]) -> None:
         """Take these away: the user said it again, or undid the forgetting."""
         gone = set(ids)
-        old = self._files.read(_FILE)
-        if gone and old is not None:
+        old = self._files.read(_FILE) if gone else None
+        if old is not None:
             kept = [stone for stone in self.all() if stone.id not in gone]
             new = b"".join(msgspec.json.encode(stone) + b"\n" for stone in kept)
             if new != old:
