@@ -384,3 +384,70 @@ def test_questions_doubts_chores_and_cheers_are_no_decision_habit_or_rule(said: 
 def test_a_cheer_for_what_somebody_does_confirms_nothing() -> None:
     talk = [answer("We scored twice on Sunday."), typed("Yeah Kim, keep doing what you do!")]
     assert extract(talk, now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("ugh, use uv not pip in this repo", "uv"),
+        ("could you quit adding a summary after each answer?", "summary"),
+        ("Ask before you drop a table. Always.", "table"),
+        ("dates in ISO not US format, i've told you twice already", "ISO"),
+        ("Round to two digits everywhere, you keep giving me six", "two digits"),
+        ("If you're unsure about a clause, say so.", "unsure"),
+        ("The handouts must not exceed one page. Keep them short from here on.", "one page"),
+        ("rechne ab jetzt bitte immer in netto", "netto"),
+        ("überschriften bitte auf deutsch, gilt für alle seiten", "deutsch"),
+        ("说过多少次了，标题不要用英文", "标题"),
+    ],
+)
+def test_a_rule_in_plain_talk_is_found_with_what_it_speaks_of(said: str, kept: str) -> None:
+    found = only(typed(said))
+    assert found.type == "feedback"
+    assert kept in found.body
+    assert decide(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "rename user_id to account_id everywhere",
+        "use async everywhere in client.py",
+        "no, use a dict not a list there",
+        "you broke it again, fix the import",
+        "every time I run the tests I have to wait 5 minutes",
+        "make the summary shorter please",
+        "no more disk space on the runner",
+        "sure, just delete the backups next time too, why not",
+        "Nice one, Kim! Keep it up!",
+        "Don't be afraid to ask for help in every lesson.",
+        "bitte nur die erste zeile ändern",
+        "每次运行都报错",
+        "哇真棒，又写了五百行，以后都这样吧",
+    ],
+)
+def test_chores_complaints_and_mockery_stay_of_the_moment(said: str) -> None:
+    assert extract([answer("Done."), typed(said)], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+def test_a_role_a_date_and_a_rule_in_one_sentence_become_three_memories() -> None:
+    said = "I'm the new QA lead, the demo is on the 20th, and please stop writing Selenium tests"
+    found = extract([typed(said)], now=NOW)
+    assert sorted(one.type for one in found) == ["feedback", "project", "user"]
+    assert all(one.evidence[0].quote in said for one in found)
+    assert "2026-03-20" in next(one.body for one in found if one.type == "project")
+
+
+@pytest.mark.parametrize(
+    ("said", "day"),
+    [
+        ("The launch got moved to the 12th.", "2026-03-12"),
+        ("The thesis is due end of august.", "2026-08-31"),
+        ("Die Abgabe ist der 30.9.", "2026-09-30"),
+        ("Go live verschiebt sich auf den 12.", "2026-03-12"),
+    ],
+)
+def test_short_forms_of_a_date_become_absolute(said: str, day: str) -> None:
+    assert day in only(typed(said)).body

@@ -52,7 +52,7 @@ _MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\
 _EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
 _DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
 _ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
-_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one))"
+_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page|chapter|floor|step))"
 _YEAR = r"(?:,?\s(?P<year>20\d\d)\b)?"
 
 
@@ -77,6 +77,12 @@ def _named(match: re.Match[str], said: date) -> date | None:
     if match["year"]:
         return _calendar(int(match["year"]), month, int(match["day"]))
     return _nearest(month, int(match["day"]), said)
+
+
+def _end_of_named(match: re.Match[str], said: date) -> date | None:
+    month = _MONTHS[match["month"].lower()]
+    first = _calendar(int(match["year"]), month, 1) if match["year"] else _nearest(month, 28, said)
+    return _add_months(first.replace(day=1), 1) - timedelta(days=1) if first else None
 
 
 def _numeric(match: re.Match[str], said: date) -> date | None:
@@ -171,7 +177,8 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"(?P<year>20\d\d)年(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]", _numeric),
     (r"(?<![\d.])(?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?P<year>20\d\d)(?!\d)", _numeric),
     (r"(?<![\d月年])(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]", _numeric),
-    (r"\b(?:am|zum|bis|ab) (?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?!\d)", _numeric),
+    (r"\b(?:am|zum|bis|ab|den|ist der|auf) (?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?!\d)", _numeric),
+    (r"\b(?:end of|ende) " + _MONTH + _YEAR, _end_of_named),
     (r"\b" + _MONTH + r"\s(?:the\s)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\b(?![:.%]\d)" + _YEAR, _named),
     (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s)?" + _MONTH + _YEAR, _named),
     (r"\bend of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底", _month_end(1)),
@@ -180,9 +187,11 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底", _year_end),
     (r"\bend of (?:the|this) week\b|\bende (?:der|dieser) woche\b", _week_end),
     (
-        r"\b(?:by|until|on|before|after|from) the (?P<day>\d{1,2})(?:st|nd|rd|th)\b" + _NO_RANK,
+        r"\b(?:by|until|till|on|before|after|from|to|for|is) the (?P<day>\d{1,2})(?:st|nd|rd|th)\b"
+        + _NO_RANK,
         _day_of_month,
     ),
+    (r"\b(?:am|auf den|bis zum|zum) (?P<day>\d{1,2})\.(?=\s*(?:$|[,;!]|und\b))", _day_of_month),
     (r"下个?月(?P<day>\d{1,2})[日号]", _day_of_next_month),
     (r"大后天", _days(3)),
     (r"\bday after tomorrow\b|\bübermorgen\b|后天", _days(2)),

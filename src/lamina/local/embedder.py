@@ -30,9 +30,18 @@ class _Rows(dict[str, int]):
 class WordVectors:
     """Vectors of stemmed words. Common words are short vectors, so that they hardly pull."""
 
-    def __init__(self, terms: Sequence[str], vectors: Floats, rarities: Floats) -> None:
+    def __init__(
+        self,
+        terms: Sequence[str],
+        vectors: Floats,
+        rarities: Floats,
+        related: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
         import numpy as np
 
+        self._terms = terms
+        # Places of words of like meaning, one word's after the other's, and where each one's end.
+        self._related, self._ends = related or ((), ())
         self._rows = _Rows({term: row for row, term in enumerate(terms, 1)})
         self._vectors = np.concatenate((np.zeros((1, DIMENSIONS), dtype=np.float32), vectors))
         self._rarities: list[float] = [1.0, *rarities.tolist()]
@@ -46,6 +55,14 @@ class WordVectors:
     def rarity(self, term: str) -> float:
         """How rare the word is in English at large, from 0 to 1; a word unknown here is rarest."""
         return self._rarities[self._rows[term]]
+
+    def related(self, term: str) -> list[str]:
+        """Words of like meaning (`purchase` for `buy`), the nearest first; often none."""
+        row = self._rows[term]
+        if not 0 < row <= len(self._ends):
+            return []
+        first = self._ends[row - 2] if row > 1 else 0
+        return [self._terms[other] for other in self._related[first : self._ends[row - 1]]]
 
     def embed(self, weights: Mapping[str, float], *, rooted: bool = False) -> Floats | None:
         """The direction of a text, given its terms and how much each counts; None when all of them
@@ -79,4 +96,6 @@ def word_vectors() -> WordVectors:
         terms = bytes(table["terms"]).decode().split("\n")
         vectors = table["vectors"].astype(np.float32) * table["scales"].astype(np.float32)[:, None]
         rarities = table["rarity"].astype(np.float32) / np.float32(255)
-    return WordVectors(terms, vectors, rarities)
+        ends: list[int] = np.cumsum(table["related_counts"], dtype=np.int64).tolist()
+        related: list[int] = table["related"].tolist()
+    return WordVectors(terms, vectors, rarities, (related, ends))

@@ -7,6 +7,7 @@ no files, no clock, no network.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -20,8 +21,8 @@ from lamina.local.dates import find_dates, with_absolute_dates
 from lamina.local.facts import date_that_matters, decision, habit, place_of_things, role
 from lamina.local.finding import Find
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
+from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
-from lamina.local.rules import rule
 from lamina.local.wishes import wish
 from lamina.memories import Evidence, Proposal
 
@@ -61,24 +62,58 @@ def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
             continue
         if SECRET.search(sentence.text):
             continue
-        find = _first_find(message, place)
-        if find:
-            yield find
+        yield from _finds_of(message, place)
 
 
-def _first_find(message: list[Sentence], place: int) -> Find | None:
+def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
+    """What one sentence holds: mostly one thing; a date, a rule and a role may share it clause by clause."""
     sentence, rules = message[place], LANGUAGES[message[place].lang]
     wished = wish(message, place, rules)
-    if wished or sentence.document or rules.question.search(sentence.plain):
-        return wished
+    asked = rules.question.search(sentence.plain) and not POLITE_ORDER.match(sentence.plain)
+    if wished or sentence.document or asked:
+        if wished:
+            yield wished
+        return
+    first = _first_find(message, place, rules)
+    if first is None:
+        return
+    clauses = [] if first.type == "reference" else _clauses(sentence)
+    found = [find for clause in clauses if (find := _first_find([clause], 0, rules))]
+    kinds = {find.type for find in found}
+    if len(kinds) > 1 and len(kinds) == len(found) and kinds <= {"project", "feedback", "user"}:
+        yield from found
+    else:
+        yield first
+
+
+def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None:
+    sentence = message[place]
     return (
-        place_of_things(sentence, rules)
+        place_of_things(sentence)
         or date_that_matters(sentence, rules)
         or rule(message, place, rules)
         or role(sentence, rules)
         or decision(sentence, rules)
         or habit(sentence, rules)
     )
+
+
+_JOINT = re.compile(
+    r",\s|;\s|\s(?:and|und)\s(?=(?:pls|please|bitte|don'?t|stop|always|never|i'm|im|ich)\b)|，"
+)
+
+
+def _clauses(sentence: Sentence) -> list[Sentence]:
+    """The clauses of a sentence, each an exact part of it."""
+    parts: list[Sentence] = []
+    start = 0
+    for joint in [*_JOINT.finditer(sentence.plain), None]:
+        end = joint.start() if joint else len(sentence.plain)
+        text = sentence.text[start:end]
+        if text.strip():
+            parts.append(replace(sentence, text=text, plain=sentence.plain[start:end]))
+        start = joint.end() if joint else end
+    return parts if len(parts) > 1 else []
 
 
 def _imagined(sentence: Sentence) -> bool:

@@ -6,6 +6,7 @@ import re
 
 from lamina.local import phrasing
 from lamina.local.cues.any_language import IDENTIFIER, PATH, SYSTEMS, URL, Cues
+from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates
 from lamina.local.finding import Find, content_words
 from lamina.local.own_words import Sentence
@@ -21,7 +22,7 @@ def role(sentence: Sentence, rules: Cues) -> Find | None:
 
 
 _AT_WORK = re.compile(
-    r"(?i)\b(?:right now|at the moment|gerade|momentan|line \d+|error|exception)\b|正在|报错"
+    r"(?i)\b(?:right now|at the moment|gerade|momentan|of this (?:bug|mess|commit|line|function|file|error|crash)|line \d+|error|exception)\b|正在|报错"
 )
 
 
@@ -40,7 +41,7 @@ def decision(sentence: Sentence, rules: Cues) -> Find | None:
 
 _UNSETTLED = re.compile(
     r"(?i)\b(?:had|were|went)\b.*\bdecided\b|\b(?:not sure|i think|i guess|maybe|perhaps|probably|might|seems?|looks like|whether|option \w{1,2}\b|yesterday|price"
-    r"|vielleicht|wahrscheinlich|glaube|scheint|ob|gestern)\b|也许|可能|好像|是否|昨天"
+    r"|loop|function|method|class|field|variable|array|index|im code|schleife|liste|feld|variable|vielleicht|wahrscheinlich|glaube|scheint|ob|gestern)\b|也许|可能|好像|是否|昨天"
 )
 
 
@@ -89,7 +90,7 @@ _NAMELESS = re.compile(
 )  # due is what, nobody will know
 
 
-def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:
+def place_of_things(sentence: Sentence) -> Find | None:
     """Where something is kept, outside the repository."""
     text, plain = sentence.text, sentence.plain
     system, url = SYSTEMS.search(plain), URL.search(text)
@@ -98,7 +99,7 @@ def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:
     labelled = _LABELLED_URL.match(text)
     if (url and _ONE_ITEM.search(url[0]) and not labelled) or _TICKET.search(plain):
         return None
-    if not labelled and not rules.placed.search(plain):
+    if not labelled and not _placed(plain) and not _EQUATED.match(plain):
         return None
     if url and not labelled and not _LASTING_THING.search(plain):
         return None
@@ -111,11 +112,19 @@ def place_of_things(sentence: Sentence, rules: Cues) -> Find | None:
 
 _LASTING_THING = re.compile(
     r"(?i)\b(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|trackers?|specs?|guides?|handbooks?|contract|designs?|"
-    r"monitoring|manual|guidelines?|playbooks?|confluence|notion|\w*dokumentation|\w*handbuch|\w*anleitung|tickets?|api)\b|文档|监控|面板|看板|手册|规范|设计稿|需求"
+    r"monitoring|manual|guidelines?|playbooks?|confluence|notion|\w*dokumentation|archives?|papers|icons|assets|recordings|minutes|templates?|slides|source of truth|\w*handbuch|\w*anleitung|tickets?|api)\b|文档|监控|面板|看板|手册|规范|设计稿|需求"
 )
 _LABELLED_URL = re.compile(
-    r"(?i)^(?:[-*] )?(?:[\w/-]+ ){0,3}(?:[\w-]*(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|tracker|guide|handbook|monitoring|playbook|dokumentation|handbuch)|[^\s:：]{0,6}(?:文档|面板|看板|监控|手册))\s?[:：=]\s?https?://\S+$"
+    r"(?i)^(?:[-*] )?(?:[\w/-]+ ){0,3}(?:[\w-]*(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|tracker|guide|handbook|monitoring|playbook|specs?|schema|swagger|openapi|designs?|portal|dokumentation|handbuch)|[^\s:：]{0,6}(?:文档|面板|看板|监控|手册))\s?[:：=]\s?https?://\S+$"
 )
+
+
+def _placed(plain: str) -> bool:
+    """Short lines with a product's name in them hide their language."""
+    return any(cues.placed.search(plain) for cues in LANGUAGES.values())
+
+
+_EQUATED = re.compile(r"(?i)[a-z][\w -]{3,30} = \w")  # "bugs = linear"
 _TICKET = re.compile(r"\b[A-Z]{2,8}-\d+\b")
 _ONE_ITEM = re.compile(
     r"(?i)/(?:issues?|pull|pulls|commit|merge_requests|browse|questions|actions/runs)/[\w-]*\d"

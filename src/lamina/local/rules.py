@@ -25,7 +25,12 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if ordered or rules.prefers.search(plain):
         if chore and not _outlives_the_task(plain, rules):
             return None
+    elif _insisted(message, place, rules):
+        if chore and not rules.insists.search(plain):
+            return None
     elif not rules.forbids.search(plain) or chore or not _is_general(sentence, rules):
+        return None
+    if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
     if _first_person_habit(plain, rules) or _WISDOM.search(plain):
         return None
@@ -33,10 +38,36 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
     because, why = [sentence], phrasing.reason_in(text, rules)
+    if place and _LEANS_BACK.search(plain) and _stands(message[place - 1]):
+        because.insert(
+            0, message[place - 1]
+        )  # "keep them simpler": only the sentence before says what
+        text = f"{phrasing.without_opener(message[place - 1].text)} {text}"
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
         why = message[place + 1].text.strip(" .!。")
     return Find("feedback", text, tuple(because), "the user said how to work", why)
+
+
+def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
+    """A plain order that the user says was given before, or holds for every case."""
+    sentence = message[place]
+    if rules.insists.search(sentence.plain) and len(content_words(sentence.text)) > 3:
+        return bool(rules.asks_for.search(sentence.plain)) or bool(_WHOLE.search(sentence.plain))
+    neighbours = message[max(0, place - 1) : place] + message[place + 1 : place + 2]
+    return bool(rules.asks_for.search(sentence.plain)) and any(
+        rules.insists.search(other.plain) and not other.material for other in neighbours
+    )
+
+
+_WHOLE = re.compile(r"(?i)\b(?:this|that) (?:goes|applies|holds|counts) for\b|\bgilt\b")
+_LEANS_BACK = re.compile(r"(?i)^(?:please |and |so )?\w+ (?:them|it|those)\b|\bthis goes for\b")
+
+
+def _stands(sentence: Sentence) -> bool:
+    """Can it be quoted as what the next one speaks of?"""
+    asks = LANGUAGES[sentence.lang].question.search(sentence.plain)
+    return not (sentence.material or sentence.document or asks)
 
 
 def _without_reason(plain: str, rules: Cues) -> str:
@@ -57,7 +88,7 @@ def _outlives_the_task(plain: str, rules: Cues) -> bool:
 
 
 _STRONG = re.compile(
-    r"(?i)\b(?:from now on|going forward|in (?:the )?future|every time|stop \w+ing|i(?:'d| would)? prefer|never|ab jetzt|ab sofort|künftig|in zukunft|grundsätzlich|hör\w* auf)\b|以后|从现在|从今|一律|我们这个仓库"
+    r"(?i)\b(?:from (?:now|here|today) on|going forward|in (?:the )?future|every (?:time|little|single)|each time|ever|(?:stop|quit) \w+ing|i(?:'d| would)? prefer|never|ab jetzt|ab sofort|künftig|in zukunft|grundsätzlich|hör\w* auf)\b|以后|从现在|从今|一律|我们这个仓库"
 )
 
 
@@ -86,6 +117,7 @@ _WANTS = re.compile(
 )
 
 
+_THIS_CODE = re.compile(r"(?i)\b(?:everywhere|every|each)\b")
 # What people tell each other about life is no rule for an agent.
 _WISDOM = re.compile(
     r"(?i)\bthe (?:most |only |one )?(?:important|best|key|main|great) (?:thing|part|lesson)\b|\blet (?:us|me|you) down\b|\b(?:in life|your ego|your dreams?|your heart|yourself)\b"
@@ -96,6 +128,9 @@ def _gives_reason(sentence: Sentence) -> bool:
     return bool(_REASON_START.match(sentence.text)) and not sentence.material
 
 
+POLITE_ORDER = re.compile(
+    r"(?i)^(?:[\w']+,? ){0,2}(?:can|could|would|will) you (?:please |pls |just )?(?:stop|quit|always|never|avoid)\b|^(?:kannst|könntest) du (?:bitte )?(?:aufhören|immer|nie|künftig)\b"
+)
 _REASON_START = re.compile(
     r"(?i)(?:because|we (?:got|had|were|lost)|last (?:time|year|month|week)|otherwise|it (?:breaks|broke|confuses|costs)|they|nobody|weil|sonst|beim letzten mal|letztes (?:mal|jahr)|wir hatten)\b|因为|上次|上个月|否则|不然"
 )
@@ -123,7 +158,9 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
     ]
     if not wishes:
         return None
-    because = tuple(s for s in message[:3] if s is first or s in wishes)
+    because = tuple(message[: message.index(wishes[-1]) + 1])
+    if any(s.material or LANGUAGES[s.lang].question.search(s.plain) for s in because):
+        because = tuple(s for s in because if s is first or s in wishes)
     own = " ".join(s.text for s in because)
     telling = [w for w in content_words(_CONFIRMING.sub(" ", own)) if w.lower() not in _EMPTY]
     if len(telling) >= (2 if first.lang == "zh" else 1):
@@ -140,7 +177,7 @@ _CONFIRMING = re.compile(
 _EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905 - a word list
 
 
-_CHEER = re.compile(r"(?i)\bkeep (?:doing|being) (?:what you|you\b|yourself|great)|\bkeep (?:up|pushing|going|smiling|shining)\b")  # fmt: skip
+_CHEER = re.compile(r"(?i)\bkeep (?:doing|being) (?:what you|you\b|yourself|great)|\bkeep (?:it up|up|pushing|going|smiling|shining)\b")  # fmt: skip
 
 
 def _own_statement(answer: str, foreign: str) -> str:

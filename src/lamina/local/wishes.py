@@ -16,7 +16,7 @@ from lamina.memories import MemoryType
 def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     """ "Remember that …", in any of its forms; a chore of this task is none."""
     sentence = message[place]
-    asked = rules.remember.search(sentence.plain)
+    asked = rules.remember.search(sentence.plain) or _ELSEWHERE.search(sentence.plain)
     if not asked or (sentence.document and 0 < place < len(message) - 1):
         return None  # amid a document it is the document that speaks
     what = sentence.text[asked.start("what") :].strip(" .!。！?？:：,，")
@@ -46,6 +46,10 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     )
 
 
+# The rules know three languages well; "remember that" is clear in a few more.
+_ELSEWHERE = re.compile(
+    r"(?i)(?:(?:^|[.!,;:]\s)(?:(?:retiens|souviens-toi|rappelle-toi)(?: bien)? que|(?:acuérdate|acuerdate) (?:de )?que|recuerda que|ricordati che|lembra-te de que|lembre-se de que|onthoud dat|zapamiętaj,? że)\s|覚えておいて(?:ください|ね)?[、,。\s])\s*(?P<what>\S.*)"
+)
 _POLITE = re.compile(r"(?i)(?:can|could|would|will|kannst|könntest|请|帮我|能)")
 _OPEN_TASK = re.compile(
     r"(?i)(?:we|you|i) (?:still )?(?:need|have|should|must|want)\b|wir (?:müssen|sollten)\b"
@@ -70,15 +74,17 @@ def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType:
         return "reference"
     if any(hit.day >= sentence.said.date() for hit in find_dates(text, sentence.said.date())):
         return "project"
-    if _ADDRESSED.search(text):
+    if _ADDRESSED.search(text) or _NEVER.search(text):
         return "feedback"
-    if rules.prefers.search(text) or rules.first_person.match(text.lstrip()):
+    if _MINE.match(text) or rules.prefers.search(text) or rules.first_person.match(text.lstrip()):
         return "user"
     if _OURS.search(text):
         return "project"
     return "user" if rules.first_person.search(text) else "project"
 
 
+_NEVER = re.compile(r"(?i)\b(?:never|must not|mustn't) (?:go|appear|leave|be|end up|get)\b|\bever$")
+_MINE = re.compile(r"(?i)(?:je|j'|yo|io|eu)\b")
 _CONTACT = re.compile(
     r"(?i)\b(?:contact|belongs to|point of contact|ansprechpartner\w*|zuständig ist|gehört)\b|负责人是|联系人|找.{1,8}要"
 )

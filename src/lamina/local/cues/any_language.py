@@ -22,6 +22,8 @@ class Cues:
     order: Pattern  # a rule addressed to the agent, lasting by its own words
     forbids: Pattern  # "don't …": lasting only when general
     prefers: Pattern  # what the user likes, said as such
+    insists: Pattern  # said before, or meant for every case: makes a plain order last
+    asks_for: Pattern  # a plain order, or what it should be and what not
     this_time: Pattern  # one-off: this file, here, yet, now
     general: Pattern  # plurals, "without asking": makes a bare "don't" a rule
     about_code: Pattern  # describes how code behaves
@@ -50,7 +52,8 @@ SYSTEMS = verbose(
     |google\s(?:sheets?|docs?|drive)|sharepoint|dropbox|onedrive|nextcloud|owncloud|grafana|datadog|sentry
     |kibana|splunk|pagerduty|github\sissues|gitlab\sissues|github\sprojects?|youtrack|basecamp|monday\.com
     |1password|bitwarden|lastpass|shared\sdrive|intranet|wiki|google\ssheet|ms\steams|teams\schannel|discord
-    |netzlaufwerk|handbook|sheet|spreadsheet)\b|\#[a-z][\w-]{2,}
+    |canny|intercom|hubspot|salesforce|freshdesk|clickup|mattermost|(?:file|school)\sserver|shared\sfolder
+    |(?:schul|firmen|file|team|abteilungs)server|netzlaufwerk|handbook|sheet|spreadsheet)\b|\#[a-z][\w-]{2,}
     |飞书|钉钉|语雀|石墨|禅道|腾讯文档|企业微信|共享盘|网盘"""
 )
 URL = re.compile(r"\bhttps?://[^\s<>\"'`，。；、）)\]]+")
@@ -63,10 +66,10 @@ SECRET = verbose(
 )
 # A word of praise beside a complaint, or a set phrase: not meant as said.
 SARCASM = verbose(
-    r"""\b(?:yeah,?\sright|who\sneeds|what\scould\s(?:possibly\s)?go\swrong|spare\stime|as\sif\b|thanks\sa\slot
+    r"""\b(?:yeah,?\sright|who\sneeds|what\scould\s(?:possibly\s)?go\swrong|(?:much|lots\sof|enough|plenty\sof)\sspare\stime|as\sif\b|thanks\sa\slot
     |thanks\sfor\snothing|just\swhat\si\sneeded|all\snight|my\sfavou?rite\shobby|nothing\sbetter\sto\sdo
     |sonst\snichts\szu\stun|großes\skino|na\s(?:toll|super|klasse|prima)|vielen\sdank\sauch|oh\s(?:great|joy))\b
     |\b(?:brilliant|lovely|great|wow|fantastic|wonderful|amazing|nice\sone|genius|toll|klasse|super|prima|bravo)\b
      [^\n]{0,80}\b(?:again|nonsense|deleted|broke|broken|ruined|lost|destroyed|garbage|wieder|kaputt|gelöscht|zerschossen|unsinn)\b
-    |真行|真棒啊|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么"""
+    |\bsure,?\s(?:just\s)?[^\n]{3,80}\bwhy\snot\b|真行|真棒啊|真棒[^\n]{0,6}又|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么"""
 )
