@@ -54,6 +54,24 @@ def test_the_answer_alone_goes_to_stdout(lamina: Run, world: Path, stdin: Any) -
     assert (ran.code, ran.out, ran.err) == (0, "It says 42.\n", "")
 
 
+@pytest.mark.spec("I2", "F11")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_answer_is_there_before_the_session_ends(world: Path, form: list[str]) -> None:
+    out, seen = world / "out.txt", world / "seen.txt"
+    (world / "home").mkdir()
+    hook = f'[[hooks.SessionEnd]]\ncommand = "cp {out} {seen}"\n'
+    (world / "home" / "settings.toml").write_text(hook)
+    words = ["chat", "-p", "Hi", *form, "--model", script(world, "Here it is.")]
+    with out.open("wb") as stdout:
+        subprocess.run(
+            [sys.executable, "-m", "lamina.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            check=True,
+        )
+    assert "Here it is." in seen.read_text()
+
+
 @pytest.mark.spec("I2")
 def test_json_is_one_object_with_text_usage_session_and_events(
     lamina: Run, world: Path, stdin: Any
@@ -237,3 +255,14 @@ def test_json_is_whole_where_the_output_knows_no_unicode(world: Path) -> None:
         check=True,
     )
     assert json.loads(done.stdout.decode("ascii"))["text"] == "Grüße …"
+
+
+@pytest.mark.spec("L6.1", "I2")
+def test_a_script_does_not_wait_for_a_dream_at_its_end(
+    lamina: Run, world: Path, stdin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMINA_DREAM_SESSIONS", "0")
+    ran = lamina("chat", "-p", "Hello.", "--model", script(world, {"reply": "Hi."}))
+    assert (ran.code, ran.out) == (0, "Hi.\n")
+    assert not list((world / "home").rglob(".consolidate-lock"))
+    assert not list((world / "home").rglob("dream/status.json"))

@@ -12,6 +12,7 @@ import pytest
 from tests.sessions import Place, run, use
 
 from lamina import prompts
+from lamina.cli.chat_events import line_of
 from lamina.events import Event, LayerFailed, MemoryUpdated, PermissionRefused, Warned
 from lamina.layers import extraction
 from lamina.layers.extraction_evidence import take_evidence
@@ -362,6 +363,33 @@ def test_after_three_failures_in_a_row_the_rules_serve_and_the_cursor_moves(plac
         assert len([r for r in model.requests if r.purpose == "extraction"]) == 3
         assert [name for name in files(place) if name.startswith("feedback")]
         assert jobs(place)[-1] == "done"
+
+    run(story)
+
+
+@pytest.mark.spec("L5.1", "L5.8")
+def test_a_window_too_small_for_the_model_lets_the_rules_serve_at_once(place: Place) -> None:
+    model = ScriptedModel(["ok", Step({"error": "prompt_too_long"}, purpose="extraction")])
+
+    async def story() -> None:
+        heard = await talk(place, model, PLAIN)
+        assert [name for name in files(place) if name.startswith("feedback")]
+        assert jobs(place) == ["started", "done"]
+        assert not [event for event in heard if isinstance(event, LayerFailed)]
+
+    run(story)
+
+
+@pytest.mark.spec("L5.5", "L5.6")
+def test_what_went_to_the_inbox_is_said_in_one_line(place: Place) -> None:
+    unproved = RULE.replace(SAID, "words that nobody typed")
+    model = ScriptedModel(["ok", *extracting(InMemory(place, "feedback_no_mocks.md", unproved), "done")])  # fmt: skip
+
+    async def story() -> None:
+        heard = await talk(place, model, SAID)
+        said = [line.text for event in heard if (line := line_of(event)) and "inbox" in line.text]
+        assert said == ["  extraction: 1 memory waits in the inbox: `lamina memory inbox`"]
+        assert "feedback_no_mocks.md" not in files(place)
 
     run(story)
 

@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, scripted:…, none"
     )
     old = parser.add_mutually_exclusive_group()
-    old.add_argument("--continue", action="store_true", dest="go_on", help="go on with the last")
+    old.add_argument(
+        "--continue", action="store_true", dest="go_on", help="go on with the last session here"
+    )
     old.add_argument("--resume", metavar="ID", help="go on with this session (or its beginning)")
     parser.add_argument(
         "--fork", action="store_true", help="with --continue or --resume: go on with a copy"
@@ -57,11 +59,15 @@ def run(args: argparse.Namespace) -> int:
     overrides: dict[str, Any] = {"model": args.model} if args.model else {}
     if args.bare:
         overrides["bare"] = True
+    talk = args.prompt is None and sys.stdin.isatty() and not (args.json or args.stream_json)
+    if not talk:
+        # A script does not wait for a dream at its end, nor pays for one that is cut short there.
+        overrides["dream.enabled"] = False
     config = config_of(args, **overrides)
     if not config.project.is_dir():
         raise UsageError(f"The project {config.project} is not a directory.")
     wish: dict[str, Any] = {"config": config, **_which(args, config)}
-    if args.prompt is None and sys.stdin.isatty() and not (args.json or args.stream_json):
+    if talk:
         return _talk(args, wish)
     pasted = _piped(waits=args.prompt is None)
     if not (args.prompt or "").strip() and not pasted.strip():

@@ -65,8 +65,8 @@ async def dream(state: State, desk: Desk, copy: Path, since: float, tell: Tell) 
         max_calls=MOST_CALLS,
         instead=fork_tools.tools_for(state, None),
     )
-    if result.stop == "refused":
-        return None
+    if result.stop == "refused" or result.too_long is not None:
+        return None  # no money, or a window too small for it: the rules serve
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)

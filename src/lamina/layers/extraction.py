@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.errors import Conflict, GateRefused, ModelError
-from lamina.events import MemoryUpdated
+from lamina.events import LayerActed, MemoryUpdated
 from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed
 from lamina.ledger import edits
@@ -163,6 +163,9 @@ async def run(state: State, upto: str) -> Extracted:
     )
     if done.files:
         state.emit(MemoryUpdated(tuple(done.files), "extraction"))
+    if waiting := len(done.inbox):
+        what = "1 memory waits" if waiting == 1 else f"{waiting} memories wait"
+        state.emit(LayerActed(LAYER, f"{what} in the inbox: `lamina memory inbox`", 0, waiting))
     return done
 
 
@@ -215,8 +218,9 @@ async def _by_fork(state: State, store: FileStore, entries: Sequence[Json]) -> E
         instead=fork_tools.tools_for(state, partial(_keep, store, words, done)),
     )
     done.refused += result.refused
-    if result.stop == "refused":
-        return None
+    if result.stop == "refused" or result.too_long is not None:
+        # No money, or a window too small for it: the rules serve, unless something is done already.
+        return done if done.files or done.inbox else None
     if result.error:
         raise ModelError(result.error)
     return done
