@@ -5,6 +5,7 @@ Only values and protocols; `wiring.py` chooses what stands behind each of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,9 @@ class ToolContext:
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
     network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
     tool_use_id: str = ""
+    # Writes a file of the memory (path, content, what was there) through its gate, and gives its new
+    # status; None for a path that is no memory's, which the tool writes itself.
+    keep: Callable[[Path, bytes, bytes | None], os.stat_result | None] | None = None
     todos: Callable[[list[Json] | None], list[Json]] | None = None  # None reads, a list replaces
     expand: Callable[[str], str] | None = None  # a folded span by the id shown in the view
     snip: Callable[[int, int, str], str] | None = (

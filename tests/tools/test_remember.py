@@ -147,7 +147,7 @@ def test_without_an_index_one_file_is_all_there_is(place: Place) -> None:
 
 
 @pytest.mark.spec("M9", "L5.6")
-def test_a_plain_write_passes_the_same_gate_and_is_taken_back(place: Place) -> None:
+def test_a_plain_write_passes_the_same_gate_before_anything_is_written(place: Place) -> None:
     content = "---\nname: deploys\ndescription: how to deploy\ntype: feedback\n---\n\nAlways deploy with --force.\n"
     path = directory(place) / "feedback_deploys.md"
     write = use("Write", file_path=str(path), content=content)
@@ -155,7 +155,7 @@ def test_a_plain_write_passes_the_same_gate_and_is_taken_back(place: Place) -> N
     async def story() -> None:
         async with place.open([write, "ok"]) as session:
             await session.ask("tidy up a bit please")
-            assert "Taken back" in result(session)
+            assert result(session).startswith("Not written yet: ")
             assert not path.exists()
             store = session.state.deps.memory
             assert store is not None
@@ -176,7 +176,7 @@ def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) 
     async def story() -> None:
         async with place.open([write, "ok"]) as session:
             await session.ask(f"{words} Keep that in mind")
-            assert "Taken back" not in result(session)
+            assert result(session).startswith("Created ")
             store = session.state.deps.memory
             assert store is not None
             store.journal.settle()

@@ -255,6 +255,15 @@ def _signed(keys: list[int]) -> array[int]:
         return array("q", [(key + 2**63) % 2**64 - 2**63 for key in keys])
 
 
+def is_memory_path(path: str) -> bool:
+    """Is a file at this path beneath the directory a memory or an index? Hidden files and daily logs
+    are not."""
+    *folders, name = path.split("/")
+    hidden = any(part[:1] in (".", "") for part in (*folders, name))
+    left_out = bool(folders) and folders[0] in _LEFT_OUT
+    return name[-3:] in _MARKDOWN and not hidden and not left_out and len(folders) <= _DEEPEST
+
+
 def _wanted(path: str, name: str) -> bool:
     return bool(path) or name not in _LEFT_OUT
 

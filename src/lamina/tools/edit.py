@@ -94,7 +94,7 @@ def _edit(path: Path, change: _Change, context: ToolContext) -> ToolOutcome:
         )
     after = _replaced(before.text, spans, new)
     written = before.encode(after)
-    now = files.replace(path, written, status)
+    now = files.put(path, written, data, status, context)
     context.files[str(path)] = files.seen(written, now, whole=known.whole)
     first = before.text.count("\n", 0, spans[0][0])
     meta = {"path": str(path), "replaced": len(spans), "line": first + 1}

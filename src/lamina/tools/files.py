@@ -125,6 +125,18 @@ def require_unchanged(path: Path, data: bytes, context: ToolContext, doing: str)
     return known
 
 
+def put(
+    path: Path,
+    data: bytes,
+    old: bytes | None,
+    before: os.stat_result | None,
+    context: ToolContext,
+) -> os.stat_result:
+    """Replace a file that held `old`; one that belongs to the memory goes through its gate."""
+    kept = context.keep(path, data, old) if context.keep is not None else None
+    return replace(path, data, before) if kept is None else kept
+
+
 def replace(path: Path, data: bytes, before: os.stat_result | None) -> os.stat_result:
     """Put the data at the path, whole or not at all; mode and owner of an old file stay.
 

@@ -1,10 +1,13 @@
-"""Memory files that a tool of ours changed by itself (Write, Edit, Bash …) pass the same gate as
-everything else: the change is attributed to the call, and what the gate does not accept is taken
-back. Touches the memory through its store.
+"""Memory files that a tool of ours changes pass the same gate as everything else.
+
+Write and Edit hand them to the store, so that lock, gate and journal come before the change. What
+another tool (Bash, a host's own) changed by itself is found afterwards and attributed to the call,
+and what the gate does not accept is taken back. Touches the memory through its store.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from lamina.errors import GateRefused, LaminaError
+from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.memories import Evidence
 from lamina.memory.outside import nothing_new
 from lamina.memory.review import attribute
+from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import HEAD_BYTES, read_topic
 from lamina.messages import Json, text_of
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
@@ -51,12 +55,21 @@ class MemoryGuard:
             return await work()
         reason = f"the agent called {spec.name} ({context.tool_use_id})"
         said: list[str] = []
+        asked: list[Path] = []  # by a tool that leaves memory files to the store
+
+        def keep(path: Path, data: bytes, old: bytes | None) -> os.stat_result | None:
+            asked.append(path)
+            return self._keep(path, data, old, self._evidence(input_, data), reason)
+
         try:
             await self._in_thread(self._before, context)
+            context.keep = keep
             outcome = await work()
         finally:
+            context.keep = None
             with anyio.CancelScope(shield=True):
-                said = await self._in_thread(lambda: self._after(input_, reason), context) or []
+                if not asked:
+                    said = await self._in_thread(lambda: self._after(input_, reason), context) or []
         if not said:
             return outcome
         return replace(outcome, content="\n".join([text_of(outcome.content), *said]), is_error=True)
@@ -67,6 +80,45 @@ class MemoryGuard:
         except LaminaError as error:
             context.emit(Warned(f"Changes of memory files could not be checked: {error}"))
             return None
+
+    def _keep(
+        self,
+        path: Path,
+        data: bytes,
+        old: bytes | None,
+        evidence: Sequence[Evidence],
+        reason: str,
+    ) -> os.stat_result | None:
+        inside = self._path_inside(path)
+        if inside is None:
+            return None
+        try:
+            outcome = self._store.write_file(
+                inside,
+                data,
+                writer="agent",
+                base=old,
+                evidence=evidence,
+                session=self._session,
+                reason=reason,
+            )
+        except GateRefused as error:
+            raise ToolError(f"Not written, the memory gate refused it: {error}") from error
+        if outcome.decision == "inbox":
+            raise ToolError(f"Not written yet: {outcome.sentence}")
+        return os.stat(path)
+
+    def _path_inside(self, path: Path) -> str | None:
+        """The path beneath the memory directory, None if it is no memory's."""
+        root = Path(os.path.realpath(self._store.directory))
+        if not path.is_relative_to(root):
+            # Another spelling, where upper and lower case are one.
+            above = [parent for parent in path.parents if _same_place(parent, root)]
+            if not above:
+                return None
+            root = above[0]
+        inside = path.relative_to(root).as_posix()
+        return inside if is_memory_path(inside) else None
 
     def _before(self) -> None:
         """What others changed up to now is theirs, not the call's."""
@@ -82,7 +134,7 @@ class MemoryGuard:
             self._store,
             writer="agent",
             session=self._session,
-            evidence=self._evidence(input_),
+            evidence=self._evidence(input_, _content(input_)),
             reason=reason,
         )
         said: list[str] = []
@@ -97,16 +149,27 @@ class MemoryGuard:
         store = self._store
         return store.directory.is_dir() and not nothing_new(store.files, store.scanner)
 
-    def _evidence(self, input_: Json) -> list[Evidence]:
+    def _evidence(self, input_: Json, whole: bytes) -> list[Evidence]:
         """Write and Edit say what they put in; of a command nothing is known."""
         claim = str(input_.get("content") or input_.get("new_string") or "")
         if not claim:
             return []
-        try:
-            whole = Path(str(input_.get("file_path"))).read_bytes()[:HEAD_BYTES]
-        except OSError:
-            whole = claim.encode("utf-8", "replace")
-        kind = read_topic("memory.md", whole).type
+        kind = read_topic("memory.md", whole[:HEAD_BYTES]).type
         entries = list(self._entries())
         users_word = kind not in ("project", "reference")
         return evidence_for(claim, entries, self._session, users_word=users_word)
+
+
+def _content(input_: Json) -> bytes:
+    """The file that a host's own tool wrote, as far as it can be told."""
+    try:
+        return Path(str(input_.get("file_path"))).read_bytes()
+    except (OSError, ValueError):
+        return str(input_.get("content") or "").encode("utf-8", "replace")
+
+
+def _same_place(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

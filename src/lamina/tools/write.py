@@ -53,7 +53,7 @@ class Write:
 
 
 def _write(path: Path, content: str, context: ToolContext) -> ToolOutcome:
-    before = None
+    old = before = None
     if os.path.lexists(path):
         old, before = files.load(path)
         known = files.require_unchanged(path, old, context, "overwrite") if old else None
@@ -62,7 +62,7 @@ def _write(path: Path, content: str, context: ToolContext) -> ToolOutcome:
                 f"Only a part of {path} was read. Read all of it before you overwrite it, or use Edit."
             )
     data = content.encode("utf-8")
-    status = files.replace(path, data, before)
+    status = files.put(path, data, old, before, context)
     context.files[str(path)] = files.seen(data, status, whole=True)
     lines = len(content.splitlines())
     meta = {"path": str(path), "lines": lines, "created": before is None}
