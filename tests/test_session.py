@@ -5,10 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.sessions import Place, run
 
-from lamina.errors import LaminaError, ModelConfigError, SettingsError, UsageError
+from lamina.errors import (
+    LaminaError,
+    ModelConfigError,
+    ModelError,
+    SessionBusy,
+    SettingsError,
+    UsageError,
+)
+from lamina.session import Session
 
 
 @pytest.fixture
@@ -40,3 +49,91 @@ def test_what_can_not_be_opened_is_a_plain_error_and_leaves_no_session(
     with pytest.raises(kind), place.open(model, **others):
         pytest.fail("it opened")
     assert list(place.home.rglob("*.jsonl")) == []
+
+
+@pytest.mark.spec("F11", "I1")
+def test_a_turn_that_failed_leaves_nothing_to_cancel(place: Place) -> None:
+    async def story() -> None:
+        async with place.open([{"error": "overloaded", "message": "no"}, "Better."]) as session:
+            with pytest.raises(ModelError):
+                await session.ask("Hello")
+            assert session.cancel() is False
+            assert (await session.ask("Again")).text == "Better."
+
+    run(story)
+
+
+@pytest.mark.spec("F11", "F13")
+def test_a_hook_that_keeps_a_message_waiting_can_be_cancelled(place: Place) -> None:
+    async def story() -> None:
+        waiting = anyio.Event()
+
+        async def slow(_: Any) -> None:
+            waiting.set()
+            await anyio.sleep_forever()
+
+        async with place.open(["Hi."], hooks={"UserPromptSubmit": slow}) as session:
+            async with anyio.create_task_group() as group:
+
+                async def stop() -> None:
+                    await waiting.wait()
+                    assert session.cancel()
+
+                group.start_soon(stop)
+                assert (await session.ask("Hello")).stop == "cancelled"
+            assert session.view().messages == []
+
+    run(story)
+
+
+@pytest.mark.spec("I1")
+def test_the_model_is_not_changed_under_a_running_turn(place: Place) -> None:
+    async def story() -> None:
+        refused: list[str] = []
+
+        async def change(_: Any) -> None:
+            with pytest.raises(UsageError) as caught:
+                await opened[0].set_model("none")
+            refused.append(str(caught.value))
+
+        opened: list[Session] = []
+        async with place.open(["Hi."], hooks={"UserPromptSubmit": change}) as session:
+            opened.append(session)
+            assert (await session.ask("Hello")).text == "Hi."
+        assert refused == ["A turn is running; wait for it, or cancel it."]
+
+    run(story)
+
+
+class Stop(BaseException):
+    """As KeyboardInterrupt, which the event loop would not let pass."""
+
+
+@pytest.mark.spec("F11", "F1")
+def test_an_interrupted_session_does_not_wait_for_its_background(place: Place) -> None:
+    async def story() -> None:
+        async def begun() -> None:
+            async with place.open(["Hi."], session_id="one") as session:
+                session.state.background.start("dream", anyio.sleep_forever)
+                raise Stop
+
+        with pytest.raises(Stop):
+            await begun()
+        async with place.open(["Hi."], session_id="one") as session:
+            job = session.ledger.job("dream")
+            assert job is not None
+            assert job["status"] == "deferred"
+
+    run(story)
+
+
+@pytest.mark.spec("F1")
+def test_a_session_that_this_program_has_open_says_so(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["Hi."], session_id="one"):
+            with pytest.raises(SessionBusy, match="open already in this program"):
+                await place.open(["Hi."], session_id="one").__aenter__()
+        async with place.open(["Hi."], session_id="one"):
+            pass  # closed, it can be opened again
+
+    run(story)

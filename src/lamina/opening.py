@@ -284,10 +284,16 @@ async def change_model(state: State, name: str) -> None:
 # ---- ending
 
 
-async def end(state: State) -> None:
-    """Drain the background, tell the hooks; nothing here may keep a session from closing."""
+async def drain(state: State, seconds: float) -> None:
+    """Let background work end; what can't in time is recorded, for the next open."""
+    for name in await state.background.drain(seconds):
+        state.ledger.append(edits.job(name, "deferred"))
+
+
+async def end(state: State, *, interrupted: bool) -> None:
+    """Drain the background, tell the hooks; nothing here may keep a session from closing. Who
+    interrupts it does not want to wait: background work is left for the next open then."""
+    wait = 0.0 if interrupted else state.config.float("background.drain_seconds")
     with anyio.CancelScope(shield=True):
-        left = await state.background.drain(state.config.float("background.drain_seconds"))
-        for name in left:
-            state.ledger.append(edits.job(name, "deferred"))
+        await drain(state, wait)
         await state.deps.hooks.run("SessionEnd", {"reason": "exit"}, match="exit")

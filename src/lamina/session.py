@@ -140,6 +140,16 @@ class Session:
         return Reply(_answer(state.ledger, start), state.usage, tuple(state.events), reason)
 
     async def _turn(self, prompt: str, pasted: str) -> str:
+        reason = "cancelled"
+        try:
+            with anyio.CancelScope() as self._scope:
+                reason = await self._submit(prompt, pasted)
+        finally:
+            self._scope = None
+        return reason
+
+    async def _submit(self, prompt: str, pasted: str) -> str:
+        """The message goes through the hooks into the record; then the turn runs."""
         state = self._state
         verdict = await state.deps.hooks.run("UserPromptSubmit", {"prompt": prompt})
         if verdict.message:
@@ -155,11 +165,7 @@ class Session:
         )
         for words in verdict.context:
             state.say(words, "hook")
-        reason = "cancelled"
-        with anyio.CancelScope() as self._scope:
-            reason = await turn.run(state)
-        self._scope = None
-        return reason
+        return await turn.run(state)
 
     def queue(self, message: str) -> None:
         """Add a message while a turn runs; it is read after the tools of this round."""
@@ -175,8 +181,7 @@ class Session:
         self, instructions: str = "", *, from_entry: str = "", up_to_entry: str = ""
     ) -> Compacted:
         """Fold the conversation into a summary now: all of it, from an entry on, or up to one."""
-        if self._busy:
-            raise UsageError("A turn is running; wait for it, or cancel it.")
+        self._must_be_idle()
         self._busy = True
         done: Compacted | None = None
         try:
@@ -192,6 +197,10 @@ class Session:
         if done is None:
             raise RefusedError("The compaction was cancelled.")
         return done
+
+    def _must_be_idle(self) -> None:
+        if self._busy:
+            raise UsageError("A turn is running; wait for it, or cancel it.")
 
     def undo_compact(self) -> str:
         """Bring back what the last compaction folded; returns the id of the undone edit."""
@@ -211,7 +220,14 @@ class Session:
 
     async def set_model(self, model: str) -> None:
         """Go on with another model; system prompt and tools keep their bytes."""
+        self._must_be_idle()
         await opening.change_model(self._state, model)
+
+    async def drain(self, seconds: float | None = None) -> None:
+        """Wait for background work, which starts no more; what is not done in time is stopped, and
+        taken up when the session is opened again."""
+        wait = self.config.float("background.drain_seconds") if seconds is None else seconds
+        await opening.drain(self._state, wait)
 
     # ---- looking at it
 
@@ -297,7 +313,7 @@ class Opening:
             if not new:
                 close_calls(state, "[The session ended before this call did]")
             await opening.begin(state, new=new)
-            stack.push_async_callback(opening.end, state)
+            stack.push_async_exit(_Ending(state))
             self._stack = stack.pop_all()
             return session
 
@@ -353,6 +369,19 @@ class Opening:
         trace: TracebackType | None,
     ) -> bool | None:
         return self._sync.__exit__(kind, error, trace)
+
+
+class _Ending:
+    """The last steps of a session, whatever it ends by."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        await opening.end(self._state, interrupted=interrupted)
 
 
 class SyncSession:

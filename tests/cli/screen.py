@@ -26,11 +26,13 @@ sys.exit(main())
 
 
 class Screen:
-    """`lamina` with the given arguments in a terminal of 100 columns."""
+    """`lamina` with the given arguments in a terminal of so many columns."""
 
-    def __init__(self, words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, words: Sequence[str], cwd: Path, env: Mapping[str, str], columns: int = 100
+    ) -> None:
         self._master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (40, 100))
+        termios.tcsetwinsize(slave, (40, columns))
         self.text = self.raw = ""
         self._read_to = 0
         self.process = subprocess.Popen(

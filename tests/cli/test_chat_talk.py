@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.cli.screen import PROMPT, Screen
+from tests.wire.server import WireServer, says
 
 from lamina.cli.chat_commands import COMMANDS
 from lamina.config import load
@@ -22,12 +23,12 @@ def talk(world: Path) -> Iterator[Talk]:
     """Start a conversation whose model follows these steps."""
     screens: list[Screen] = []
 
-    def start(*steps: Any, words: tuple[str, ...] = (), **more: Any) -> Screen:
+    def start(*steps: Any, words: tuple[str, ...] = (), columns: int = 100, **more: Any) -> Screen:
         path = world / f"script{len(screens)}.json"
         path.write_text(json.dumps({"name": "demo", "steps": list(steps), **more}))
-        screen = Screen(
-            ["chat", "--model", f"scripted:{path}", *words], world / "project", dict(os.environ)
-        )
+        model = [] if "--model" in words else ["--model", f"scripted:{path}"]
+        env = {**os.environ, "COLUMNS": str(columns)}
+        screen = Screen(["chat", *model, *words], world / "project", env, columns)
         screens.append(screen)
         return screen
 
@@ -191,6 +192,54 @@ def test_several_lines_history_and_pastes(talk: Talk, world: Path) -> None:
     history = world / "home" / "history"
     assert "+two" in history.read_text()
     assert history.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.spec("I2")
+def test_a_narrow_terminal_breaks_lines_between_words(talk: Talk) -> None:
+    answer = "It stands in the notes.\n\n```\nrm -rf build dist out of tree copies\n```"
+    screen = talk(answer, columns=30)
+    screen.say("/help")
+    screen.expect("  /clear\n      start a new session;\n      this one stays recorded\n")
+    screen.say("Where is it?")
+    screen.expect("It stands in the notes.\n\n```\nrm -rf build dist out of tree copies\n```\n")
+    screen.say("/nothing-of-this-kind")
+    screen.expect("lamina: There is no command\n/nothing-of-this-kind. /help\nlists them.")
+
+
+@pytest.mark.spec("F1", "I2")
+def test_a_session_that_is_open_elsewhere_leaves_the_conversation_where_it_was(
+    talk: Talk, world: Path
+) -> None:
+    first, second = talk(otherwise={"main": "Noted."}), talk(otherwise={"main": "Heard."})
+    for screen, words in ((first, "First question"), (second, "Second question")):
+        screen.say(words)
+        screen.expect("ed.\n" if screen is first else "Heard.\n")
+    second.say(f"/resume {load_first_id(world)[:8]}")
+    second.expect("is open in another process")
+    second.expect("going on after 1 message of yours")
+    second.say("Still there?")
+    second.expect("Heard.\n")
+
+
+@pytest.mark.spec("F11", "I2")
+def test_leaving_says_what_is_waited_for_and_ctrl_c_ends_the_wait(
+    talk: Talk, world: Path, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.anthropic_url)
+    silent = says("never", fault="half_open")
+    wire.will(says("Noted."), silent)
+    screen = talk(words=("--model", "anthropic:claude-sonnet-4-6"))
+    screen.say("I always use tabs")
+    screen.expect("Noted.\n")
+    screen.expect("in the background: extraction")
+    screen.press("\x04")
+    screen.expect("Finishing extraction (Ctrl-C leaves it for the next time) …")
+    screen.press("\x03")
+    assert screen.leave() == 0
+    assert silent.left.wait(30)
+    jobs = [entry["status"] for entry in recorded(world) if entry["kind"] == "job"]
+    assert jobs == ["started", "deferred"]  # the next open takes it up
 
 
 def test_a_failing_model_is_told_and_the_conversation_goes_on(talk: Talk) -> None:

@@ -119,7 +119,7 @@ def test_common_options_count_before_and_after_the_command(lamina: Run, world: P
         (["zzz"], "lamina: There is no command 'zzz'. `lamina --help` lists the commands.\n"),
         (
             ["settings", "--bogus"],
-            "lamina: Unrecognized arguments: --bogus. See `lamina --help`.\n",
+            "lamina: There is no argument --bogus. See `lamina settings --help`.\n",
         ),
         (["--home"], "lamina: Argument --home: expected one argument. See `lamina --help`.\n"),
     ],

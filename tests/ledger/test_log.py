@@ -135,7 +135,7 @@ def test_a_second_writer_is_refused_and_a_fork_goes_its_own_way(tmp_path: Path) 
     path = tmp_path / "s.jsonl"
     ledger = Ledger.open(path)
     ledger.append(edits.message("user", "hi", "typed"))
-    with pytest.raises(SessionBusy, match="open in another process"):
+    with pytest.raises(SessionBusy, match="open already in this program"):
         Ledger.open(path)
     copy = tmp_path / "copy.jsonl"
     fork_file(path, copy)

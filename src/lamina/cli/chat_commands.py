@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.terminal import harmless, note, one_line, out, style, table, width
+from lamina.cli.wrapping import wrapped
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,13 +60,16 @@ async def run_command(session: Session, line: str) -> Next:
 
 
 async def _help(session: Session, argument: str) -> Next:  # noqa: ARG001 - all take the same
-    rows = [
-        [f"  {style(f'{name} {command.argument}'.rstrip(), 'bold')}", command.help]
-        for name, command in COMMANDS.items()
-    ]
-    out(table(rows))
-    out("  Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of a line starts a new one.")
-    out("  Ctrl-C stops the answer, Ctrl-D leaves.")
+    names = [f"{name} {command.argument}".rstrip() for name, command in COMMANDS.items()]
+    wide, room = max(map(len, names)), width()
+    beside = room >= wide + 30  # else a command's help goes below its name
+    for name, command in zip(names, COMMANDS.values(), strict=True):
+        pad = " " * (wide + 2 - len(name)) if beside else "\n      "
+        lines = wrapped(f"  {name}{pad}{command.help}", room, wide + 4 if beside else 6)
+        out(lines.replace(name, style(name, "bold"), 1))
+    keys = "  Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of a line starts a new one."
+    out(wrapped(keys, width()))
+    out(wrapped("  Ctrl-C stops the answer, Ctrl-D leaves.", width()))
     return None
 
 

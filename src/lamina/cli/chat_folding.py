@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import TYPE_CHECKING
 
-import anyio
-
+from lamina.cli.interrupting import on_ctrl_c
 from lamina.cli.terminal import harmless, one_line, out, style, width
-from lamina.errors import LaminaError, UsageError
+from lamina.cli.wrapping import wrapped
+from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.session import Session
@@ -21,22 +20,9 @@ async def compact(session: Session, argument: str) -> None:
     """Fold the conversation now; Ctrl-C stops it and leaves everything as it was."""
     from lamina.cli.sessions_folding import sentence
 
-    failed: LaminaError | None = None
-    async with anyio.create_task_group() as group:
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-
-            async def stop() -> None:
-                async for _ in signals:
-                    session.cancel()
-
-            group.start_soon(stop)
-            try:
-                out(f"  {sentence(await session.compact(argument))} /undo brings it back.")
-            except LaminaError as error:
-                failed = error  # a task group would wrap it
-            group.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
+    async with on_ctrl_c(session.cancel):
+        done = await session.compact(argument)
+    out(wrapped(f"  {sentence(done)} /undo brings it back.", width()))
 
 
 async def snip(session: Session, argument: str) -> None:

@@ -12,7 +12,8 @@ import anyio
 
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED
-from lamina.cli.terminal import harmless, note, out, out_json, style
+from lamina.cli.terminal import harmless, note, out, out_json, style, width
+from lamina.cli.wrapping import wrapped
 from lamina.events import Event
 from lamina.session import Reply, Session
 
@@ -20,25 +21,10 @@ _ENDS = {"end_turn": DONE, "max_tokens": DONE, "stopped by a hook": DONE, "cance
 
 
 def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
-    session_id, reply = anyio.run(_ask, args, wish, prompt, pasted)
-    result = {
-        "session": session_id,
-        "text": reply.text,
-        "stop": reply.stop,
-        "usage": reply.usage.to_json(),
-    }
-    if args.stream_json:
-        out_json({"kind": "result", **result}, pretty=False)
-    elif args.json:
-        out_json({**result, "events": [event.to_json() for event in reply.events]})
-    else:
-        out(harmless(reply.text) if sys.stdout.isatty() else reply.text)
-    return _ENDS.get(reply.stop, FAILED)
+    return _ENDS.get(anyio.run(_ask, args, wish, prompt, pasted), FAILED)
 
 
-async def _ask(
-    args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str
-) -> tuple[str, Reply]:
+async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> str:
     def hear(event: Event) -> None:
         if args.stream_json:
             out_json(event.to_json(), pretty=False)
@@ -50,4 +36,29 @@ async def _ask(
                 note(style(line.text, line.style, sys.stderr))
 
     async with Session.open(**wish, on_event=hear) as session:
-        return session.id, await session.ask(prompt, pasted=pasted)
+        reply = await session.ask(prompt, pasted=pasted)
+        if not args.stream_json:
+            _show(args, session.id, reply)  # before the background is waited for
+    if args.stream_json:  # there the result ends the stream of events
+        _show(args, session.id, reply)
+    return reply.stop
+
+
+def _show(args: argparse.Namespace, session_id: str, reply: Reply) -> None:
+    result = {
+        "session": session_id,
+        "text": reply.text,
+        "stop": reply.stop,
+        "usage": reply.usage.to_json(),
+    }
+    if args.stream_json:
+        out_json({"kind": "result", **result}, pretty=False)
+    elif args.json:
+        out_json({**result, "events": [event.to_json() for event in reply.events]})
+    else:
+        out(_for_terminal(reply.text) if sys.stdout.isatty() else reply.text)
+    sys.stdout.flush()
+
+
+def _for_terminal(text: str) -> str:
+    return wrapped(harmless(text), width())

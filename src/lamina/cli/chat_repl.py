@@ -5,7 +5,6 @@ of what was typed.
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Any, Literal
 
@@ -15,8 +14,10 @@ from lamina._version import __version__
 from lamina.cli import line_editor
 from lamina.cli.chat_commands import Leave, Switch, Use, run_command
 from lamina.cli.chat_events import line_of
+from lamina.cli.interrupting import on_ctrl_c
 from lamina.cli.main import DONE
 from lamina.cli.terminal import harmless, note, one_line, out, stream, style, width
+from lamina.cli.wrapping import WordWrap, wrapped
 from lamina.config import Config
 from lamina.errors import LaminaError
 from lamina.events import Event, PermissionRefused, TextDelta, ToolFinished
@@ -37,27 +38,47 @@ class Conversation:
         self._config: Config = wish["config"]
         self._editor = line_editor.Editor(self._config, self._status)
         self._session: Session | None = None
-        self._mid_line = False  # streamed text stands on the line
+        self._streamed: WordWrap | None = None  # an answer that stands on the line
         self._refused = False  # the last event said so
         self._asking = anyio.Lock()  # one question at a time
 
     async def run(self) -> int:
-        wish: dict[str, Any] | None = self._wish
         line_editor.warm_up(self._config.str("model"))
-        while wish is not None:
-            async with Session.open(
-                **wish, interactive=True, ask=self._may, on_event=self._hear
-            ) as session:
-                self._session = session
-                self._greet(session, resumed=bool(wish.get("resume")))
-                following = await self._stay(session)
-            self._session = None
-            wish = (
-                {"config": self._config, **following.wish}
-                if isinstance(following, Switch)
-                else None
-            )
+        left, following = await self._visit(self._wish)
+        while isinstance(following, Switch):
+            wish = {"config": self._config, **following.wish}
+            try:
+                left, following = await self._visit(wish)
+            except LaminaError as error:  # that session can't be had; the one before can
+                self._complain(error)
+                back = {"config": self._config, "session_id": left, "resume": True}
+                left, following = await self._visit(back)
         return DONE
+
+    async def _visit(self, wish: dict[str, Any]) -> tuple[str, Leave | Switch]:
+        """One session, from its greeting to the end of its background work."""
+        async with Session.open(
+            **wish, interactive=True, ask=self._may, on_event=self._hear
+        ) as session:
+            self._session = session
+            self._greet(session, resumed=bool(wish.get("resume")))
+            following = await self._stay(session)
+            await self._finish(session)
+        self._session = None
+        return session.id, following
+
+    async def _finish(self, session: Session) -> None:
+        """Background work may take its time; Ctrl-C leaves it for the next open."""
+        if not (names := session.status().background):
+            return
+        said = f"  Finishing {', '.join(names)} (Ctrl-C leaves it for the next time) …"
+        enough = anyio.CancelScope()
+        async with on_ctrl_c(enough.cancel):
+            note(style(wrapped(said, width()), "dim", sys.stderr))
+            with enough:
+                await session.drain()
+            if enough.cancelled_caught:
+                await session.drain(0)
 
     async def _stay(self, session: Session) -> Leave | Switch:
         """Lines of one session, until it is left or changed."""
@@ -80,30 +101,21 @@ class Conversation:
                     await self._turn(session, line, pasted)
             except LaminaError as error:
                 self._end_line()
-                note(style(f"lamina: {harmless(str(error))}", "red", sys.stderr))
+                self._complain(error)
 
     # ---- one turn
 
     async def _turn(self, session: Session, line: str, pasted: str) -> None:
-        failed: LaminaError | None = None
-        async with anyio.create_task_group() as group:
-            with anyio.open_signal_receiver(signal.SIGINT) as signals:
-                group.start_soon(_cancel_at, signals, session)
-                try:
-                    reply = await session.ask(line, pasted=pasted)
-                    self._end_line()
-                    if reply.stop == "cancelled":
-                        out(style("  Stopped. What was done so far is kept.", "yellow"))
-                except LaminaError as error:
-                    failed = error  # a task group would wrap it
-                group.cancel_scope.cancel()
-        if failed is not None:
-            raise failed
+        async with on_ctrl_c(session.cancel):
+            reply = await session.ask(line, pasted=pasted)
+        self._end_line()
+        if reply.stop == "cancelled":
+            out(style("  Stopped. What was done so far is kept.", "yellow"))
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            stream(event.text)
-            self._mid_line = not event.text.endswith("\n")
+            self._streamed = self._streamed or WordWrap(width())
+            stream(self._streamed.feed(harmless(event.text)))
             return
         refused, self._refused = self._refused, isinstance(event, PermissionRefused)
         if refused and isinstance(event, ToolFinished):
@@ -111,12 +123,17 @@ class Conversation:
         line = line_of(event)
         if line is not None and not (self._quiet and line.style == "dim"):
             self._end_line()
-            out(style(line.text, line.style))
+            out(style(wrapped(line.text, width()), line.style))
 
     def _end_line(self) -> None:
-        if self._mid_line:
-            out()
-            self._mid_line = False
+        if self._streamed is not None:
+            end = "" if self._streamed.at_start else "\n"
+            stream(self._streamed.end() + end)
+            self._streamed = None
+
+    def _complain(self, error: LaminaError) -> None:
+        sentence = wrapped(f"lamina: {harmless(str(error))}", width())
+        note(style(sentence, "red", sys.stderr))
 
     async def _may(self, question: str, detail: str) -> Literal["once", "always", "no"]:
         """A question about a permission; Ctrl-C says no and stops the turn."""
@@ -137,10 +154,8 @@ class Conversation:
     def _greet(self, session: Session, *, resumed: bool) -> None:
         if self._quiet:
             return
-        out(
-            f"{style('Lamina', 'bold')} {__version__} · {harmless(session.status().model)} · "
-            f"session {session.id[:8]} · /help"
-        )
+        about = f"{__version__} · {harmless(session.status().model)} · session {session.id[:8]}"
+        out(style("Lamina", "bold") + wrapped(f"Lamina {about} · /help", width())[6:])
         if resumed:
             said = sum("typed" in (e.get("origins") or ()) for _, e in session.ledger.messages())
             plural = "" if said == 1 else "s"
@@ -161,13 +176,10 @@ class Conversation:
         return " · ".join(harmless(part) for part in parts)
 
 
-async def _cancel_at(signals: Any, session: Session) -> None:
-    async for _ in signals:
-        session.cancel()
-
-
 def _short(tokens: int) -> str:
-    """1,234 as 1.2k and 200,000 as 200k."""
+    """1,234 as 1.2k, 200,000 as 200k and 1,000,000 as 1M."""
     if tokens < 1_000:
         return str(tokens)
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.2f}".rstrip("0").rstrip(".") + "M"
     return f"{tokens / 1000:.1f}k" if tokens < 100_000 else f"{tokens // 1000}k"

@@ -86,9 +86,12 @@ def _run(words: list[str]) -> int:
     name = _command_name(words)
     parser = build_parser(name)
     try:
-        args = parser.parse_args(words)
+        args, unknown = parser.parse_known_args(words)
     except SystemExit as leaving:  # --help and --version have printed
         return int(leaving.code or DONE)
+    if unknown:
+        page = f"lamina {name} --help" if name else "lamina --help"
+        raise UsageError(f"There is no argument {' '.join(unknown)}. See `{page}`.")
     _fill_in(args)
     if name is None:
         parser.print_help()

@@ -7,6 +7,7 @@ where it is, a `repair` entry names it, and readers pass over it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -212,6 +213,16 @@ class LogFile:
             self._fd = -1
 
 
+def _is_ours(fd: int) -> bool:
+    """Whether another descriptor of this very process has the file open."""
+    mine = os.fstat(fd)
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):  # the listing's own is gone already
+            if int(name) != fd and os.path.samestat(os.fstat(int(name)), mine):
+                return True
+    return False
+
+
 def sync(fd: int) -> None:
     """Data and length on the disk itself."""
     if sys.platform == "darwin":
@@ -239,9 +250,10 @@ def _open_locked(path: Path) -> int:
             finally:
                 os.close(folder)
     except BlockingIOError as error:
+        where = "already in this program" if _is_ours(fd) else "in another process"
         os.close(fd)
         raise SessionBusy(
-            f"The session {path.stem} is open in another process; close it there, or fork it."
+            f"The session {path.stem} is open {where}; close it there, or fork it."
         ) from error
     except OSError as error:
         os.close(fd)
