@@ -16,7 +16,7 @@ import pytest
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.events import Event, MemoryUpdated, Warned
-from lamina.memory import file_store as module
+from lamina.memory import admission as module
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.intents import Change, Note

@@ -183,7 +183,7 @@ class Desk:
         if path in self.before.files:
             known.append(read_topic(path, self.before.files[path]))
         context = dataclasses.replace(
-            self.store.gate,
+            self.store.admission.rules,
             memories=known,
             pinned=self.store.pinned(),
             forgotten=self.store.tombstones.why,

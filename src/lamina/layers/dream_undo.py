@@ -5,7 +5,8 @@ from __future__ import annotations
 from lamina.errors import UsageError
 from lamina.layers.dream_record import DreamRecord
 from lamina.memory.commits import Commit
-from lamina.memory.file_store import FileStore, is_index
+from lamina.memory.file_store import FileStore
+from lamina.memory.index import is_index
 from lamina.memory.undo import undo
 
 

@@ -11,16 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from lamina.errors import Conflict, GateRefused, MemoryStoreError
+from lamina.errors import Conflict, MemoryStoreError
 from lamina.events import Emit, Warned, quiet
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory import drafts, pointers, ranking
+from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
-from lamina.memory.blame import blame, users_word
-from lamina.memory.gate import GateContext, decide, decide_index, nothing_vouched
-from lamina.memory.history import HistoryDamaged
+from lamina.memory.gate import GateContext
 from lamina.memory.inbox import Inbox
-from lamina.memory.index import INDEX, LoadedIndex, load_index
+from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
@@ -57,7 +56,6 @@ class FileStore:
         self._before_first_write = before_first_write
         self.directory = directory
         self.state = state or directory.with_name(f"{directory.name}.lamina")
-        self._gate = gate or GateContext()
         self.files = Beneath(directory)
         self._own = Beneath(self.state)
         self.scanner = Scanner(self.files, self.state / "headers.sqlite")
@@ -66,6 +64,9 @@ class FileStore:
         self.inbox = Inbox(self.state / "inbox")
         self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
         self._known = KnownMemories(self.files, self.scanner)
+        self.admission = Admission(
+            gate or GateContext(), self._known, self.tombstones, self._pins, self.journal
+        )
         self._open(emit)
         if background and directory.is_dir():
             self.journal.start(self._look_outside)
@@ -247,45 +248,9 @@ class FileStore:
             return drafts.outcome_of(path, verdict, changed=changed)
 
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
-        """The one call of the gate; refusals are raised. `current` is the file before the change,
-        which may be in the directory already when a tool wrote it by itself."""
-        path = proposal.path
-        old = None
-        if current is not None and not is_index(path):
-            old = read_topic(path, current)
-        context = self._context(path, old)
-        if is_index(path):
-            before = (current or b"").decode("utf-8", "replace")
-            after = (exact or b"").decode("utf-8", "replace")
-            verdict = decide_index(before, after, proposal.writer, context)
-        else:
-            verdict = decide(proposal, context)
-        if verdict.decision == "refuse":
-            raise GateRefused(verdict.reason)
-        return verdict
-
-    @property
-    def gate(self) -> GateContext:
-        """The gate's rules without what is known of the memories: a dream adds its own view of them."""
-        return self._gate
-
-    def _context(self, path: str, old: Memory | None) -> GateContext:
-        """What the gate knows, with the memory at this path as it was before the change."""
-        return dataclasses.replace(
-            self._gate,
-            familiar=self._known.but(path, old),
-            pinned=self.pinned(),
-            forgotten=self.tombstones.why,
-            # Where there is no file yet, nobody can have vouched for it.
-            vouched=self._vouched if old is not None else nothing_vouched,
-        )
-
-    def _vouched(self, path: str) -> str:
-        try:
-            self.journal.settle()
-            return users_word(blame(self.journal.history.versions(path)), path)
-        except HistoryDamaged:
-            return ""
+        """What the gate says; refusals are raised. `current` is the file before the change, which
+        may be in the directory already when a tool wrote it by itself."""
+        return self.admission.judge(proposal, current, exact)
 
     def index_change(self, path: str, rework: pointers.Rework) -> Change:
         index = pointers.index_of(path)
@@ -302,13 +267,10 @@ class FileStore:
         self.make_state()
         with self.journal.writing():
             content = self.read_bytes(old)
-            self.demand_unpinned(old, writer)
+            self.admission.demand_unpinned(old, writer)
             memory = read_topic(old, content)
             proposal = drafts.proposal_of(dataclasses.replace(memory, path=new), writer, session)
-            verdict = decide(proposal, self._context(old, None))
-            # Moving says nothing new: only what no memory may be called or hold is in the way.
-            if verdict.decision == "refuse":
-                raise GateRefused(verdict.reason)
+            verdict = self.admission.judge_moved(proposal, old)
             if self.files.read(new) is not None:
                 raise Conflict(f"{new} exists already. Choose another name.")
             rework = pointers.renaming(old, new, memory)
@@ -343,7 +305,7 @@ class FileStore:
             content = self.files.read(path)
             if content is None and not purge_history:
                 self.read_bytes(path)  # says so
-            self.demand_unpinned(path, writer)
+            self.admission.demand_unpinned(path, writer)
             memory = read_topic(path, content or b"")
             rework = pointers.removing(path)
             changes = [Change(path, content, None), self.index_change(path, rework)]
@@ -362,10 +324,6 @@ class FileStore:
             if item.proposal.path in names:
                 self.inbox.remove(item)
         self.scanner.forget_index()
-
-    def demand_unpinned(self, path: str, writer: Writer) -> None:
-        if writer != "user" and path in self.pinned():
-            raise GateRefused(f"{path} is pinned: only the user may change it.")
 
     # ---- pins
 
@@ -403,11 +361,6 @@ class FileStore:
         if self._before_first_write is not None:
             self._before_first_write()
             self._before_first_write = None
-
-
-def is_index(path: str) -> bool:
-    """One of the two indexes; a MEMORY.md anywhere else is no name for anything."""
-    return path in (INDEX, f"team/{INDEX}")
 
 
 def _readable_path(path: str) -> bool:

@@ -69,6 +69,11 @@ def load_index(content: bytes, *, total_bytes: int = -1) -> LoadedIndex:
     return LoadedIndex(text, warning, lines, total)
 
 
+def is_index(path: str) -> bool:
+    """One of the two indexes; a MEMORY.md anywhere else is no name for anything."""
+    return path in (INDEX, f"team/{INDEX}")
+
+
 def pointers_of(content: bytes) -> list[Pointer]:
     """Every pointer line, in order."""
     found: list[Pointer] = []

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from lamina.errors import Conflict, GateRefused
 from lamina.memories import Evidence, Writer
 from lamina.memory import drafts
-from lamina.memory.file_store import FileStore, is_index
+from lamina.memory.file_store import FileStore
 from lamina.memory.inbox import InboxItem, diff_of
-from lamina.memory.index import INDEX
+from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.outside import differences
 from lamina.memory.store import Outcome
@@ -126,7 +126,7 @@ def _judged(
     )
     try:
         if change.after is None:
-            store.demand_unpinned(path, writer)
+            store.admission.demand_unpinned(path, writer)
             note = Note(writer=writer, subject=f"remove {path}", session=session, reason=reason)
             store.journal.adopt([change], note)
             return Outcome(path, "accept")

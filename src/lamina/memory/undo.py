@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from lamina.errors import Conflict, UsageError
 from lamina.memory import drafts
-from lamina.memory.file_store import FileStore, is_index
+from lamina.memory.file_store import FileStore
+from lamina.memory.index import is_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import merge_contents
 from lamina.memory.store import Outcome

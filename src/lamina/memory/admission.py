@@ -1,0 +1,83 @@
+"""Whether a write is let in: tells the gate what the store knows, and asks it. Every write passes here.
+
+It reads pins, tombstones, what is known of the memories, and the history; it changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from lamina.errors import GateRefused
+from lamina.memories import Memory, Proposal, Verdict, Writer
+from lamina.memory.blame import blame, users_word
+from lamina.memory.gate import GateContext, decide, decide_index, nothing_vouched
+from lamina.memory.history import HistoryDamaged
+from lamina.memory.index import is_index
+from lamina.memory.journal import Journal
+from lamina.memory.known import KnownMemories
+from lamina.memory.pins import Pins
+from lamina.memory.tombstones import Tombstones
+from lamina.memory.topics import read_topic
+
+
+class Admission:
+    def __init__(
+        self,
+        rules: GateContext,
+        known: KnownMemories,
+        tombstones: Tombstones,
+        pins: Pins,
+        journal: Journal,
+    ) -> None:
+        # Without what is known of the memories: a dream adds its own view of them.
+        self.rules = rules
+        self._known = known
+        self._tombstones = tombstones
+        self._pins = pins
+        self._journal = journal
+
+    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
+        """Accept or inbox; refusals are raised. `current` is the file before the change, `exact` the
+        bytes after it where the writer gave those."""
+        path = proposal.path
+        if is_index(path):
+            before, after = (
+                (content or b"").decode("utf-8", "replace") for content in (current, exact)
+            )
+            verdict = decide_index(before, after, proposal.writer, self._context(path, None))
+        else:
+            old = None if current is None else read_topic(path, current)
+            verdict = decide(proposal, self._context(path, old))
+        return _let_in(verdict)
+
+    def judge_moved(self, proposal: Proposal, old: str) -> Verdict:
+        """Moving says nothing new: only what no memory may be called or hold is in the way."""
+        return _let_in(decide(proposal, self._context(old, None)))
+
+    def demand_unpinned(self, path: str, writer: Writer) -> None:
+        if writer != "user" and path in self._pins.all():
+            raise GateRefused(f"{path} is pinned: only the user may change it.")
+
+    def _context(self, path: str, old: Memory | None) -> GateContext:
+        """What the gate knows, with the memory at this path as it was before the change."""
+        return dataclasses.replace(
+            self.rules,
+            familiar=self._known.but(path, old),
+            pinned=self._pins.all(),
+            forgotten=self._tombstones.why,
+            # Where there is no file yet, nobody can have vouched for it.
+            vouched=self._vouched if old is not None else nothing_vouched,
+        )
+
+    def _vouched(self, path: str) -> str:
+        try:
+            self._journal.settle()
+            return users_word(blame(self._journal.history.versions(path)), path)
+        except HistoryDamaged:
+            return ""
+
+
+def _let_in(verdict: Verdict) -> Verdict:
+    if verdict.decision == "refuse":
+        raise GateRefused(verdict.reason)
+    return verdict
