@@ -334,7 +334,7 @@ def test_after_all_tries_the_user_reads_one_sentence(wire: WireServer) -> None:
         talk.ask(request())
     assert str(caught.value) == (
         "Anthropic at 127.0.0.1 can't serve the call now (overloaded): try again later"
-        " (tried 9 times)"
+        " (tried 9 times)."
     )
     assert len(wire.received) == 9
     assert max(talk.clock.slept) <= 32
@@ -507,13 +507,24 @@ def test_a_missing_key_is_one_sentence(
 
 
 @pytest.mark.spec("F6")
+@pytest.mark.parametrize("kind", ["anthropic:claude-sonnet-4-6", "openai:gpt-5.5"])
+@pytest.mark.parametrize("url", ["ftp://files.test/v1", "localhost:9/v1", "nowhere"])
+def test_what_is_no_address_is_said_at_once(wire: WireServer, kind: str, url: str) -> None:
+    talk = Talk(wire, kind, base_url=url)
+    with pytest.raises(ModelConfigError, match=r"is no address of an API: set .*_BASE_URL"):
+        talk.ask(request())
+    assert talk.clock.slept == []
+
+
+@pytest.mark.spec("F6")
 def test_an_unreachable_host_is_one_sentence(wire: WireServer) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
-        talk = Talk(wire, base_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
+        port = taken.getsockname()[1]
+        talk = Talk(wire, base_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ModelUnreachable) as caught:
             talk.ask(request())
-    assert "Anthropic can't be reached at 127.0.0.1" in str(caught.value)
+    assert f"Anthropic can't be reached at 127.0.0.1:{port} (" in str(caught.value)
     assert "ANTHROPIC_BASE_URL" in str(caught.value)
     assert "tried 4 times" in str(caught.value)
 

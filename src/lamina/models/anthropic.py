@@ -199,8 +199,11 @@ class AnthropicModel:
             raise ModelConfigError(
                 f"The settings for Anthropic can't be used ({error}): check them."
             ) from error
+        place = self._place(client, None)
         if not (client.api_key or client.auth_token or client.credentials):
-            raise faults.missing_key(self._place(client, None))
+            raise faults.missing_key(place)
+        if wrong := faults.no_address(place):
+            raise wrong
         return client
 
     async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
@@ -257,7 +260,7 @@ class AnthropicModel:
         asked = request.model if request and request.model else self._name
         return faults.Place(
             provider="Anthropic",
-            host=client.base_url.host,
+            url=client.base_url,
             model=bare_name(asked),
             key_variable="ANTHROPIC_API_KEY",
             url_variable="ANTHROPIC_BASE_URL",

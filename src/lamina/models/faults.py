@@ -8,10 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lamina.errors import ModelConfigError, ModelError, PromptTooLong
 from lamina.models.retry import Passing
+
+if TYPE_CHECKING:
+    import httpx2
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +22,14 @@ class Place:
     """Whom we talk to, for sentences."""
 
     provider: str  # Anthropic, OpenAI
-    host: str
+    url: httpx2.URL
     model: str
     key_variable: str
     url_variable: str
+
+    @property
+    def host(self) -> str:
+        return self.url.host
 
 
 _BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
@@ -96,9 +103,23 @@ def refusal(
 def unreached(place: Place, cause: str) -> Passing:
     return Passing(
         "unreached",
-        f"{place.host} can't be reached ({cause})",
-        f"{place.provider} can't be reached at {place.host} ({cause}): check the network"
+        f"{_address(place)} can't be reached ({cause})",
+        f"{place.provider} can't be reached at {_address(place)} ({cause}): check the network"
         f" and {place.url_variable}",
+    )
+
+
+def _address(place: Place) -> str:
+    return place.url.netloc.decode("ascii", "replace")
+
+
+def no_address(place: Place) -> ModelConfigError | None:
+    """What is wrong with the address itself: trying it again would not help."""
+    if place.url.scheme in ("http", "https") and place.host:
+        return None
+    return ModelConfigError(
+        f"{str(place.url)!r} is no address of an API: set {place.url_variable} to one that begins"
+        " with https:// or http://."
     )
 
 
@@ -114,7 +135,7 @@ def broken_off(place: Place, cause: str = "the connection closed") -> Passing:
     return Passing(
         "busy",
         f"the answer broke off ({cause})",
-        f"The answer of {place.provider} at {place.host} broke off ({cause}): try again later",
+        f"{place.provider} at {place.host} broke off its answer ({cause}): try again later",
     )
 
 

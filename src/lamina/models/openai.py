@@ -24,6 +24,7 @@ from lamina.models.retry import Policy, SystemClock, with_retries
 from lamina.ports import Capabilities, Clock
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 _CONNECT_SECONDS = 10.0
@@ -120,13 +121,15 @@ class OpenAIModel:
         import openai
 
         try:
-            return self._made_with(self._key)
+            client = self._made_with(self._key)
         except openai.OpenAIError as error:
             # A server of one's own often needs no key, but the package wants one.
             client = self._made_with(_NO_KEY)
-            if client.base_url.host != _OFFICIAL_HOST:
-                return client
-            raise faults.missing_key(_place(_OFFICIAL_HOST, "")) from error
+            if client.base_url.host == _OFFICIAL_HOST:
+                raise faults.missing_key(_place(client.base_url, "")) from error
+        if wrong := faults.no_address(_place(client.base_url, "")):
+            raise wrong
+        return client
 
     def _made_with(self, key: str | None) -> openai.AsyncOpenAI:
         import openai
@@ -179,17 +182,17 @@ class OpenAIModel:
             raise ModelError(f"OpenAI's package gave up ({error}).") from error
 
     def _place(self, client: openai.AsyncOpenAI, request: Request) -> faults.Place:
-        return _place(client.base_url.host, bare_name(request.model or self._name))
+        return _place(client.base_url, bare_name(request.model or self._name))
 
 
 class _BrokenOff(Exception):
     """The stream ended before the message did."""
 
 
-def _place(host: str, model: str) -> faults.Place:
+def _place(url: httpx2.URL, model: str) -> faults.Place:
     return faults.Place(
-        provider="OpenAI" if host == _OFFICIAL_HOST else "The endpoint",
-        host=host,
+        provider="OpenAI" if url.host == _OFFICIAL_HOST else "The endpoint",
+        url=url,
         model=model,
         key_variable="OPENAI_API_KEY",
         url_variable="OPENAI_BASE_URL",

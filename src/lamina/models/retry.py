@@ -109,4 +109,4 @@ async def with_retries(
 def _given_up(failure: Passing, tries: int) -> Exception:
     often = f" (tried {tries} times)" if tries > 1 else ""
     kind = BadResponse if failure.kind == "malformed" else ModelUnreachable
-    return kind(f"{failure.sentence}{often}")
+    return kind(f"{failure.sentence}{often}.")
