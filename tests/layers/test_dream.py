@@ -17,6 +17,7 @@ from lamina.events import DreamChanged, Event, MemoryUpdated
 from lamina.layers import dream, dream_lock
 from lamina.layers.dream_fork import drifted
 from lamina.layers.dream_record import DreamRecord, Progress
+from lamina.layers.dream_undo import take_back
 from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
@@ -376,7 +377,7 @@ def test_merged_words_of_the_user_stay_the_user_s_and_strangers_words_don_t_beco
         [left] = [name for name in contents(store) if name.startswith("feedback")]
         text = contents(store)[left].decode()
         assert all(words in text for words in (mine, other, strange))
-        vouched = store._vouched(left)
+        vouched = store.admission.vouched(left)
         assert strange not in vouched
         assert (mine in vouched) or (other in vouched)
 
@@ -394,8 +395,8 @@ def test_what_two_memories_of_the_user_said_is_still_proven_when_they_are_one(pl
         )
         assert (await dream.run(session.state)).status == "completed"
         [left] = [name for name in contents(store) if name.startswith("feedback")]
-        assert "Marta insists." in store._vouched(left)
-        assert "Ivo checks." in store._vouched(left)
+        assert "Marta insists." in store.admission.vouched(left)
+        assert "Ivo checks." in store.admission.vouched(left)
 
 
 # ---- with a model
@@ -662,3 +663,93 @@ def test_a_nightly_dream_works_the_diary_into_memories_and_proves_nothing_by_it(
         assert pointer.hook.endswith("(source: assistant)")
         assert [item.proposal.path for item in store.inbox.items()] == ["user_answers.md"]
         assert day.read_text().startswith("- 10:12")
+
+
+def write_day(store: FileStore, day: str, *lines: str) -> Path:
+    path = store.directory / "logs" / day[:4] / day[5:7] / f"{day}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+    os.utime(path, (time.time() - DAY, time.time() - DAY))
+    return path
+
+
+@pytest.mark.spec("L6.7", "L6.6", "L5.6")
+def test_without_a_model_the_plain_entries_of_the_diary_become_memories(place: Place) -> None:
+    @story_of(place, config={"memory.daily_log": True})
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        day = write_day(
+            store,
+            "2026-11-10",
+            "# Tuesday",
+            "- 10:12 The tender closes on Friday, all papers have to be in",
+            "  by then.",
+            "- 10:20 user asked to remember that invoices go to Ledgerly",
+            "- 11:00 User said: I'm a nurse on the night shift",
+            "- 11:30 looked at the failing test for a while",
+        )
+        before = day.read_bytes()
+        done = await dream.run(session.state)
+        assert (done.status, done.by) == ("completed", "rules")
+        texts = {path: content.decode() for path, content in contents(store).items()}
+        index = texts.pop("MEMORY.md")
+        assert any("2026-11-13" in text for text in texts.values())
+        assert any("Ledgerly" in text for text in texts.values())
+        assert not any("nurse" in text or "failing" in text for text in texts.values())
+        assert index.count("(source: assistant)") == len(texts) == 2
+        assert [item.proposal.type for item in store.inbox.items()] == ["user"]
+        assert day.read_bytes() == before
+
+
+@pytest.mark.spec("L6.7", "M10")
+def test_an_entry_of_the_diary_is_worked_in_once_whatever_became_of_it(place: Place) -> None:
+    @story_of(place, config={"memory.daily_log": True})
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        write_day(store, "2026-11-10", "- 10:20 remember: invoices go to Ledgerly")
+        assert (await dream.run(session.state, apply=False)).status == "completed"
+        assert (await dream.run(session.state)).status == "completed"
+        assert (await dream.run(session.state)).status == "nothing"
+        take_back(store)
+        assert [*contents(store)] in ([], ["MEMORY.md"])
+        assert (await dream.run(session.state)).status == "nothing"
+
+
+@pytest.mark.spec("L6.7")
+def test_a_night_without_a_model_leaves_the_diary_new_to_the_next_with_one(place: Place) -> None:
+    fact = (
+        "---\nname: Release\ndescription: release 4.2 goes out from pier seven\ntype: project\n---\n\n"
+        "Release 4.2 goes out from pier seven.\n"
+    )
+
+    @story_of(place, config={"memory.daily_log": True})
+    async def _(session: Session, heard: list[Event]) -> None:
+        write_day(store_of(session), "2026-11-10", "- 10:12 release 4.2 goes out from pier seven")
+        assert (await dream.run(session.state)).status == "nothing"
+        assert lock_of(session).stat().st_mtime > 0
+
+    model = dreaming(at_copy(place, wrote("project_release.md", fact)), "done")
+
+    @story_of(place, model, config={"memory.daily_log": True})
+    async def _(session: Session, heard: list[Event]) -> None:
+        done = await dream.run(session.state)
+        assert (done.status, done.by, done.step.files) == (
+            "completed",
+            "model",
+            ["project_release.md"],
+        )
+        assert "2026-11-10.md" in model.requests[0].messages[-1]["content"][-1]["text"]
+        again = await dream.run(session.state)  # no reply is left: it must not be asked
+        assert again.status == "nothing"
+
+
+@pytest.mark.spec("L6.6", "L5.8")
+def test_a_window_too_small_for_a_dream_lets_the_rules_do_their_part(place: Place) -> None:
+    model = ScriptedModel([Step({"error": "prompt_too_long"}, purpose="dream")])
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        done = await dream.run(session.state)
+        assert (done.status, done.by) == ("completed", "rules")
+        assert "deploy.md" not in contents(store_of(session))

@@ -66,10 +66,11 @@ class Admission:
             pinned=self._pins.all(),
             forgotten=self._tombstones.why,
             # Where there is no file yet, nobody can have vouched for it.
-            vouched=self._vouched if old is not None else nothing_vouched,
+            vouched=self.vouched if old is not None else nothing_vouched,
         )
 
-    def _vouched(self, path: str) -> str:
+    def vouched(self, path: str) -> str:
+        """The lines of a file that, by its history, rest on the user's word."""
         try:
             self._journal.settle()
             return users_word(blame(self._journal.history.versions(path)), path)
