@@ -41,12 +41,13 @@ _LARGEST_COPY = 1_000_000
 Tell = Callable[[str, str], None]  # a tool, and the file it works on
 
 
-async def dream(state: State, desk: Desk, copy: Path, since: float, tell: Tell) -> Dreamed | None:
+async def dream(
+    state: State, desk: Desk, copy: Path, logs: Mapping[str, str], tell: Tell
+) -> Dreamed | None:
     """What the model makes of memory; None where no model can be asked."""
     if state.fork is None or state.deps.model.name == "none":
         return None
     await anyio.to_thread.run_sync(make_copy, desk.before, copy)
-    logs = await anyio.to_thread.run_sync(read_logs, desk.store.directory, since)
     sessions = state.deps.transcript.parent
     directive = prompts.load(
         "dream",

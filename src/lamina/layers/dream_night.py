@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_snapshot import Snapshot
 from lamina.memory.blame import diff_text
 from lamina.memory.file_store import FileStore
+from lamina.memory.topics import new_topic
 from lamina.messages import Json
 from lamina.state import State
 
@@ -79,6 +80,8 @@ class Night:
         self._killed = False
         self._problems: tuple[str, ...] = ()
         self._by = "rules"
+        self._diary = self._record.diary_since(lock.last_ns / 1e9)
+        self._marks: dict[str, str] = {}  # entries of the diary that the rules work in now
 
     async def dream(self) -> Dreamt:
         """Every way in which a dream can end leads through here, and is booked."""
@@ -128,14 +131,15 @@ class Night:
         return self._ends - self._state.deps.clock.monotonic()
 
     async def _dream(self) -> Dreamt:
-        since = self._lock.last_ns / 1e9
         desk = await _aside(self._look)
         self._tell("gather", "Looking for what is new, double or past")
         known = self._record.left_behind() == desk.before.digest
-        new_logs = await _aside(lambda: dream_fork.read_logs(self._store.directory, since))
+        logs = await _aside(lambda: dream_fork.read_logs(self._store.directory, self._diary))
         self._tell("consolidate", "Bringing together what belongs together")
         # Memory as the last dream left it needs no model, only what the calendar brings.
-        wish = None if known and not new_logs else await self._asked(desk, since)
+        wish = None if known and not logs else await self._asked(desk, logs)
+        if wish is None and logs:
+            wish = await _aside(lambda: self._distilled(desk, logs))
         self._tell("prune", "Checking the result and the index")
         step = await _aside(lambda: desk.step(wish))
         if step.empty:
@@ -150,16 +154,36 @@ class Night:
         held = self._record.taken_back(Snapshot.of(self._store).files)
         return Desk(self._store, now, held)
 
-    async def _asked(self, desk: Desk, since: float) -> Dreamed | None:
+    def _distilled(self, desk: Desk, logs: Mapping[str, str]) -> Dreamed | None:
+        """What the rules make of new entries. They stay new to a model, which may see more in them."""
+        from lamina.local.diary import distil  # its rules take a while to load
+
+        files = dict(desk.before.files)
+        for mark, proposals in distil(logs, self._record.distilled()):
+            self._marks[mark] = ""
+            for one in proposals:
+                name = one.path if one.path not in files else f"{one.path[:-3]}_{mark[:6]}.md"
+                files[name] = new_topic(
+                    name=one.name,
+                    description=one.description,
+                    type=one.type,
+                    body=one.body,
+                    extra=one.extra,
+                )
+                self._marks[mark] = name
+        return Dreamed(files) if len(files) > len(desk.before.files) else None
+
+    async def _asked(self, desk: Desk, logs: Mapping[str, str]) -> Dreamed | None:
         copy = self._record.folder / f"copy-{self._progress.id}"
         for left in self._record.folder.glob("copy-*"):  # of dreams that were killed
             shutil.rmtree(left, ignore_errors=True)
         try:
-            wish = await dream_fork.dream(self._state, desk, copy, since, self._tool)
+            wish = await dream_fork.dream(self._state, desk, copy, logs, self._tool)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         if wish is not None:
             self._by, self._problems = "model", tuple(wish.problems)
+            self._diary = self._progress.started
         return wish
 
     def _tool(self, name: str, file: str) -> None:
@@ -226,7 +250,9 @@ class Night:
             **dreamt.to_json(),
         }
         if self._apply and dreamt.status in ("completed", "nothing"):
-            line["digest"] = Snapshot.of(self._store).digest
+            line |= {"digest": Snapshot.of(self._store).digest, "diary": self._diary}
+            if self._marks and self._by == "rules":
+                self._record.note_distilled(self._marks)
         self._record.ended(line)
         self._show()
 

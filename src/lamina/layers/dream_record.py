@@ -1,7 +1,7 @@
 """What dreams leave to be looked at: the present one's progress, all that ended, a wish to end one.
 
 Files of its own beside the memory directory: `dream/status.json`, `dream/log.jsonl`, `dream/kill`,
-`dream/undone.json`. They are for people and other processes; a dream that can't write them goes on.
+`dream/undone.json`, `dream/diary.json`. They are for people and other processes; a dream that can't write them goes on.
 """
 
 from __future__ import annotations
@@ -99,6 +99,20 @@ class DreamRecord:
     def left_behind(self) -> str:
         """What memory was after the last dream that succeeded; "" if nobody knows."""
         return next((str(line["digest"]) for line in self.log() if line.get("digest")), "")
+
+    # ---- the diary
+
+    def diary_since(self, last: float) -> float:
+        """Up to when a model has worked the diary in; days written to later are new to it."""
+        known = (line["diary"] for line in self.log() if "diary" in line)
+        return float(next(known, last))
+
+    def distilled(self) -> set[str]:
+        """Entries of the diary that the rules have looked at."""
+        return set(self._table("diary.json"))
+
+    def note_distilled(self, marks: Mapping[str, str]) -> None:
+        self._put("diary.json", msgspec.json.encode({**self._table("diary.json"), **marks}))
 
     # ---- what the user took back
 
