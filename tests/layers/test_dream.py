@@ -753,3 +753,15 @@ def test_a_window_too_small_for_a_dream_lets_the_rules_do_their_part(place: Plac
         done = await dream.run(session.state)
         assert (done.status, done.by) == ("completed", "rules")
         assert "deploy.md" not in contents(store_of(session))
+
+
+@pytest.mark.spec("L6.2")
+def test_a_lock_whose_maker_was_killed_at_once_does_not_pass_for_a_dream(tmp_path: Path) -> None:
+    path = tmp_path / dream_lock.NAME
+    path.touch()  # its mtime says: just now
+    dream_lock.repair(path)
+    assert dream_lock.last_dream(path) == 0
+    path.write_text("123\n")  # another program's: its PID, and the time of its dream
+    at = path.stat().st_mtime
+    dream_lock.repair(path)
+    assert dream_lock.last_dream(path) == at

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -603,3 +606,46 @@ def test_evidence_is_taken_off_wherever_it_stands() -> None:
     assert quotes == [("m1", "yes, do"), ("m12", "more: of it"), ("", "loose")]
     assert take_evidence("no fence\n") == ("no fence\n", [])
     assert take_evidence("a\n```evidence\nm1: cut off") == ("a\n", [("m1", "cut off")])
+
+
+@pytest.fixture
+def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the user's clock to another part of the world."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("zone", "utc", "day"),
+    [
+        ("America/Los_Angeles", "2026-03-04T04:00:00+00:00", "2026-03-04"),  # the 3rd, evening
+        ("Asia/Tokyo", "2026-03-03T20:00:00+00:00", "2026-03-05"),  # the 4th, morning
+        ("Pacific/Kiritimati", "2026-12-30T23:00:00+00:00", "2027-01-01"),  # New Year's Eve there
+        ("Europe/Berlin", "2026-03-28T23:30:00+00:00", "2026-03-30"),  # the night the clock changes
+        (
+            "America/New_York",
+            "2026-11-01T05:30:00+00:00",
+            "2026-11-02",
+        ),  # the hour that comes twice
+        ("UTC", "2028-02-28T12:00:00+00:00", "2028-02-29"),
+    ],
+)
+def test_tomorrow_counts_from_the_day_on_the_users_own_clock(
+    place: Place, in_zone: Callable[[str], None], zone: str, utc: str, day: str
+) -> None:
+    in_zone(zone)
+    place.clock.at = datetime.fromisoformat(utc).timestamp()
+
+    async def story() -> None:
+        await talk(place, "none", "The audit report is due tomorrow.")
+        [name] = [name for name in files(place) if name.startswith("project")]
+        assert f"({day})" in (directory(place) / name).read_text()
+
+    run(story)

@@ -74,9 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _not_due(config: Config) -> str:
     from lamina.cli.memory import open_store
-    from lamina.layers.dream_lock import NAME, last_dream
+    from lamina.layers.dream_lock import NAME, last_dream, repair
 
     with open_store(config) as store:
+        repair(store.directory / NAME)
         since = time.time() - last_dream(store.directory / NAME)
     hours = config.float("dream.hours")
     if not 0 <= since < hours * 3600:

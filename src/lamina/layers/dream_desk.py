@@ -96,7 +96,7 @@ class Desk:
         return consolidate(
             self.before.memories(files),
             index=index.decode("utf-8", "surrogateescape"),
-            now=datetime.fromtimestamp(self.now, UTC),
+            now=datetime.fromtimestamp(self.now, UTC).astimezone(),
             uses=self.uses,
             pinned=self.held,
             labels=self.labels,

@@ -52,7 +52,7 @@ async def dream(
     directive = prompts.load(
         "dream",
         directory=str(copy),
-        today=f"{datetime.fromtimestamp(desk.now, UTC):%A %Y-%m-%d}",
+        today=f"{datetime.fromtimestamp(desk.now, UTC).astimezone():%A %Y-%m-%d}",
         manifest=manifest(desk.before.memories(), state.config.int("memory.manifest_files")) or "(none)",
         logs=", ".join(f"`{desk.store.directory / name}`" for name in logs) or "none is new.",
         drifted=_listed(drifted(desk.before.memories(), state.config.project)),

@@ -95,7 +95,9 @@ def repair(path: Path) -> None:
         descriptor = _opened(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _, last = _body(descriptor)
+            process, last = _body(descriptor)
+            if last is None and not process and not os.fstat(descriptor).st_size:
+                last = 0  # killed as soon as the file was there
             if last is not None and os.fstat(descriptor).st_mtime_ns != last:
                 os.utime(descriptor, ns=(last, last))
         finally:

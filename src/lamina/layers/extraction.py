@@ -23,7 +23,7 @@ from lamina import prompts
 from lamina.errors import Conflict, GateRefused, ModelError
 from lamina.events import LayerActed, MemoryUpdated
 from lamina.layers import fork_tools
-from lamina.layers.extraction_evidence import NewWords, any_typed
+from lamina.layers.extraction_evidence import NewWords, any_typed, said_at
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.memories import Proposal
@@ -292,7 +292,7 @@ def proposals(entries: Sequence[Json], session: str, now: float) -> list[Proposa
     from lamina.local.extractor import extract  # its rules take a while to load
 
     messages = [_message(entry) for entry in entries]
-    return extract(messages, now=datetime.fromtimestamp(now, UTC), session=session)
+    return extract(messages, now=datetime.fromtimestamp(now, UTC).astimezone(), session=session)
 
 
 def _message(entry: Json) -> Mapping[str, Any]:
@@ -302,7 +302,7 @@ def _message(entry: Json) -> Mapping[str, Any]:
         "role": entry["role"],
         "content": blocks,
         "origin": "typed" if "typed" in origins else (origins[0] if origins else "system"),
-        "time": entry.get("ts"),
+        "time": said.isoformat() if (said := said_at(entry)) else None,
         "uuid": entry["uuid"],
     }
 

@@ -117,8 +117,14 @@ def _echoes(text: str, source: str) -> bool:
     return any(tuple(said[n : n + _RUN]) in runs for n in range(len(said) - _RUN + 1))
 
 
-def _day(entry: Json) -> str:
+def said_at(entry: Json) -> datetime | None:
+    """When it was said, on the user's own clock: in the evening "tomorrow" is another day in UTC."""
     try:
-        return f"{datetime.fromisoformat(str(entry.get('ts'))):%A %Y-%m-%d}"
-    except ValueError:
-        return "no date"
+        return datetime.fromisoformat(str(entry.get("ts"))).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _day(entry: Json) -> str:
+    said = said_at(entry)
+    return f"{said:%A %Y-%m-%d}" if said else "no date"
