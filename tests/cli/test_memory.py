@@ -219,3 +219,13 @@ def test_recorded_text_cannot_steer_the_terminal(lamina: Run, directory: Path) -
     (directory / "a.md").write_text("---\nname: \x1b[2J\ndescription: \x1b]0;x\x07\n---\n\x1b[31m")
     for words in (("list",), ("search", "a"), ("log",), ("blame", "a"), ("diff",)):
         assert "\x1b" not in lamina("memory", *words).out
+
+
+def test_what_is_not_there_has_no_blame_and_a_count_is_a_number(lamina: Run) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays.")
+    ran = lamina("memory", "blame", "nothing")
+    assert (ran.code, ran.out) == (1, "")
+    assert "There is no memory nothing.md" in ran.err
+    ran = lamina("memory", "log", "-n", "-5")
+    assert ran.code == 2
+    assert "'-5' is no number from 0 on" in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.errors import Conflict, UsageError
+from lamina.errors import Conflict, GateRefused, MemoryStoreError, UsageError
 from lamina.events import Event, Warned
 from lamina.memories import Evidence
 from lamina.memory.blame import blame, diff_text, users_word
@@ -285,3 +286,125 @@ def test_edits_by_hand_are_recorded_when_a_session_opens(tmp_path: Path) -> None
     with FileStore(tmp_path / "memory") as store:
         assert next(store.journal.history.log("hand.md")).writer == "outside"
         assert nothing_new(store.files, store.scanner)
+
+
+def test_any_commit_can_be_undone_though_the_index_went_on(store: FileStore) -> None:
+    """The first memory made the index; later ones changed the lines next to its own."""
+    for name in ("alpha", "beta", "gamma"):
+        store.remember(a_memory(f"{name}.md", name=name, body=f"All about {name} {name}ville."))
+    store.catch_up()
+    first = list(store.journal.history.log())[-1].id
+    undo(store, first)
+    assert [memory.path for memory in store.list()].count("alpha.md") == 0
+    index = (store.directory / "MEMORY.md").read_text()
+    assert [line.partition("(")[2].partition(")")[0] for line in index.splitlines()] == [
+        "beta.md",
+        "gamma.md",
+    ]
+    store.catch_up()
+    undo(store, next(store.journal.history.log()).id)
+    assert (store.directory / "alpha.md").exists()
+    assert "(alpha.md)" in (store.directory / "MEMORY.md").read_text()
+
+
+@pytest.mark.spec("M10")
+def test_undoing_the_undo_of_a_forgetting_forgets_for_good_again(store: FileStore) -> None:
+    memory = a_memory(
+        "port.md", description="The port", body="The staging port is 8080 on pelican."
+    )
+    store.remember(memory)
+    store.forget("port.md")
+    for _ in range(2):  # the memory is back, then it is gone again
+        store.catch_up()
+        undo(store, next(store.journal.history.log()).id)
+    assert not (store.directory / "port.md").exists()
+    with pytest.raises(GateRefused, match="had this forgotten"):
+        store.remember(dataclasses.replace(memory, writer="extraction"))
+
+
+@pytest.mark.spec("M10")
+def test_saying_again_what_was_forgotten_and_undoing_that_leaves_it_forgotten(
+    store: FileStore,
+) -> None:
+    memory = a_memory(
+        "port.md", description="The port", body="The staging port is 8080 on pelican."
+    )
+    store.remember(memory)
+    store.forget("port.md")
+    store.remember(memory)
+    store.catch_up()
+    undo(store, next(store.journal.history.log()).id)
+    with pytest.raises(GateRefused, match="had this forgotten"):
+        store.remember(dataclasses.replace(memory, writer="extraction"))
+
+
+def test_a_pin_goes_with_the_name_when_a_rename_is_undone(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.pin("a.md")
+    store.rename("a.md", "b.md")
+    assert store.pinned() == {"b.md"}
+    store.catch_up()
+    undo(store, next(store.journal.history.log()).id)
+    assert store.pinned() == {"a.md"}
+    store.catch_up()
+    undo(store, next(store.journal.history.log()).id)
+    assert store.pinned() == {"b.md"}
+    assert [commit.subject for commit in store.journal.history.log("b.md")][-1] == "remember a.md"
+
+
+def test_the_id_of_something_else_than_a_commit_is_named_as_such(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.catch_up()
+    blob = git(store, "rev-parse", "HEAD:a.md").strip()
+    with pytest.raises(UsageError, match="No commit begins with"):
+        undo(store, blob)
+
+
+def test_damage_that_only_a_reader_met_ends_with_the_next_write(tmp_path: Path) -> None:
+    """The newest commit is whole, an older one is not: a write alone would never notice."""
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md", body="The first words about herons."))
+        store.catch_up()
+        first = next(store.journal.history.log()).id
+        store.remember(a_memory("b.md", body="Other words that are about trains."))
+    broken = tmp_path / "memory.lamina" / "history.git" / "objects" / first[:2] / first[2:]
+    broken.chmod(0o600)
+    broken.write_bytes(b"garbage")
+    events: list[Event] = []
+    with FileStore(tmp_path / "memory", emit=events.append) as store:
+        with pytest.raises(MemoryStoreError, match="the next write begins a new history"):
+            list(store.journal.history.log())
+        store.remember(a_memory("c.md", body="Words of a third kind, for the new history."))
+        store.catch_up()
+        assert any(isinstance(event, Warned) and "damaged" in event.message for event in events)
+        assert subjects(store, "c.md") == ["remember c.md"]
+        assert subjects(store, "a.md") == ["change outside, 2 files"]
+
+
+def test_an_alarm_about_a_whole_history_costs_nothing(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    store.catch_up()
+    (store.state / "history.git" / "damaged").touch()
+    store.remember(a_memory("b.md", body="Other words that are about trains."))
+    store.catch_up()
+    assert subjects(store) == ["remember b.md", "remember a.md"]
+    assert not (store.state / "history.git" / "damaged").exists()
+
+
+@pytest.mark.spec("M10")
+def test_purging_reaches_copies_that_accidents_left(store: FileStore) -> None:
+    store.remember(a_memory("team/a.md", body="The codeword is xylophone."))
+    store.catch_up()
+    aside = store.journal.history.put_aside()
+    assert aside is not None
+    (store.state / "rescued").mkdir()
+    (store.state / "rescued" / "00000000000000000001-ab-team-a.md").write_text("xylophone")
+    (store.state / "rescued" / "00000000000000000001-ab-b.md").write_text("pelican")
+    (store.state / "intents" / "1.json.damaged").write_text('{"path": "team/a.md", "xylophone')
+    store.forget("team/a.md", purge_history=True)
+    assert not aside.exists()
+    left = [file for file in store.state.rglob("*") if file.is_file()]
+    assert [file.name for file in left if file.suffix in (".md", ".damaged")] == [
+        "00000000000000000001-ab-b.md"
+    ]
+    assert not any(b"xylophone" in file.read_bytes() for file in left)

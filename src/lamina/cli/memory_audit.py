@@ -50,10 +50,11 @@ def _show(
     if rows:
         out(table(rows))
     counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
-    out(style(f"{found.checked} memories looked at: {counts or 'nothing wrong'}", "dim"))
+    what = "1 memory" if found.checked == 1 else f"{found.checked:,} memories"
+    out(style(f"{what} looked at: {counts or 'nothing wrong'}", "dim"))
     if steps and not fixing and not quiet:
         note(
-            f"`lamina memory audit --fix` would do {len(steps)} repairs; a ? marks what you judge."
+            f"`lamina memory audit --fix` would do {len(steps)} repair{'s' * (len(steps) != 1)}; a ? marks what you judge."
         )
 
 

@@ -20,7 +20,7 @@ VERBS = ("log", "diff", "blame", "undo", "restore")
 def add_verbs(verbs: Any) -> None:
     log = add_verb(verbs, "log", "list the changes, newest first")
     log.add_argument("path", nargs="?", default="", help="of one file only")
-    log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
+    log.add_argument("-n", "--number", type=_count, default=20, help="how many (20); 0: all")
     diff = add_verb(verbs, "diff", "show what a change did")
     diff.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
     blame = add_verb(verbs, "blame", "say of each line who wrote it, when and why")
@@ -30,6 +30,12 @@ def add_verbs(verbs: Any) -> None:
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
     restore.add_argument("path", help="the file")
     restore.add_argument("commit", help="the change's id or the beginning")
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdigit():
+        raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
+    return int(word)
 
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
@@ -104,6 +110,8 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
 
     path = _named(store, args.path)
     lines = blame(store.journal.history.versions(path))
+    if not lines:
+        store.read_bytes(path)  # says so if there is none
     if args.json:
         out_json(
             [

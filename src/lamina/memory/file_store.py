@@ -26,7 +26,7 @@ from lamina.memory.known import KnownMemories
 from lamina.memory.naming import printable
 from lamina.memory.outside import nothing_new, record_outside
 from lamina.memory.pins import Pins
-from lamina.memory.purge import finish_interrupted, names_of, purge
+from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.scan import Scan, Scanner
 from lamina.memory.store import Hit, Outcome
 from lamina.memory.tombstones import Tombstones, ids_of
@@ -284,8 +284,7 @@ class FileStore:
             )
             self.journal.apply(changes, note, rework=rework)
             self._known.noted(changes)
-            if old in self.pinned():
-                self._pins.set((self.pinned() - {old}) | {new})
+            self.move_pin(old, new)
         return drafts.outcome_of(new, verdict)
 
     def forget(
@@ -320,6 +319,7 @@ class FileStore:
         with self.journal.recording() as history:
             names = names_of(history, path)
             purge(history, names)
+            purge_copies(self.state, names)
         for item in self.inbox.items():
             if item.proposal.path in names:
                 self.inbox.remove(item)
@@ -336,6 +336,11 @@ class FileStore:
         self.make_state()
         with self.journal.writing():
             self._pins.set(self.pinned() | {path} if on else self.pinned() - {path})
+
+    def move_pin(self, old: str, new: str) -> None:
+        """A pinned memory has another name now. The caller holds the store's lock."""
+        if old in self.pinned():
+            self._pins.set((self.pinned() - {old}) | {new})
 
     # ---- history
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dulwich.repo import Repo
 
 _BRANCH: Any = b"refs/heads/main"
+_DAMAGED = "damaged"  # a file in the repository
 _FILE_MODE = 0o100644
 _TREE_MODE = 0o040000
 
@@ -102,6 +103,16 @@ class History:
                 raise MemoryStoreError(f"{self.folder} was changed by another program. Try again.")
             return made.id.decode()
 
+    def demand_whole(self) -> None:
+        """HistoryDamaged if anybody came across damage before, and it is still there."""
+        mark = self.folder / _DAMAGED
+        if mark.exists():
+            self.close()
+            for commit in self.log():
+                self.changes(commit.id)
+            with contextlib.suppress(OSError):
+                mark.unlink()  # a reader had met a purge, say
+
     def put_aside(self) -> Path | None:
         """Move a damaged history away, so that a new one can begin. None if there was none."""
         self.close()
@@ -142,8 +153,6 @@ class History:
         """The full id of the one commit that begins so; UsageError if none or several do."""
         if not re.fullmatch(r"[0-9a-f]{4,40}", prefix):
             raise UsageError(f"{prefix[:60]!r} is no commit. `lamina memory log` lists them.")
-        if len(prefix) == 40 and self._has(prefix):
-            return prefix
         found = [commit.id for commit in self.log() if commit.id.startswith(prefix)]
         if len(found) != 1:
             many = "Several commits begin" if found else "No commit begins"
@@ -169,7 +178,7 @@ class History:
     def changes(self, commit: str) -> list[Change]:
         """Every file that the commit changed, before and after."""
         with self._reporting():
-            full = self.find(commit).encode()
+            full = (commit if len(commit) == 40 else self.find(commit)).encode()
             git = self._git_commit(full)
             store = self._open().object_store
             before = self._git_commit(git.parents[0]).tree if git.parents else None
@@ -191,10 +200,6 @@ class History:
         return found[::-1]
 
     # ---- objects
-
-    def _has(self, commit: str) -> bool:
-        with self._reporting():
-            return self.exists and cast("Any", commit.encode()) in self._open().object_store
 
     def _touches(self, commit: Commit, head: bytes, parent: bytes | None, path: str) -> bool:
         if commit.paths:
@@ -305,6 +310,8 @@ class History:
             with self._lock:
                 yield
         except (*broken, ChecksumMismatch, FileFormatException, NotGitRepository) as error:
+            with contextlib.suppress(OSError):
+                (self.folder / _DAMAGED).touch()  # the next writer may not come across it itself
             raise HistoryDamaged(
                 f"The history {self.folder} is damaged ({type(error).__name__}: {error}). "
                 "Memory works on; the next write begins a new history and keeps this one aside."

@@ -122,6 +122,17 @@ def with_renamed(content: bytes, old: str, new: str) -> bytes:
     return _joined(lines)
 
 
+def without_change(content: bytes, before: bytes, after: bytes) -> bytes:
+    """The index without what a change did to it: its new lines go, those that it took come back."""
+    old, new = _lines(before), _lines(after)
+    kept = [line for line in _lines(content) if line in old or line not in new]
+    back = [line for line in old if line not in new and line not in kept]
+    position = _place_for(kept, [_POINTER.match(line) is not None for line in kept], "")
+    if back and position > 0 and not kept[position - 1].endswith("\n"):
+        kept[position - 1] += _line_end(kept)
+    return _joined([*kept[:position], *back, *kept[position:]])
+
+
 def pointer_line(file: str, title: str, hook: str) -> str:
     """`- [Title](file.md) — hook`, on one line."""
     title = _one_line(title).replace("[", "(").replace("]", ")") or file

@@ -210,12 +210,13 @@ class Journal:
 
     def settle(self) -> None:
         """Record what is due. Cheap if nothing is."""
-        if self.intents.any_applied():
+        if self._state.is_dir() and self.intents.any_applied():
             with self.recording():
                 pass
 
     def _record_safely(self, intent: Intent) -> None:
         try:
+            self.history.demand_whole()
             self._record(intent)
         except HistoryDamaged as error:
             aside = self.history.put_aside()
@@ -236,6 +237,8 @@ class Journal:
         marks = {**intent.note.marks, "Intent": intent.id}
         if intent.tombstone:
             marks["Tombstone"] = intent.tombstone.partition('"id":"')[2].partition('"')[0]
+        if intent.lifted:
+            marks["Lifted"] = " ".join(intent.lifted)
         self.history.commit(
             {change.path: change.after for change in intent.changes},
             replace(intent.note, marks=marks),

@@ -1,7 +1,7 @@
 """Taking a memory out of the history for real: every commit is written anew without it.
 
 The new repository holds only what is still reachable and replaces the old one whole; a crash leaves
-either. It touches only the history's folder.
+either. It touches only the store's own folder.
 """
 
 from __future__ import annotations
@@ -54,6 +54,24 @@ def purge(history: History, paths: Collection[str]) -> int:
     fresh.close()
     _swap(folder, fresh_folder)
     return len(old_commits) - kept
+
+
+def purge_copies(state: Path, paths: Collection[str]) -> None:
+    """Remove what accidents left beside the history: damaged histories, which can't be rewritten, and
+    versions that were rescued after a crash."""
+    for aside in state.glob("history.git.damaged-*"):
+        if aside.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink(missing_ok=True)
+    names = tuple(path.replace("/", "-") for path in paths)
+    for rescued in state.glob("rescued/*"):
+        if rescued.name.endswith(names):
+            rescued.unlink(missing_ok=True)
+    for intent in state.glob("intents/*.damaged"):
+        content = intent.read_bytes()
+        if any(path.encode("utf-8", "surrogateescape") in content for path in paths):
+            intent.unlink(missing_ok=True)
 
 
 def _cleaned(path: str, content: bytes | None, paths: Collection[str]) -> bytes | None:

@@ -5,10 +5,13 @@ Both are writes by the user like any other: gated, journalled, recorded, and can
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lamina.errors import Conflict, UsageError
 from lamina.memory import drafts
+from lamina.memory.commits import Commit
 from lamina.memory.file_store import FileStore
-from lamina.memory.index import is_index
+from lamina.memory.index import is_index, without_change
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import merge_contents
 from lamina.memory.store import Outcome
@@ -23,7 +26,9 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
     store.catch_up()
     history = store.journal.history
     full = history.find(commit_id)
-    commit = next(one for one in history.log() if one.id == full)
+    commit = next((one for one in history.log() if one.id == full), None)
+    if commit is None:
+        raise UsageError(f"{full[:8]} is no commit. `lamina memory log` lists them.")
     recorded = history.changes(full)
     with store.journal.writing():
         changes = [_reversed(store, change) for change in recorded]
@@ -31,15 +36,31 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
             if change.after is not None and not is_index(change.path):
                 memory = read_topic(change.path, change.after)
                 store.judge(drafts.proposal_of(memory, "user", ""), change.before, change.after)
+        old, _, new = commit.marks.get("Renamed", "").partition(" -> ")
         note = Note(
             writer="user",
             subject=f"undo {full[:8]}: {commit.subject}",
             origin="typed" if commit.origin == "typed" else "",
-            marks={"Undoes": full},
+            marks={"Undoes": full} | ({"Renamed": f"{new} -> {old}"} if new else {}),
         )
-        stone = commit.marks.get("Tombstone", "")
-        store.journal.apply(changes, note, lifted=[stone] if stone else [])
+        store.journal.apply(
+            changes,
+            note,
+            tombstone=_put_up_again(store, commit, changes),
+            lifted=commit.marks.get("Tombstone", "").split(),
+        )
+        if new:
+            store.move_pin(new, old)
     return [change.path for change in changes if change.before != change.after]
+
+
+def _put_up_again(store: FileStore, commit: Commit, changes: Sequence[Change]) -> str:
+    """The change that is taken back had lifted a tombstone: what is gone again must stay away."""
+    for change in changes:
+        gone = change.before is not None and change.after is None
+        if gone and commit.marks.get("Lifted") and not is_index(change.path):
+            return store.tombstones.new(read_topic(change.path, change.before or b""))
+    return ""
 
 
 def _reversed(store: FileStore, change: Change) -> Change:
@@ -50,6 +71,8 @@ def _reversed(store: FileStore, change: Change) -> Change:
     if current == change.before:
         return Change(change.path, current, current)
     merged = merge_contents(change.after, current, change.before, change.path)
+    if merged is None and is_index(change.path) and current is not None:
+        merged = without_change(current, change.before or b"", change.after or b"")
     if merged is None:
         raise Conflict(
             f"{change.path} was changed again since, at the same place. "
