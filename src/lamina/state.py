@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lamina.cache.account import Account, rates
 from lamina.cache.guard import Guard
 from lamina.cache.spend import Spend
 from lamina.config import Config
@@ -74,6 +75,7 @@ class State:
     background: Background
     purpose: Purpose = "main"
     guard: Guard = field(default_factory=Guard)
+    account: Account = field(default_factory=Account)  # what the layers saved so far
     listeners: list[Emit] = field(default_factory=list[Emit])
     events: list[Event] = field(default_factory=list[Event])  # of this turn
     queue: list[tuple[str, Origin]] = field(default_factory=list[tuple[str, Origin]])
@@ -126,6 +128,12 @@ class State:
                 config.int("compact.blocking_margin"),
             ),
         )
+
+    def balance(self) -> Account | None:
+        """What the layers have saved so far, up to date; None where no cache is billed."""
+        model = str((self.ledger.projection.frame or {}).get("model") or "")
+        found = rates(model, self.capabilities, self.config.table("prices"))
+        return self.account.follow(self.ledger.entries, found) if found is not None else None
 
     def spec_of(self, tool: str) -> ToolSpec | None:
         found = self.deps.toolbox.get(tool)

@@ -729,7 +729,7 @@ def test_the_fold_and_what_comes_back_are_one_write(place: Place) -> None:
 def test_an_answer_larger_than_the_tail_does_not_keep_a_turn_from_compacting(place: Place) -> None:
     async def story() -> None:
         large = {
-            "tool_use": {"name": "Write", "input": {"file_path": "x", "content": "w " * 9_000}}
+            "tool_use": {"name": "Write", "input": {"file_path": "x", "content": "w " * 12_000}}
         }
         steps = [*answers(8), large, "done"]
         async with place.open(model(steps, summary=summary()), config=NO_NOTES) as session:

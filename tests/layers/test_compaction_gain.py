@@ -39,3 +39,33 @@ def test_a_fold_that_would_free_little_waits_until_the_window_is_full(
             assert bool(acted) is compacts
 
     run(story)
+
+
+CACHED = Capabilities(window=40_000, max_output=4_000, cache="anthropic", cache_ttl=3600)
+
+
+@pytest.mark.spec("L4.1", "F3")
+@pytest.mark.parametrize(
+    ("can", "tokens", "compacts"),
+    # A model that caches counts 15,200 tokens of the prompt by itself.
+    [(CACHED, 9_000, False), (CACHED, 14_000, True), (SMALL, 24_000, True)],
+    ids=["nothing saved yet", "half of the room is gone", "nothing is cached"],
+)
+def test_a_fold_that_no_saving_pays_for_waits_a_little(
+    tmp_path: Path, can: Capabilities, tokens: int, compacts: bool
+) -> None:
+    async def story() -> None:
+        model = ScriptedModel(
+            [_answer(100), _answer(200), _answer(tokens), _answer(100)],
+            capabilities=can,
+            otherwise={"summary": "no", "notes": "no"},
+        )
+        config = {"notes.enabled": False, "memory.enabled": False}
+        async with Place(tmp_path).open(model, config=config) as session:
+            for number in range(3):
+                await session.ask(f"question {number} of some length " * 600)
+            reply = await session.ask("go on")
+            acted = [e for e in reply.events if e.kind == "layer_acted" and e.layer == "compaction"]
+            assert bool(acted) is compacts
+
+    run(story)

@@ -12,12 +12,13 @@ from tests.test_turn import Probe
 
 from lamina import flags
 from lamina.config import load
-from lamina.layers.microcompact import CLEARED, api_management
+from lamina.layers.microcompact import CLEARED, LAYER, api_management
 from lamina.ledger.window import Window
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
 
 LONG = "a result of some length " * 40
+MOVED = LONG * 600  # layer 1 moves it to disk: so much is saved from the beginning
 
 
 @pytest.fixture
@@ -222,15 +223,15 @@ def test_results_that_cost_more_to_carry_than_to_drop_are_dropped_with_a_line_th
     place: Place,
 ) -> None:
     async def story() -> None:
-        model = ScriptedModel(rounds(40), capabilities=CACHED)
-        tools = [Probe(saying(LONG * 12), clearable=True)]
+        model = ScriptedModel(rounds(41), capabilities=CACHED)
+        tools = [Probe(saying([MOVED, *[LONG * 12] * 40]), clearable=True)]
         async with place.open(model, tools=tools) as session:
             reply = await session.ask("work")
-            acted = [e for e in reply.events if e.kind == "layer_acted" and e.layer != "notes"]
+            acted = [e for e in reply.events if e.kind == "layer_acted" and e.layer == LAYER]
             assert acted
             assert all("worn" in e.what for e in acted)
             assert not [e for e in reply.events if e.kind == "cache_broke" and not e.registered]
-            contents = [b["content"] for b in results(session)]
+            contents = [b["content"] for b in results(session)][1:]
             dropped = [words for words in contents if words.startswith(CLEARED[:-1])]
             assert contents[: len(dropped)] == dropped
             assert len(dropped) >= 20
@@ -264,12 +265,51 @@ def test_dropping_worn_results_costs_less_in_the_end_than_carrying_them(place: P
 
     async def story(worn: bool) -> float:
         model = ScriptedModel(rounds(60), capabilities=CACHED)
-        tools = [Probe(saying(LONG * 12), clearable=True)]
+        tools = [Probe(saying([MOVED, *[LONG * 12] * 59]), clearable=True)]
         async with place.open(model, tools=tools, config={"microcompact.worn": worn}) as session:
             await session.ask("work")
         return bill(model.requests)
 
     assert run(story, True) < 0.8 * run(story, False)
+
+
+@pytest.mark.spec("L2.4")
+def test_a_break_that_no_saving_covers_is_not_made(place: Place) -> None:
+    async def story() -> None:
+        model = ScriptedModel(rounds(40), capabilities=CACHED)
+        tools = [Probe(saying(LONG * 12), clearable=True)]
+        async with place.open(model, tools=tools) as session:
+            await session.ask("work")
+            account = session.state.balance()
+            assert account is not None
+            assert account.requests == 41
+            assert account.saved == 0
+            assert all(b["content"] == LONG * 12 for b in results(session))
+
+    run(story)
+
+
+@pytest.mark.spec("L2.4", "F1")
+def test_a_resumed_session_has_the_same_account(place: Place) -> None:
+    async def story() -> None:
+        tools = [Probe(saying([MOVED, *[LONG * 12] * 60]), clearable=True)]
+        first = ScriptedModel(rounds(30), capabilities=CACHED)
+        async with place.open(first, tools=tools) as session:
+            await session.ask("work")
+            name, before = session.id, session.state.balance()
+            assert before is not None
+        again = ScriptedModel(["done"], capabilities=CACHED)
+        async with place.open(again, tools=tools, session_id=name) as session:
+            after = session.state.balance()
+            assert after is not None
+            assert before.saved > 0
+            assert (after.saved, after.requests, after.dropped) == (
+                before.saved,
+                before.requests,
+                before.dropped,
+            )
+
+    run(story)
 
 
 @pytest.mark.spec("L2.4", "F8")

@@ -29,3 +29,18 @@ def test_an_id_that_a_recorder_uses_twice_keeps_both_calls_and_their_results() -
         "out 2",
     ]
     assert {e.get("tool") for e in ledger.entries if e.get("tool")} == {"bash"}
+
+
+@pytest.mark.spec("I4", "F5")
+def test_calls_of_one_answer_that_share_an_id_each_get_a_result() -> None:
+    ledger = Ledger.of()
+    asked: Message = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+    ledger.append(*entries_of([asked], ledger))
+    call = {"type": "tool_use", "id": "x", "name": "bash", "input": {}}
+    ledger.append(*entries_of([{"role": "assistant", "content": [call, call, call]}], ledger))
+    result = {"type": "tool_result", "tool_use_id": "x", "content": "out"}
+    more = {"type": "text", "text": "and on"}
+    ledger.append(*entries_of([{"role": "user", "content": [result, result, more]}], ledger))
+    blocks = [b for m in ledger.view().messages for b in m["content"]]
+    told = [(b["tool_use_id"], b["content"]) for b in blocks if b["type"] == "tool_result"]
+    assert told == [("x", "out"), ("x~2", "out"), ("x~3", "(no result was recorded)")]

@@ -119,7 +119,7 @@ def test_policies_actions_window_and_rereads_are_drawn() -> None:
     words = parsed(page).words
     assert "over the window 1 times" in words
     assert "lamina $0.62" in " ".join(money.itertext())
-    assert "1 re-reads charged (300 tokens)" in words
+    assert "1 re-read charged (300 tokens)" in words
 
 
 def test_heights_of_the_stack_are_in_proportion() -> None:

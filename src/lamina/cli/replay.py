@@ -37,9 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="transcripts, or folders of them")
     parser.add_argument(
         "--policy",
-        default="none,lamina",
+        action="append",
         metavar="NAMES",
-        help="none, lamina, clear-oldest, drop-oldest; several with commas (none,lamina)",
+        help="none, lamina, clear-oldest, drop-oldest; several with commas or by repeating it "
+        "(none,lamina)",
     )
     parser.add_argument(
         "--window", type=int, default=200_000, metavar="N", help="the model's window (200000)"
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    names = _policies(args.policy)
+    names = _policies("none,lamina" if args.policy is None else ",".join(args.policy))
     if args.window < 1_000:
         raise UsageError(f"A window of {args.window} tokens is too small; give 1000 or more.")
     config = config_of(args)

@@ -54,11 +54,37 @@ async def act(state: State) -> None:
 
 
 def _worth_it(state: State) -> bool:
-    """A fold that frees little would be due again at once: it waits until the window is full."""
-    if state.ledger.tokens() >= state.window.blocking:
+    """A fold that frees little would be due again at once, and one that may never be needed is not
+    paid for with nothing: they wait for more of the window to fill."""
+    now, window = state.ledger.tokens(), state.window
+    if now >= window.blocking:
         return True
     span = _all_but_a_tail(state)
-    return span is None or span.tokens >= state.window.effective // 20
+    if span is None:
+        return True
+    if span.tokens < window.effective // 20:
+        return False
+    lowered = state.config.float("compact.percent") or state.config.int("compact.window")
+    most = (window.autocompact + window.blocking) // 2
+    return bool(lowered) or now >= most or _affordable(state, span)
+
+
+def _affordable(state: State, span: Span) -> bool:
+    """What was saved so far covers writing the rest anew, or the window will be full soon, and the
+    session will most likely see that: after n requests, n/9 more come with odds of nine in ten."""
+    account, now = state.balance(), state.ledger.tokens()
+    if account is None or account.saved >= account.rates.write * (now - span.tokens):
+        return True
+    weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
+    soon = account.pace * weight * account.requests / 9
+    return soon >= state.window.blocking - now
+
+
+def _frees_enough(plan: Plan, span: Span) -> bool:
+    """Notes keep a longer tail. Where that leaves most of the view as it is, the next compaction
+    would be due at once: a full one takes more."""
+    freed = plan.span.tokens - tokens.of_text(plan.text)
+    return 2 * freed >= span.tokens
 
 
 async def make_room(state: State) -> str:
@@ -120,6 +146,8 @@ async def compact(
     plan: Plan | None = None
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
         plan = from_notes(state)
+        if plan is not None and trigger == "auto" and not _frees_enough(plan, span):
+            plan = None
     if plan is None:
         if not state.flags.on("full_compaction"):
             raise UsageError(

@@ -44,7 +44,9 @@ def _answer(blocks: Sequence[Block], ledger: Ledger) -> Iterator[Block]:
 
 
 def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
-    waiting = {name.partition(_AGAIN)[0]: name for name in ledger.open_calls}
+    waiting: dict[str, list[str]] = {}  # several calls of one answer may have had the same id
+    for name in ledger.open_calls:
+        waiting.setdefault(name.partition(_AGAIN)[0], []).append(name)
     tools = _tool_names(ledger)
     results: list[Json] = []
     others: list[Block] = []
@@ -53,10 +55,10 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
             others.append(block)
             continue
         name = str(block.get("tool_use_id"))
-        if name not in waiting:
+        if not waiting.get(name):
             others.append(text(_said(block) or NO_OUTPUT))
             continue
-        own = waiting.pop(name)
+        own = waiting[name].pop(0)
         if own != name:
             block = {**block, "tool_use_id": own}  # noqa: PLW2901
         if block.get("content") in ("", [], None):
@@ -66,7 +68,8 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
         edits.message(
             "user", [tool_result(name, "(no result was recorded)", is_error=True)], "tool"
         )
-        for name in waiting.values()
+        for names in waiting.values()
+        for name in names
     ]
     if not others:
         return results  # the rest may still come

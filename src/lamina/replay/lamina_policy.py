@@ -19,6 +19,7 @@ from time import process_time
 
 from lamina import flags as flag_reader
 from lamina import turn
+from lamina.cache.account import FETCHED
 from lamina.cache.spend import Spend
 from lamina.calls import close_calls
 from lamina.config import Config
@@ -123,6 +124,8 @@ class _Conversation:
         self._held: list[Message] = []
         self._ends: list[int] = []  # entries in the ledger when all up to this message was in
         self._sent = 0  # tokens of the last prompt
+        self._fetched = 0  # tokens of re-reads in it
+        self._estimate = 1.0  # the ledger's estimate for a token of the recording
         self.seconds = 0.0
         self._actions: list[Action] = []
         state.listeners.append(self._hear)
@@ -133,6 +136,7 @@ class _Conversation:
         self._go_back(turn_.keep)
         answer = self._append(turn_.new, request.time)
         _clock(state).move(request.time)
+        self._note_fetched(turn_.fetched)
         close_calls(state, "(no result was recorded)")
         if answer is not None:
             notes.check(state, answer)
@@ -146,10 +150,18 @@ class _Conversation:
         state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
         frame = sum(size for _, size in self._weigher.at(turn_.number))
         messages = list(view.messages)
-        self._sent = frame + turn_.fetched + sum(map(self._weigher.tokens, messages))
+        said = sum(map(self._weigher.tokens, messages))
+        self._sent = frame + turn_.fetched + said
+        self._estimate = state.ledger.projection.tokens / max(1, said)
         actions, self._actions = self._actions, []
         state.events.clear()
         return Sent(messages, actions)
+
+    def _note_fetched(self, tokens: int) -> None:
+        """What the recording would have had to fetch again stands in no message: say it apart."""
+        if more := round((tokens - self._fetched) * self._estimate):
+            self.state.ledger.append(edits.state(FETCHED, more))
+        self._fetched = tokens
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, LayerActed):

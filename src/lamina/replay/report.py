@@ -159,7 +159,8 @@ def _card_lines(policy: PolicyResult) -> Iterable[str]:
     rereads = policy.rereads
     if rereads:
         tokens = tokens_text(sum(reread.tokens for reread in rereads))
-        yield f"{len(rereads)} re-reads charged ({tokens} tokens)"
+        many = "re-read" if len(rereads) == 1 else "re-reads"
+        yield f"{len(rereads)} {many} charged ({tokens} tokens)"
     if policy.prices:
         guess = ", guessed" if policy.guessed_price else ""
         yield escape(f"prices of {', '.join(policy.prices)}{guess}")
@@ -196,7 +197,8 @@ def _actions(policies: Sequence[PolicyResult]) -> str:
             told += [("re-read", f"{r.kind}: {r.what}", -r.tokens) for r in request.rereads]
             told += [("own call", call.purpose, -call.usage.total) for call in request.calls]
             for layer, words, saved in told:
-                amount = f"{'−' if saved < 0 else ''}{tokens_text(abs(saved))}"
+                sign = "−" if saved < 0 else ""
+                amount = f"{sign}{tokens_text(abs(saved))}" if saved else "–"
                 rows.append(
                     f"<tr><td>{number}</td><td class=words>{escape(policy.policy)}</td>"
                     f"<td class=words>{escape(layer)}</td><td class=words>{escape(words[:300])}</td>"
@@ -224,8 +226,9 @@ def _skipped(result: ReplayResult) -> str:
     )
     many = "place" if len(result.skipped) == 1 else "places"
     return (
-        f"<details><summary>{len(result.skipped)} {many} in the file not used as they stood</summary>"
-        f"<table><tr><th>where</th><th class=words>why</th></tr>{rows}</table></details>"
+        f"<details><summary>{len(result.skipped)} {many} in the file not used as recorded</summary>"
+        '<div class="scroll"><table><tr><th>where</th><th class=words>why</th></tr>'
+        f"{rows}</table></div></details>"
     )
 
 

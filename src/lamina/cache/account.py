@@ -1,0 +1,238 @@
+"""What the layers have saved and spent in one session, in tokens of plain input: the account out of
+which a break of a warm cache is paid. Follows the ledger's entries and touches nothing else, so that
+a resumed session decides alike.
+
+Against doing nothing: content that is kept out before it was ever sent saves its writing, and in
+each later request its reading; after a pause that made the cache cold, its writing once more. A break
+while the cache is warm costs the writing of what follows it; what is fetched back costs its writing
+and a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from lamina.cache.prices import price_of
+from lamina.ledger import tokens
+from lamina.messages import Block, Json
+from lamina.ports import Capabilities
+
+FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
+CALL = 120  # tokens that a model writes to ask for something again
+MOVED = "/tool-results/"  # part of every path to which layer 1 moves results
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices of a token in those of a token of plain input; what is not cached has no price."""
+
+    read: float = 0.1
+    write: float = 1.25
+    output: float = 5.0
+    life: float = 300.0  # seconds that the cache lives
+
+    @property
+    def again(self) -> float:
+        """What it costs more to write a token again than to read it."""
+        return self.write - self.read
+
+
+def rates(
+    model: str, able: Capabilities, prices: Mapping[str, Mapping[str, Any]] | None = None
+) -> Rates | None:
+    """The rates of a model; None where nothing is cached, or nobody says at what price."""
+    if able.cache == "none":
+        return None
+    long = able.cache == "anthropic" and able.cache_ttl > 300
+    plain = Rates(write=1.0 if able.cache == "openai" else 2.0 if long else 1.25)
+    price = price_of(model, prices) if model else None
+    if price is None or price.input <= 0 or price.guessed:
+        return Rates(plain.read, plain.write, plain.output, able.cache_ttl)
+    write = price.cache_write_1h if long else price.cache_write_5m
+    return Rates(
+        price.cache_read / price.input,
+        max(write / price.input, 1.0),  # where writing has no price of its own it is plain input
+        price.output / price.input,
+        able.cache_ttl,
+    )
+
+
+class Account:
+    """`saved` less what was spent, and what a decision needs besides."""
+
+    def __init__(self) -> None:
+        self._begin([])
+
+    def _begin(self, entries: Sequence[Json]) -> None:
+        self.rates = Rates()
+        self.saved = 0.0
+        self.requests = 0
+        self.pauses = 0  # after which the cache was cold
+        self.dropped = 0  # tokens that left the view
+        self.fetched = 0  # tokens that were fetched back
+        self._grown = [0]  # tokens of all messages, at each request
+        self._entries, self._next = entries, 0
+        self._position: dict[str, int] = {}
+        self._size: list[int] = []  # tokens that each entry has in the view
+        self._block: dict[tuple[int, int], int] = {}  # tokens of blocks that were replaced
+        self._changes: dict[str, list[tuple[int, int]]] = {}  # by edit: (entry, tokens less)
+        self._asked: set[str] = set()  # calls that fetch something back
+        self._view = 0
+        self._said = 0  # tokens of all messages but what was fetched back
+        self._out = 0  # tokens that doing nothing would send besides
+        self._new_out = 0  # of these, never sent
+        self._sent = 0  # entries before this one have been sent
+        self._broken = -1  # first of them that was changed since the last request
+        self._last = 0.0  # when the cache was last used
+
+    @property
+    def warm_run(self) -> float:
+        """Requests between two pauses, on the average so far."""
+        return self.requests / (self.pauses + 1)
+
+    @property
+    def pace(self) -> float:
+        """Tokens that a request added, on the average of the later half of them."""
+        half = (self.requests + 1) // 2
+        return (self._said - self._grown[half]) / max(1, self.requests - half)
+
+    def follow(self, entries: Sequence[Json], rates: Rates) -> Account:
+        """Take the entries that are new."""
+        if entries is not self._entries or len(entries) < self._next:
+            self._begin(entries)
+        self.rates = rates
+        for at in range(self._next, len(entries)):
+            self._take(at, entries[at])
+        self._next = len(entries)
+        return self
+
+    def _take(self, at: int, entry: Json) -> None:
+        self._position[entry["uuid"]] = at
+        self._size.append(0)
+        kind = entry["kind"]
+        if kind == "message":
+            self._message(at, entry)
+        elif kind == "edit":
+            self._edit(entry)
+        elif kind == "request" and entry.get("purpose") == "main":
+            self._request(at, entry)
+        elif kind == "state" and entry.get("name") == FETCHED:
+            self._fetch(int(entry.get("value") or 0))
+
+    # ---- what the view holds, and what doing nothing would hold besides
+
+    def _message(self, at: int, entry: Json) -> None:
+        size = extra = 0
+        for block in _blocks(entry):
+            amount = tokens.of_block(block)
+            size += amount
+            if block.get("type") == "tool_use" and _fetches(block):
+                self._asked.add(str(block.get("id")))
+                self.saved -= self.rates.read * self._view
+                extra += amount
+            elif block.get("type") == "tool_result" and block.get("tool_use_id") in self._asked:
+                self.fetched += amount
+                extra += amount
+        if entry.get("compaction"):  # comes back with a summary: doing nothing would not say it
+            extra = size
+        self._size[at] = size
+        self._view += size
+        self._keep_out(-extra)
+        self._said += size - extra
+        if entry.get("role") == "assistant":
+            self._last = max(self._last, _seconds(entry))
+
+    def _keep_out(self, amount: int) -> None:
+        self._out += amount
+        self._new_out += amount
+
+    def _fetch(self, amount: int) -> None:
+        """A replay tells what its answers leant on; less than nothing: it has left the prompt."""
+        self._keep_out(-amount)
+        if amount > 0:
+            self.fetched += amount
+            self.saved -= self.rates.read * self._view + self.rates.output * CALL
+
+    def _edit(self, edit: Json) -> None:
+        op = edit.get("op")
+        if op == "replace":
+            changes = self._replaced(edit)
+        elif op == "fold":
+            changes = self._folded(edit)
+        else:
+            taken = self._changes.pop(str(edit.get("edit")), []) if op == "revoke" else []
+            changes = [(at, -less) for at, less in taken]
+        self._changes[edit["uuid"]] = changes
+        for at, less in changes:
+            self._size[at] -= less
+            self._view -= less
+            self._out += less
+            self.dropped += less
+            if at >= self._sent:
+                self._new_out += less
+            else:
+                self._broken = at if self._broken < 0 else min(self._broken, at)
+
+    def _replaced(self, edit: Json) -> list[tuple[int, int]]:
+        changes: list[tuple[int, int]] = []
+        for item in cast("list[Json]", edit.get("items") or []):
+            at, number = self._position.get(str(item.get("entry"))), item.get("block")
+            if at is None or not isinstance(number, int):
+                continue
+            blocks = _blocks(self._entries[at])
+            old = self._block.get((at, number))
+            if old is None:
+                old = tokens.of_block(blocks[number]) if 0 <= number < len(blocks) else 0
+            new = self._block[at, number] = tokens.of_block(item["with"])
+            changes.append((at, old - new))
+        return changes
+
+    def _folded(self, edit: Json) -> list[tuple[int, int]]:
+        first = self._position.get(str(edit.get("first")))
+        last = self._position.get(str(edit.get("last")))
+        if first is None or last is None:
+            return []
+        gone = [(at, self._size[at]) for at in range(first, last + 1) if self._size[at]]
+        new = sum(tokens.of_blocks(_blocks(told)) for told in edit.get("messages") or ())
+        return [*gone, (first, -new)]
+
+    # ---- what a request costs less, or more
+
+    def _request(self, at: int, entry: Json) -> None:
+        now, rates = _seconds(entry), self.rates
+        if not self.requests:
+            self.saved += rates.write * self._out
+        elif now - self._last > rates.life:
+            self.pauses += 1
+            self.saved += rates.write * self._out  # all would have been written again
+        else:
+            self.saved += rates.read * self._out + rates.again * self._new_out
+            if self._broken >= 0:
+                self.saved -= rates.again * sum(self._size[self._broken : self._sent])
+        self.requests += 1
+        self._grown.append(self._said)
+        self._last = max(self._last, now)
+        self._sent, self._new_out, self._broken = at, 0, -1
+
+
+def _blocks(entry: Json) -> list[Block]:
+    content: Any = entry.get("content")
+    return [block for block in content if isinstance(block, dict)] if content else []
+
+
+def _fetches(call: Block) -> bool:
+    """Expand, or reading a file to which layer 1 moved a result."""
+    if call.get("name") == "Expand":
+        return True
+    given: Any = call.get("input")
+    return isinstance(given, dict) and MOVED in str(cast("Json", given).get("file_path") or "")
+
+
+def _seconds(entry: Json) -> float:
+    try:
+        return datetime.fromisoformat(str(entry.get("ts"))).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,184 @@
+"""The account of a session: what the layers saved, and what their breaks and re-reads cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.cache.account import FETCHED, Account, Rates, rates
+from lamina.ledger import edits, tokens
+from lamina.ledger.record import Ledger
+from lamina.messages import text, tool_result, tool_use
+from lamina.ports import Capabilities
+
+PRICE = Rates(read=0.1, write=1.25, output=5.0, life=300)
+CACHED = Capabilities(cache="anthropic", cache_ttl=300)
+
+
+class Talk:
+    """A ledger that grows by whole requests, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.ledger = Ledger.of(now=lambda: self.now)
+        self.ledger.append(edits.message("user", "go", "typed"))
+
+    def result(self, number: int, size: int, tool: str = "Bash", **given: Any) -> str:
+        call = tool_use(f"t{number}", tool, given)
+        self.ledger.append(edits.message("assistant", [call], "assistant"))
+        block = tool_result(f"t{number}", "x" * 4 * size)
+        [entry] = self.ledger.append(edits.message("user", [block], "tool", tool=tool))
+        return str(entry["uuid"])
+
+    def ask(self, seconds: float = 10) -> None:
+        self.now += seconds
+        self.ledger.append(edits.request(self.ledger.head, "", "main", 0, 0))
+
+    def replace(self, entry: str, size: int, *, changes_prefix: bool = False) -> str:
+        at = self.ledger.projection.position[entry]
+        name = str(self.ledger.entries[at]["content"][0]["tool_use_id"])
+        new = tool_result(name, "y" * 4 * size)
+        told = edits.replace([(entry, 0, new)], "l", changes_prefix=changes_prefix)
+        [edit] = self.ledger.append(told)
+        return str(edit["uuid"])
+
+    @property
+    def account(self) -> Account:
+        return Account().follow(self.ledger.entries, PRICE)
+
+
+@pytest.mark.spec("L1.1", "L2.4")
+def test_what_never_was_sent_saves_its_writing_and_then_its_reading() -> None:
+    talk = Talk()
+    talk.ask()
+    talk.replace(talk.result(1, 10_000), 500)
+    talk.ask()
+    assert talk.account.saved == pytest.approx(1.25 * 9_500)
+    talk.ask()
+    assert talk.account.saved == pytest.approx(1.25 * 9_500 + 0.1 * 9_500)
+
+
+@pytest.mark.spec("L2.4")
+def test_a_break_of_a_warm_cache_costs_the_writing_of_what_follows() -> None:
+    talk = Talk()
+    talk.ask()
+    first = talk.result(1, 10_000)
+    talk.result(2, 1_000)
+    talk.ask()
+    talk.replace(first, 0, changes_prefix=True)
+    talk.ask()
+    call = tokens.of_block(tool_use("t2", "Bash", {}))
+    assert talk.account.saved == pytest.approx(0.1 * 10_000 - 1.15 * (1_000 + call))
+    assert talk.account.dropped == 10_000
+
+
+@pytest.mark.spec("L2.1")
+def test_a_break_of_a_cold_cache_costs_nothing_and_saves_the_writing() -> None:
+    talk = Talk()
+    talk.ask()
+    first = talk.result(1, 10_000)
+    talk.result(2, 1_000)
+    talk.ask()
+    talk.replace(first, 0, changes_prefix=True)
+    talk.ask(seconds=301)
+    assert talk.account.pauses == 1
+    assert talk.account.saved == pytest.approx(1.25 * 10_000)
+    assert talk.account.warm_run == 1.5
+
+
+@pytest.mark.spec("L2.4")
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [("Expand", {"id": "abc"}), ("Read", {"file_path": "/h/s/tool-results/t1.txt"})],
+)
+def test_fetching_something_back_is_charged(tool: str, given: dict[str, str]) -> None:
+    talk = Talk()
+    talk.ask()
+    talk.replace(talk.result(1, 10_000), 500)
+    talk.ask()
+    before = talk.account.saved
+    talk.result(2, 10_000, tool, **given)
+    talk.ask()
+    account = talk.account
+    assert account.fetched == 10_000
+    # Its writing, the view read once more, and it is no saving any longer.
+    assert account.saved < before - 1.25 * 10_000 + 0.1 * 9_500
+    assert account.saved > before - 1.25 * 10_200 - 0.1 * 2_000
+
+
+@pytest.mark.spec("I4")
+def test_a_replay_says_apart_what_would_have_been_fetched_back() -> None:
+    talk = Talk()
+    talk.ask()
+    talk.replace(talk.result(1, 10_000), 500)
+    talk.ask()
+    before = talk.account.saved
+    talk.ledger.append(edits.state(FETCHED, 9_500))
+    talk.ask()
+    assert talk.account.fetched == 9_500
+    assert talk.account.saved < before - 1.25 * 9_000
+
+
+@pytest.mark.spec("F4")
+def test_an_undo_takes_the_saving_back() -> None:
+    talk = Talk()
+    talk.ask()
+    edit = talk.replace(talk.result(1, 10_000), 500)
+    talk.ask()
+    talk.ledger.append(edits.revoke(edit, "l"))
+    talk.ask()
+    saved = talk.account.saved
+    talk.ask()
+    assert talk.account.saved == saved
+
+
+@pytest.mark.spec("F1")
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["result", "ask", "pause", "move", "drop", "fold"]),
+                  st.integers(1, 3_000)),
+        max_size=30,
+    ),
+    cuts=st.lists(st.integers(0, 100), max_size=5),
+)  # fmt: skip
+def test_an_account_that_grew_equals_one_made_at_once(
+    steps: list[tuple[str, int]], cuts: list[int]
+) -> None:
+    talk, grown, entries = Talk(), Account(), list[str]()
+    for number, (what, size) in enumerate(steps):
+        if what == "result":
+            entries.append(talk.result(number, size))
+        elif what in ("ask", "pause"):
+            talk.ask(301 if what == "pause" else 5)
+        elif entries and what in ("move", "drop"):
+            talk.replace(entries[size % len(entries)], 3, changes_prefix=True)
+        elif entries:
+            first = talk.ledger.entries[talk.ledger.projection.position[entries[0]] - 1]["uuid"]
+            told = edits.message("user", [text("sum")], "system")
+            talk.ledger.append(edits.fold(first, entries[-1], [told], "l"))
+            entries.clear()
+        if number in cuts:
+            grown.follow(talk.ledger.entries, PRICE)
+    grown.follow(talk.ledger.entries, PRICE)
+    made = talk.account
+    assert (grown.saved, grown.requests, grown.pauses, grown.dropped, grown.pace) == (
+        made.saved,
+        made.requests,
+        made.pauses,
+        made.dropped,
+        made.pace,
+    )
+
+
+def test_rates_come_from_the_price_table_of_the_model() -> None:
+    assert rates("", Capabilities()) is None
+    assert rates("", CACHED) == Rates(0.1, 1.25, 5.0, 300)
+    hour = rates("claude-opus-4-6", Capabilities(cache="anthropic", cache_ttl=3600))
+    assert hour is not None
+    assert (hour.read, hour.write) == pytest.approx((0.1, 2.0))
+    other = rates("m", CACHED, {"m": {"input": 4, "cache_read": 2, "cache_write_5m": 0}})
+    assert other is not None
+    assert (other.read, other.write) == (0.5, 1.0)
