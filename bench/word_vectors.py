@@ -2,7 +2,8 @@
 
 Each English word goes through gte-small (MIT) alone; words with one stem are averaged; then the
 table is fitted so that the sum of a text's word vectors points where the model points for the whole
-text, on WordNet's glosses and examples. 64 numbers a word, one byte each. No benchmark's text is used.
+text, on WordNet's glosses and examples. 64 numbers a word, one byte each; and for each word up to
+eight that mean nearly the same. No benchmark's text is used.
 
     python -m bench.word_vectors GTE_SMALL_FOLDER WORDNET_DICT_FOLDER OUT.npz
 
@@ -30,6 +31,8 @@ FIRST_WORD = 1_996  # the vocabulary lists words from here on, the common ones f
 COMMONNESS = 1e-3  # words more common than this hardly pull
 STIFFNESS = 10.0  # how much the fitted vectors are held to the words' own
 ROUNDS = 40
+RELATED = 0.5  # words at least so near stand for each other …
+MOST_RELATED = 8  # … but no more than so many
 
 
 class Model:
@@ -151,6 +154,21 @@ def fitted(
     return table + moved
 
 
+def related(table: np.ndarray) -> tuple[list[int], list[int]]:
+    """For each word the places of those nearest in meaning, by the model's own vectors and not by
+    the fitted ones, which know topics better than meanings; and how many each has."""
+    units = (table / np.linalg.norm(table, axis=1, keepdims=True)).astype(np.float32)
+    places, counts = list[int](), list[int]()
+    for first in range(0, len(units), 1_000):
+        for row, likeness in enumerate(units[first : first + 1_000] @ units.T, first):
+            likeness[row] = 0
+            near = np.argsort(-likeness, kind="stable")[:MOST_RELATED]
+            near = near[likeness[near] >= RELATED]
+            places += near.tolist()
+            counts.append(len(near))
+    return places, counts
+
+
 def build_table(model_folder: Path, wordnet: Path, out: Path) -> None:
     model = Model(model_folder)
     texts = glosses(wordnet)
@@ -164,12 +182,15 @@ def build_table(model_folder: Path, wordnet: Path, out: Path) -> None:
     targets /= np.linalg.norm(targets, axis=1, keepdims=True) + 1e-9
     pull = COMMONNESS / (COMMONNESS + likely)
     vectors = fitted(terms, (table @ axes) * pull[:, None], texts, targets)
+    near, counts = related(table)
     scales = np.abs(vectors).max(1) / 127
     np.savez_compressed(
         out,
         terms=np.frombuffer("\n".join(terms).encode(), dtype=np.uint8),
         vectors=np.round(vectors / scales[:, None]).astype(np.int8),
         scales=scales.astype(np.float16),
+        related=np.array(near, dtype=np.uint16),
+        related_counts=np.array(counts, dtype=np.uint8),
         rarity=np.round(255 * np.clip((-np.log10(likely) - 2) / 3.5, 0.05, 1)).astype(np.uint8),
     )
 

@@ -69,3 +69,28 @@ def test_a_table_of_one_s_own_can_be_used() -> None:
     direction = table.embed({"a": 3.0, "c": 9.0})
     assert direction is not None
     assert np.count_nonzero(direction) == 1
+    assert table.related("a") == []
+
+
+@pytest.mark.parametrize(("word", "other"), [("buy", "purchase"), ("movie", "film")])
+def test_words_of_like_meaning_are_listed_and_a_topic_is_not_a_meaning(
+    word: str, other: str
+) -> None:
+    related = word_vectors().related(stem(word))
+    assert stem(other) in related
+    assert stem(word) not in related
+    assert len(related) <= 8
+    assert stem("hospital") not in word_vectors().related(stem("doctor"))
+    assert word_vectors().related("xqzvb") == []
+
+
+@given(st.lists(texts | st.just({}), min_size=1, max_size=9))
+def test_a_text_s_direction_does_not_depend_on_the_texts_beside_it(
+    documents: list[dict[str, float]],
+) -> None:
+    table = word_vectors()
+    together = table.embed_all(documents)
+    for row, text in zip(together, documents, strict=True):
+        assert row.tolist() == table.embed_all([text])[0].tolist()
+        alone = table.embed({term: count**0.5 for term, count in text.items()})
+        assert np.abs(row - (0 if alone is None else alone)).max() <= 1

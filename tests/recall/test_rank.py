@@ -81,6 +81,19 @@ def test_a_related_word_finds_a_memory_that_shares_none_of_the_question_s_words(
     assert ids(index.search("flowers", now=NOW))[:1] == ["b.md"]
 
 
+def test_a_word_of_like_meaning_counts_less_than_the_word_itself_and_never_twice() -> None:
+    index = ranker(
+        Document("own.md", body="They purchase the pump on Monday."),
+        Document("like.md", body="They buy the pump on Monday."),
+        Document("both.md", body="They buy, or purchase, the lamp on Sunday."),
+        Document("none.md", body="They paint the pump on Monday."),
+    )
+    score = {hit.id: hit.parts["body"] for hit in index.search("purchase", now=NOW)}
+    assert score["own.md"] > score["like.md"] > score.get("none.md", 0.0)
+    assert 0.3 < score["like.md"] / score["own.md"] < 0.5
+    assert score["both.md"] <= score["own.md"]
+
+
 @pytest.mark.spec("M11")
 def test_the_parts_of_a_score_add_up_to_it() -> None:
     hits = ranker().search("my database writes on Thursday", now=NOW)

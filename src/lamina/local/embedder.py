@@ -64,18 +64,32 @@ class WordVectors:
         first = self._ends[row - 2] if row > 1 else 0
         return [self._terms[other] for other in self._related[first : self._ends[row - 1]]]
 
-    def embed(self, weights: Mapping[str, float], *, rooted: bool = False) -> Floats | None:
+    def embed(self, weights: Mapping[str, float]) -> Floats | None:
         """The direction of a text, given its terms and how much each counts; None when all of them
-        are unknown. `rooted` takes the root of each count. `likeness` compares directions."""
+        are unknown. `likeness` compares directions."""
         import numpy as np
 
         rows = [*map(self._rows.__getitem__, weights)]
         amounts = np.fromiter(weights.values(), dtype=np.float32, count=len(rows))
-        if rooted:
-            np.sqrt(amounts, out=amounts)
         vector = amounts @ self._vectors.take(rows, axis=0)
         length = float(vector @ vector) ** 0.5
         return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
+
+    def embed_all(self, texts: Sequence[Mapping[str, float]]) -> Floats:
+        """The directions of many texts, one a row, where the roots of the counts pull; zeros where
+        no word is known. A row is the same to the last bit whatever stands beside it."""
+        import numpy as np
+
+        found = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        row_of, vectors = self._rows.__getitem__, self._vectors
+        for place, weights in enumerate(texts):
+            size = len(weights)
+            rows = np.fromiter(map(row_of, weights), dtype=np.intp, count=size)
+            amounts = np.fromiter(weights.values(), dtype=np.float32, count=size)
+            np.dot(np.sqrt(amounts), vectors.take(rows, axis=0), out=found[place])
+        lengths = np.sqrt(np.add.reduce(found * found, axis=1, keepdims=True))
+        found *= np.float32(_STEPS) / np.maximum(lengths, np.float32(1e-9))
+        return np.rint(found, out=found)
 
 
 def likeness(rows: Floats, vector: Floats) -> Floats:

@@ -16,25 +16,31 @@ CONFIDENT = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for a hit, each between 0 and 1."""
+    """What speaks for a hit, each between 0 and about 1."""
 
     coverage: float  # share of the question, by how rare its words are, that the memory holds
     strange_names: float  # share of the question's names that nothing in the index holds
     likeness: float  # cosine of the word vectors
+    words: float = 0.0  # the words' score in shares of what the question's words could score
 
 
-def coverage(question: Mapping[str, float], held: Collection[str]) -> float:
-    """The share of a question that these terms make up. Rarity is that of English at large: in a
+def rarities(question: Mapping[str, float]) -> dict[str, float]:
+    """What each term of a question weighs in its coverage. Rarity is that of English at large: in a
     directory of five files the files' own words say too little."""
     rarity = word_vectors().rarity
-    weights = {term: weight * rarity(term) for term, weight in question.items()}
-    return sum(weights[term] for term in held) / max(sum(weights.values()), 1e-9)
+    return {term: weight * rarity(term) for term, weight in question.items()}
+
+
+def coverage(weights: Mapping[str, float], held: Collection[str]) -> float:
+    """The share of a question, weighed by `rarities`, that these terms make up."""
+    return sum(weights[term] for term in held if term in weights) / max(sum(weights.values()), 1e-9)
 
 
 def confidence(evidence: Evidence) -> float:
-    """Of a memory."""
-    logit = -3.2 + 5.5 * evidence.coverage + 2.2 * evidence.likeness
-    return _sure(logit - 2.8 * evidence.strange_names)
+    """Of a memory. Coverage knows how rare a word is in English, the words' score how rare it is
+    here; together they refuse more than either does."""
+    logit = -3.3 + 3.0 * evidence.coverage + 2.4 * evidence.words + 2.8 * evidence.likeness
+    return _sure(logit - 2.9 * evidence.strange_names)
 
 
 def turn_confidence(evidence: Evidence) -> float:

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lamina.local.embedder import word_vectors
 from lamina.recall.postings import Postings
 from lamina.recall.words import LONGEST_QUERY, frame_terms, terms
 
 if TYPE_CHECKING:
-    from lamina.recall.postings import Floats
+    from lamina.recall.postings import Floats, Slots
 
 _MOST_TERMS = 64  # of a question; a pasted document is asked for by its first and rarest words
 _FRAME_WEIGHT = 0.5
@@ -26,6 +27,11 @@ class Field:
     weight: float
     saturation: float = 0.9
     length: float = 0.5
+
+    @property
+    def most(self) -> float:
+        """What makes one mention of a word worth 1 in a text of mean length."""
+        return self.saturation + 1
 
 
 def question_terms(query: str) -> dict[str, float]:
@@ -71,19 +77,42 @@ class Lexical:
             for term, weight in question.items()
         }
 
-    def score(self, weighed: Mapping[str, float]) -> list[Floats]:
-        """One array of scores for each field, by place; dead places hold rubbish."""
+    def score(self, weighed: Mapping[str, float], *, related: float = 0.0) -> list[Floats]:
+        """One array of scores for each field, by place; dead places hold rubbish.
+
+        A document that lacks a word but holds one of like meaning gets the share `related`.
+        """
         import numpy as np
 
-        norms = self._length_norms()
+        frame = frame_terms()
+        one = np.empty(self._postings.slots, dtype=np.float32)
         scores: list[Floats] = []
         for number, field in enumerate(self._fields):
-            total = np.zeros(self._postings.slots, dtype=np.float32)
+            total = np.zeros_like(one)
             for term, weight in weighed.items():
-                found = self._postings.find(term, number)
-                if found is not None:
-                    slots, counts = found
-                    gain = np.float32(weight * field.weight * (field.saturation + 1))
-                    total[slots] += gain * counts / (counts + norms[number][slots])
+                own = self._postings.find(term, number)
+                others = () if not related or term in frame else self._like(term, number, weighed)
+                found = [*others, *((own,) if own else ())]
+                if not found:
+                    continue
+                slots, counts = (
+                    found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+                )
+                gain = np.float32(weight * field.weight * field.most)
+                gains = gain * counts / (counts + self._length_norms()[number][slots])
+                if others:
+                    gains[: len(slots) - (len(own[0]) if own else 0)] *= np.float32(related)
+                # Several wordings of one word in one document count once: what is written last,
+                # and that is the question's own.
+                one[slots] = gains
+                total[slots] = total[slots] + one[slots]
             scores.append(total)
         return scores
+
+    def _like(
+        self, term: str, number: int, asked: Mapping[str, float]
+    ) -> list[tuple[Slots, Floats]]:
+        """Where words of like meaning stand in a field, the nearest last."""
+        near = (other for other in word_vectors().related(term) if other not in asked)
+        found = [self._postings.find(other, number) for other in near]
+        return [one for one in reversed(found) if one is not None]

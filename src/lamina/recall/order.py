@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _FIRST_TAKE = 16
 _SMALL = 4_000
 _FEW = 50
-_CLOSER = 2_000
+_CLOSER = 1_000
 
 
 def best_first(scores: Floats, id_of: Callable[[int], str]) -> Iterator[int]:

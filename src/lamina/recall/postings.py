@@ -7,7 +7,7 @@ Lives in memory; touches no files.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SWEEP_SHARE = 0.25
 _SWEEP_FROM = 64
 
-Held: TypeAlias = "tuple[array[int], array[int]]"  # keys of a document's terms, and their counts
+Held: TypeAlias = "tuple[array[int], array[float]]"  # keys of a document's terms, their counts
 
 
 class _Posting:
@@ -42,19 +42,35 @@ class _Posting:
         self.alive += len(slots)
 
 
-class Postings:
-    """Terms of many documents in several fields. A document is a place (slot), numbered from 0.
+class _Keys(dict[str, int]):
+    """The keys of one field's terms. Keys are given out in order, over all fields together."""
 
-    A term in a field has a key: the term's number times the number of fields, plus the field's.
-    """
+    def __init__(self, field: int, fields: bytearray) -> None:
+        self._field = field
+        self._fields = fields  # by key; shared
+
+    def __missing__(self, term: str) -> int:
+        return self.take(term)
+
+    def take(self, term: str) -> int:
+        """The next key, for a new term."""
+        key = self[term] = len(self._fields)
+        self._fields.append(self._field)
+        return key
+
+
+class Postings:
+    """Terms of many documents in several fields. A document is a place (slot), numbered from 0; a
+    term in a field has a key, numbered from 0 too."""
 
     def __init__(self, fields: int) -> None:
         self.fields = fields
-        self._numbers: dict[str, int] = {}
+        self._field_of = bytearray()
+        self._keys: list[_Keys] = [_Keys(field, self._field_of) for field in range(fields)]
         self._postings: list[_Posting | None] = []
         self._forward: list[Held | None] = []
-        self._lengths = [array("I") for _ in range(fields)]
-        self._totals = [0] * fields
+        self._lengths = [array("f") for _ in range(fields)]
+        self._totals = [0.0] * fields
         self._filled = [0] * fields
         self._size = 0
         self._living: NDArray[np.bool_] | None = None
@@ -68,12 +84,11 @@ class Postings:
         """Places in use or dead: the length of every array of scores."""
         return len(self._forward)
 
-    def add(self, texts: Sequence[Mapping[str, int]]) -> int:
+    def add(self, texts: Sequence[Mapping[str, float]]) -> int:
         """Takes the counts of a document's terms, field by field, and returns its place."""
-        keys, counts = array("I"), array("I")
-        numbers, fields = self._numbers, self.fields
-        for field, text in enumerate(texts):
-            keys.extend([numbers.setdefault(term, len(numbers)) * fields + field for term in text])
+        keys, counts = array("I"), array("f")
+        for known, text in zip(self._keys, texts, strict=True):
+            keys.extend(map(known.__getitem__, text))
             counts.extend(text.values())
         return self._place((keys, counts))
 
@@ -90,18 +105,18 @@ class Postings:
         if first == slots:
             return
         self._sorted = slots
-        new = len(self._numbers) * self.fields - len(self._postings)
+        new = len(self._field_of) - len(self._postings)
         self._postings.extend([None] * new)
-        held = [row or (array("I"), array("I")) for row in self._forward[first:]]
+        held = [row or (array("I"), array("f")) for row in self._forward[first:]]
         keys = np.frombuffer(b"".join(row[0].tobytes() for row in held), dtype=np.uint32)
-        counts = np.frombuffer(b"".join(row[1].tobytes() for row in held), dtype=np.uint32)
+        counts = np.frombuffer(b"".join(row[1].tobytes() for row in held), dtype=np.float32)
         places = np.repeat(np.arange(first, slots, dtype=np.uint32), [len(row[0]) for row in held])
         self._measure(keys, counts, places, first)
         if not len(keys):
             return
         order = np.argsort(keys, kind="stable")
         keys, places = keys[order], places[order]
-        amounts = counts[order].astype(np.float32)
+        amounts = counts[order]
         starts = np.flatnonzero(np.diff(keys, prepend=np.uint32(0xFFFFFFFF)))
         edges: list[int] = [*starts.tolist(), len(keys)]
         found: list[int] = keys[starts].tolist()
@@ -114,16 +129,17 @@ class Postings:
             else:
                 posting.extend(slots, times)
 
-    def _measure(self, keys: Slots, counts: Slots, places: Slots, first: int) -> None:
+    def _measure(self, keys: Slots, counts: Floats, places: Slots, first: int) -> None:
         """Counts the lengths of documents for places from `first` on."""
         import numpy as np
 
         new = len(self._forward) - first
+        fields = np.frombuffer(bytes(self._field_of), dtype=np.uint8)[keys]
         for field, lengths in enumerate(self._lengths):
-            here = keys % self.fields == field
+            here = fields == field
             fresh = np.bincount(places[here] - first, weights=counts[here], minlength=new)
-            lengths.frombytes(fresh.astype(np.uint32).tobytes())
-            self._totals[field] += int(fresh.sum())
+            lengths.frombytes(fresh.astype(np.float32).tobytes())
+            self._totals[field] += float(fresh.sum())
             self._filled[field] += int(np.count_nonzero(fresh))
 
     def remove(self, slot: int) -> None:
@@ -154,37 +170,37 @@ class Postings:
         """Drops dead places and terms. Returns the old places of those that stay, in order."""
         stay = [slot for slot, held in enumerate(self._forward) if held is not None]
         fresh = Postings(self.fields)
-        terms, numbers = list(self._numbers), fresh._numbers
+        terms = self._terms()
         for slot in stay:
-            keys, counts = self._forward[slot] or (array("I"), array("I"))
-            pairs = (divmod(key, self.fields) for key in keys)
-            renamed = [
-                numbers.setdefault(terms[number], len(numbers)) * self.fields + field
-                for number, field in pairs
-            ]
+            keys, counts = self._forward[slot] or (array("I"), array("f"))
+            renamed = [fresh._keys[self._field_of[key]][terms[key]] for key in keys]
             fresh._place((array("I", renamed), counts))
         self.__dict__.update(fresh.__dict__)
         return stay
 
-    def holds(self, slot: int, terms: Iterable[str]) -> list[str]:
-        """Which of these terms a document holds, in any field."""
-        keys = set((self._forward[slot] or ((), ()))[0])
-        return [
-            term
-            for term in terms
-            if (number := self._numbers.get(term)) is not None
-            and any(number * self.fields + field in keys for field in range(self.fields))
-        ]
+    def _terms(self) -> list[str]:
+        """All terms, by key."""
+        found = [""] * len(self._field_of)
+        for known in self._keys:
+            for term, key in known.items():
+                found[key] = term
+        return found
+
+    def keys_of(self, terms: Collection[str]) -> dict[int, str]:
+        """The keys of these terms in all fields, for `holds`."""
+        return {known[term]: term for known in self._keys for term in terms if term in known}
+
+    def holds(self, slot: int, keys: Mapping[int, str]) -> set[str]:
+        """Which of the terms with these keys a document holds, in any field."""
+        held = self._forward[slot]
+        return {keys[key] for key in keys.keys() & held[0]} if held else set()
 
     def holders(self, term: str) -> int:
         """How many documents hold the term, in any field."""
         import numpy as np
 
         self._sort_in()
-        number = self._numbers.get(term)
-        if number is None:
-            return 0
-        found = self._postings[number * self.fields : (number + 1) * self.fields]
+        found = [self._postings[known[term]] for known in self._keys if term in known]
         postings = [posting for posting in found if posting is not None]
         if len(postings) < 2:
             return postings[0].alive if postings else 0
@@ -203,8 +219,8 @@ class Postings:
     def find(self, term: str, field: int) -> tuple[Slots, Floats] | None:
         """Places and counts of a term in a field; dead places may be among them."""
         self._sort_in()
-        number = self._numbers.get(term)
-        posting = None if number is None else self._postings[number * self.fields + field]
+        key = self._keys[field].get(term)
+        posting = None if key is None else self._postings[key]
         return None if posting is None else (posting.slots, posting.counts)
 
     def lengths(self, field: int) -> tuple[Floats, float]:
@@ -217,9 +233,10 @@ class Postings:
 
     def to_state(self) -> dict[str, Any]:
         """Enough to build the index again, as plain values. Call `sweep` before: no gaps here."""
-        rows = [held or (array("I"), array("I")) for held in self._forward]
+        rows = [held or (array("I"), array("f")) for held in self._forward]
         return {
-            "terms": list(self._numbers),
+            "terms": self._terms(),
+            "fields": bytes(self._field_of),
             "sizes": array("I", [len(keys) for keys, _ in rows]).tobytes(),
             "keys": b"".join(keys.tobytes() for keys, _ in rows),
             "counts": b"".join(counts.tobytes() for _, counts in rows),
@@ -229,14 +246,18 @@ class Postings:
     def from_state(cls, fields: int, state: Mapping[str, Any]) -> Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
         index = cls(fields)
-        index._numbers = {term: number for number, term in enumerate(state["terms"])}
-        sizes, keys, counts = array("I"), array("I"), array("I")
+        rows: list[tuple[str, int]] = list(zip(state["terms"], state["fields"], strict=True))
+        for term, field in rows:
+            if field >= fields or term in index._keys[field]:
+                raise ValueError("a term stands where it can't")
+            index._keys[field].take(term)
+        sizes, keys, counts = array("I"), array("I"), array("f")
         sizes.frombytes(state["sizes"])
         keys.frombytes(state["keys"])
         counts.frombytes(state["counts"])
         if not sum(sizes) == len(keys) == len(counts):
             raise ValueError("the rows don't add up")
-        if keys and max(keys) >= len(index._numbers) * fields:
+        if keys and max(keys) >= len(index._field_of):
             raise ValueError("a row names a term that does not exist")
         first = 0
         for size in sizes:

@@ -14,13 +14,13 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lamina.recall.confidence import Evidence, confidence, coverage
+from lamina.recall.confidence import Evidence, confidence, coverage, rarities
 from lamina.recall.lexical import Field, Lexical, question_terms
 from lamina.recall.manuals import is_manual, tool_terms
 from lamina.recall.order import best_first, promising
 from lamina.recall.postings import Postings
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import proper_names, term_counts
+from lamina.recall.words import proper_names, stated_counts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,7 @@ _FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
 _VECTOR_TERMS = 120  # different words of a body that make its vector: what it opens with
 _HEADING_IN_VECTOR = 9.0  # a word of name or description counts as often as this
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
+_RELATED = 0.4  # what a word of like meaning is worth where the question's own is missing
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
 _RECENCY = 0.06  # what a memory of today gets on top of its relevance …
 _HALF_LIFE = 30 * 86_400.0  # … and half of it after this many seconds
@@ -85,12 +86,14 @@ class Hit:
 class _Asked:
     """A question worked out against the places worth a closer look: arrays in their order."""
 
-    question: Mapping[str, float]
-    names: Sequence[str]
     places: Sequence[int]
     parts: Mapping[str, Floats]
     likeness: Floats
     total: Floats
+    mass: float  # what all words of the question weigh here
+    rarities: Mapping[str, float]  # of its words in English at large
+    keys: Mapping[int, str]  # their keys in the postings
+    strange_names: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +132,9 @@ class Ranker:
         self.remove(document.id)
         file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
         texts = (
-            term_counts(f"{file} {document.name}"),
-            term_counts(document.description),
-            term_counts(document.body),
+            stated_counts(f"{file} {document.name}"),
+            stated_counts(document.description),
+            stated_counts(document.body),
         )
         self._slots[document.id] = self._postings.add(texts)
         self._vectors.append(_pull(texts))
@@ -248,7 +251,7 @@ class Ranker:
         import numpy as np
 
         weighed = self._lexical.weigh(question)
-        fields = self._lexical.score(weighed)
+        fields = self._lexical.score(weighed, related=_RELATED)
         words = fields[0] + fields[1] + fields[2]
         places = promising(words)
         if places is None:
@@ -265,7 +268,19 @@ class Ranker:
         total = (relevance + recency + use + own).astype(np.float32, copy=False)
         parts = dict(zip(FIELDS, (field[places] for field in fields), strict=True))
         parts |= {"embedding": embedding, "recency": recency, "use": use, "type": own}
-        return _Asked(question, proper_names(query), places.tolist(), parts, likeness, total)
+        names = proper_names(query)
+        strange = [name for name in names if not self._postings.holders(name)]
+        weights = rarities(question)
+        return _Asked(
+            places.tolist(),
+            parts,
+            likeness,
+            total,
+            sum(weighed.values()),
+            weights,
+            self._postings.keys_of(weights),
+            len(strange) / max(len(names), 1),
+        )
 
     def _shares_by_place(self) -> _Shares:
         import numpy as np
@@ -286,12 +301,12 @@ class Ranker:
 
     def _hit(self, id_: str, number: int, asked: _Asked) -> Hit:
         parts = {name: float(values[number]) for name, values in asked.parts.items()}
-        held = self._postings.holds(asked.places[number], asked.question)
-        strange = [name for name in asked.names if not self._postings.holders(name)]
+        held = self._postings.holds(asked.places[number], asked.keys)
         evidence = Evidence(
-            coverage=coverage(asked.question, held),
-            strange_names=len(strange) / max(len(asked.names), 1),
+            coverage=coverage(asked.rarities, held),
+            strange_names=asked.strange_names,
             likeness=float(asked.likeness[number]),
+            words=sum(parts[field] for field in FIELDS) / max(asked.mass, 1e-9),
         )
         return Hit(id_, sum(parts.values()), parts, confidence(evidence))
 
@@ -314,7 +329,7 @@ def _own(document: Document | None) -> float:
     return _OWN if document is not None and document.type == "user" else 0.0
 
 
-def _pull(texts: Sequence[Mapping[str, int]]) -> dict[str, float]:
+def _pull(texts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """How much each word of a document pulls its vector: headings more, repeats less and less (the
     root is taken of all of it)."""
     pull: dict[str, float] = dict(islice(texts[2].items(), _VECTOR_TERMS))

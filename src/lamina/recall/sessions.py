@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lamina.recall.confidence import Evidence, coverage, turn_confidence
+from lamina.recall.confidence import Evidence, coverage, rarities, turn_confidence
 from lamina.recall.dates import asked_dates, asked_span, date_terms
 from lamina.recall.lexical import Field, Lexical, question_terms, rarity
 from lamina.recall.order import best_first
 from lamina.recall.postings import Postings
 from lamina.recall.rank import Hit
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import proper_names, term_counts, terms
+from lamina.recall.words import proper_names, stated_counts, terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TEXT, _DATE = 0, 1
 _FIELDS = (Field(1.0), Field(1.0, length=0.0))
-_SESSION = Field(1.0, saturation=0.9, length=0.75)
+_SESSION = Field(1.0, length=0.75)
 _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "model"})
 
 # What each part is worth, in shares of the question's whole weight. Chosen on LoCoMo's first five
@@ -110,7 +110,7 @@ class SessionSearch:
         """Takes the next turn of its session; a turn that is known already changes nothing."""
         if turn.id in self._slots:
             return
-        texts = (term_counts(turn.text), dict.fromkeys(date_terms(turn.said), 1))
+        texts = (stated_counts(turn.text), dict.fromkeys(date_terms(turn.said), 1))
         slot = self._postings.add(texts)
         self._vectors.append(texts[0])
         session = self._sessions.setdefault(turn.session, len(self._sessions))
@@ -244,14 +244,15 @@ class SessionSearch:
         likeness = self._vectors.near(weighed)
         near = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         recency = np.exp2(-np.maximum(now - columns.said, 0.0) / _HALF_LIFE).astype(np.float32)
-        one, two = columns.before, columns.after
+        near_by = np.append(text, np.float32(0))  # a turn that is not there is at -1
+        before = near_by[columns.before]
         found = {
             "text": text,
-            "before": _at(text, one),
-            "after": _at(text, two),
-            "before2": _at(text, _at(one, one, -1)),
-            "after2": _at(text, _at(two, two, -1)),
-            "answer": _at(text * columns.asking, one),
+            "before": before,
+            "after": near_by[columns.after],
+            "before2": near_by[columns.before2],
+            "after2": near_by[columns.after2],
+            "answer": before * columns.answering,
             "session": self._by_session(weighed, columns),
             "speaker": speaker,
             "party": party,
@@ -266,7 +267,17 @@ class SessionSearch:
         matched = (text + found["session"] + near) > 0
         parts = {name: values * np.float32(WEIGHTS[name]) for name, values in found.items()}
         total = sum(parts.values(), np.zeros_like(text)) * matched
-        return Asked(question, proper_names(query), named, found, parts, likeness, total)
+        names = proper_names(query)
+        strange = [name for name in names if name not in named and not self._postings.holders(name)]
+        return Asked(
+            parts,
+            likeness,
+            total,
+            frozenset(named),
+            rarities(question),
+            self._postings.keys_of(question),
+            len(strange) / max(len(names), 1),
+        )
 
     def _arrays(self) -> _Columns:
         import numpy as np
@@ -278,6 +289,7 @@ class SessionSearch:
             after = np.full(len(before), -1, dtype=np.int64)
             has = before >= 0
             after[before[has]] = np.flatnonzero(has)
+            asking = np.append(np.array(self._asking, dtype=np.float32), np.float32(0))
             named: dict[str, set[int]] = {}
             for name, number in self._speakers.items():
                 for term in terms(name) if name not in _ROLES else ():
@@ -286,10 +298,12 @@ class SessionSearch:
                 session,
                 before,
                 after,
+                _beyond(before),
+                _beyond(after),
                 np.array(self._speaker_of, dtype=np.int64),
                 np.nan_to_num(np.array(self._said, dtype=np.float64)),
                 np.array(self._timed, dtype=np.float32),
-                np.array(self._asking, dtype=np.float32),
+                asking[before],
                 np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
                 np.bincount(session, weights=lengths).astype(np.float32),
                 named,
@@ -332,7 +346,7 @@ class SessionSearch:
             if found is not None:
                 counts = np.bincount(columns.session[found[0]], found[1], sessions)
                 holders = int(np.count_nonzero(counts))
-                gain = np.float32(weight * rarity(holders, sessions) * (_SESSION.saturation + 1))
+                gain = np.float32(weight * rarity(holders, sessions) * _SESSION.most)
                 total += gain * (counts / (counts + norm)).astype(np.float32)
             mass += weight * rarity(holders, sessions)
         return (total / np.float32(mass))[columns.session]
@@ -362,32 +376,27 @@ class SessionSearch:
         """What speaks for a turn; the words of the turns beside it count as its own."""
         columns = self._arrays()
         places = {slot, int(columns.before[slot]), int(columns.after[slot])} - {-1}
-        held = set(asked.named).union(
-            *(self._postings.holds(place, asked.question) for place in places)
+        held = asked.named | set[str]().union(
+            *(self._postings.holds(place, asked.keys) for place in places)
         )
-        strange = [
-            name
-            for name in asked.names
-            if name not in asked.named and not self._postings.holders(name)
-        ]
         return Evidence(
-            coverage=coverage(asked.question, held),
-            strange_names=len(strange) / max(len(asked.names), 1),
+            coverage=coverage(asked.rarities, held),
+            strange_names=asked.strange_names,
             likeness=float(asked.likeness[slot]),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question worked out against the index: arrays by place, before and after weighing."""
+    """A question worked out against the index: arrays by place, and what it asks for."""
 
-    question: Mapping[str, float]
-    names: Collection[str]
-    named: Mapping[str, set[int]]  # terms of the question that are speakers, and their numbers
-    found: Mapping[str, Floats]
     parts: Mapping[str, Floats]
     likeness: Floats
     total: Floats
+    named: frozenset[str]  # terms of the question that are speakers
+    rarities: Mapping[str, float]
+    keys: Mapping[int, str]  # of its terms in the postings
+    strange_names: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,18 +406,19 @@ class _Columns:
     session: NDArray[np.int64]
     before: NDArray[np.int64]
     after: NDArray[np.int64]
+    before2: NDArray[np.int64]
+    after2: NDArray[np.int64]
     speaker: NDArray[np.int64]
     said: NDArray[np.float64]
     timed: Floats
-    asking: Floats
+    answering: Floats  # 1 where the turn before is a question
     length: Floats
     session_length: Floats
     named: Mapping[str, set[int]]
 
 
-def _at(values: NDArray[Any], places: NDArray[np.int64], missing: float = 0.0) -> NDArray[Any]:
-    """The values at other places, `missing` where there is none (-1)."""
+def _beyond(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One step further; -1, where there is nothing, stays -1."""
     import numpy as np
 
-    taken = values[places]
-    return np.where(places >= 0, taken, values.dtype.type(missing))
+    return np.append(places, -1)[places]

@@ -35,10 +35,7 @@ class Vectors:
                 larger = np.zeros((max(used, 2 * len(self._rows)), DIMENSIONS), dtype=np.float32)
                 larger[: self._used] = self._rows[: self._used]
                 self._rows = larger
-            embed = word_vectors().embed
-            for place, weights in enumerate(self._waiting, self._used):
-                vector = embed(weights, rooted=True)
-                self._rows[place] = 0 if vector is None else vector
+            self._rows[self._used : used] = word_vectors().embed_all(self._waiting)
             self._used, self._waiting = used, []
         return self._rows[: self._used]
 
