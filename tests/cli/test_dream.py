@@ -185,3 +185,20 @@ def test_with_memory_off_both_say_so(lamina: Run, monkeypatch: pytest.MonkeyPatc
         ran = lamina(command)
         assert ran.code == 2
         assert "Memory is off" in ran.err
+
+
+@pytest.mark.spec("L6.5", "I2")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--now", "undo"], "go without `undo`"),
+        (["--dry-run", "log"], "go without `log`"),
+        (["log", "-n", "-3"], "0 shows all"),
+    ],
+)
+def test_words_that_do_not_go_together_are_wrong_use(
+    lamina: Run, words: list[str], sentence: str
+) -> None:
+    ran = lamina("dream", *words)
+    assert ran.code == 2
+    assert sentence in ran.err

@@ -765,3 +765,31 @@ def test_a_lock_whose_maker_was_killed_at_once_does_not_pass_for_a_dream(tmp_pat
     at = path.stat().st_mtime
     dream_lock.repair(path)
     assert dream_lock.last_dream(path) == at
+
+
+@pytest.mark.spec("L6.2")
+@pytest.mark.parametrize(
+    "body",
+    [b"hello\xff\n", b"9" * 40 + b"\n" + b"9" * 40 + b"\n", b"\x00" * 300, b"-1\n-1\n"],
+)
+def test_garbage_in_the_lock_stops_no_dream(place: Place, body: bytes) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        lock_of(session).write_bytes(body)
+        dream_lock.repair(lock_of(session))
+        assert (await dream.run(session.state)).status == "completed"
+        assert lock_of(session).read_bytes().startswith(f"{os.getpid()}\n".encode())
+
+
+@pytest.mark.spec("L6.2")
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_a_lock_that_is_no_file_is_named_with_what_to_do(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / dream_lock.NAME
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(MemoryStoreError, match=r"it is no plain file\. Remove it\."):
+        dream_lock.acquire(path, now=0.0)
+    assert not (tmp_path / "elsewhere").exists()

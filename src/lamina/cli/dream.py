@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if args.print:
         raise UsageError("--print goes with --install-timer.")
     if args.verb:
+        if args.now or args.dry_run or args.model:
+            raise UsageError(f"--now, --dry-run and --model go without `{args.verb}`.")
         from lamina.cli.memory import open_store
 
         with open_store(config) as store:
@@ -174,7 +176,7 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
 
     commit = last_dream(store)
     if commit is None:
-        raise UsageError("No dream has changed anything yet.")
+        raise UsageError("There is no dream to show: none has changed anything, or it was undone.")
     changes = store.journal.history.changes(commit.id)
     text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
     if args.json:
@@ -189,6 +191,8 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.layers.dream_record import DreamRecord
 
     record = DreamRecord(store.state)
+    if args.number < 0:
+        raise UsageError("-n takes a number of dreams; 0 shows all.")
     lines = record.log()
     lines = lines[: args.number] if args.number else lines
     if args.json:

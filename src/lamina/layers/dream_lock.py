@@ -8,6 +8,7 @@ file is never replaced. Touches this one file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -22,6 +23,7 @@ _ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for a
 _TRIES = 5
 _MOMENT = 0.005
 _LONGEST_BODY = 200
+_NO_PROCESS, _NO_TIME = 2**31, 2**62
 
 
 class LockHeld(Exception):
@@ -110,7 +112,9 @@ def _opened(path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
-        raise MemoryStoreError(f"Can't lock the dream by {path}: {error.strerror}.") from error
+        odd = error.errno in (errno.EISDIR, errno.ELOOP)
+        why = "it is no plain file. Remove it" if odd else error.strerror
+        raise MemoryStoreError(f"Can't lock the dream by {path}: {why}.") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise MemoryStoreError(f"Can't lock the dream by {path}: it is no plain file. Remove it.")
@@ -148,8 +152,10 @@ def _body(descriptor: int) -> tuple[int, int | None]:
     """The PID, and the time of the last dream where one of ours wrote it."""
     lines = os.pread(descriptor, _LONGEST_BODY, 0).decode("ascii", "replace").split()
     numbers = [int(line) if line.isdecimal() else None for line in lines[:2]]
-    process = numbers[0] if numbers else None
-    return process or 0, numbers[1] if len(numbers) > 1 else None
+    process, last = [*numbers, None, None][:2]
+    # What is no PID and no time is somebody's garbage, and must not stop every dream from now on.
+    known = process if process is not None and process < _NO_PROCESS else 0
+    return known, last if last is not None and last < _NO_TIME else None
 
 
 def _write(descriptor: int, last: int) -> None:
