@@ -64,6 +64,19 @@ def test_a_home_that_can_not_be_written_fails(lamina: Run) -> None:
 
 
 @pytest.mark.spec("I6")
+def test_a_disk_that_takes_no_byte_more_is_said_in_words(world: Path) -> None:
+    (world / "home").mkdir()
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
+    program = limited + "import sys; from lamina.cli.main import main; sys.exit(main(['doctor']))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert ran.returncode == 1
+    [line] = [line for line in ran.stdout.splitlines() if line.startswith("fail  home")]
+    assert line.endswith("can't be tried: File too large. Make room, or give another with --home.")
+
+
+@pytest.mark.spec("I6")
 def test_a_model_without_its_key_fails_and_no_key_is_ever_shown(
     lamina: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

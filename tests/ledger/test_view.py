@@ -192,6 +192,17 @@ def test_a_fold_never_parts_a_call_from_its_result() -> None:
         ledger.append(edits.fold(ledger.entries[0]["uuid"], call["uuid"], [], "compaction"))
 
 
+@pytest.mark.spec("F5")
+def test_a_fold_leaves_calls_whose_results_are_still_to_come() -> None:
+    ledger = Ledger.of()
+    [first] = ledger.append(edits.message("user", "q", "typed"))
+    [call] = ledger.append(edits.answer([tool_use("a", "Read", {})], Usage()))
+    with pytest.raises(EditRefused, match="part a tool call"):
+        ledger.append(edits.fold(first["uuid"], call["uuid"], [], "compaction"))
+    ledger.append(edits.message("user", [tool_result("a", "x")], "tool"))
+    assert invariants.sendable(ledger.view()) == []
+
+
 @pytest.mark.spec("F2")
 def test_tokens_are_the_last_usage_plus_what_came_less_what_went() -> None:
     ledger = Ledger.of()

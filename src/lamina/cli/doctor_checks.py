@@ -92,7 +92,10 @@ def check_home(home: Path) -> list[Check]:
 def _attempt(name: str, work: Callable[[], str], note: str) -> Check:
     try:
         return Check(name, "ok", work() + note)
-    except (OSError, subprocess.SubprocessError, LaminaError) as error:
+    except OSError as error:
+        said = f"can't be tried: {error.strerror}. Make room, or give another with --home."
+        return Check(name, "fail", f"{said}{note}")
+    except (subprocess.SubprocessError, LaminaError) as error:
         return Check(name, "fail", f"{error}{note}")
 
 
