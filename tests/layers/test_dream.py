@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import new_topic
 from lamina.memory.undo import undo
 from lamina.models.scripted import ScriptedModel, Step
+from lamina.recall import uses
 from lamina.session import Session
 from lamina.state import State
 from lamina.testing import a_memory
@@ -302,6 +304,26 @@ def test_one_undo_brings_everything_back_and_the_next_dream_leaves_it(place: Pla
         DreamRecord(store.state).take_back({p: c for p, c in before.items() if p != "MEMORY.md"})
         assert (await dream.run(session.state)).status == "nothing"
         assert contents(store) == before
+
+
+@pytest.mark.spec("L6.6", "M11")
+def test_a_past_fact_that_recall_showed_in_vain_goes_before_one_that_was_of_use(
+    place: Place,
+) -> None:
+    day = datetime.fromtimestamp(place.clock.at - 14 * DAY, UTC).date().isoformat()
+
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        fill(
+            session,
+            topic("vain.md", "The demo in the foyer is prepared.", due=day),
+            topic("of_use.md", "Invoices of the spring fair are settled.", due=day),
+        )
+        for used in (True, False, False):
+            uses.count(store.state / uses.NAME, {"vain.md": False, "of_use.md": used}, 1.0)
+        await dream.run(session.state)
+        assert set(contents(store)) == {"MEMORY.md", "of_use.md"}
 
 
 @pytest.mark.spec("L6.6")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -165,6 +165,30 @@ def test_a_past_and_unused_project_fact_ages_out_and_a_used_one_stays() -> None:
     assert [drop.path for drop in plan.drops] == ["past.md"]
 
 
+@pytest.mark.spec("L6.6", "M11")
+def test_use_decides_how_long_a_past_project_fact_stays() -> None:
+    two_weeks = memory("two_weeks.md", "The demo is due.", due="2026-05-18")
+    long_ago = memory("long_ago.md", "The fair ends by 2026-01-02.")
+    uses = {"long_ago.md": 3}
+    assert not dream(two_weeks, long_ago, uses=uses).drops
+
+    shown = dream(two_weeks, long_ago, uses=uses, in_vain=["two_weeks.md", "long_ago.md"])
+    assert [(drop.path, "never to any use" in drop.reason) for drop in shown.drops] == [("two_weeks.md", True)]  # fmt: skip
+    late = dream(two_weeks, long_ago, uses=uses, last_used={"long_ago.md": date(2026, 5, 1)})
+    assert not late.drops
+    early = dream(two_weeks, long_ago, uses=uses, last_used={"long_ago.md": date(2026, 2, 1)})
+    assert [drop.path for drop in early.drops] == ["long_ago.md"]
+    assert "last used on 2026-02-01" in early.drops[0].reason
+
+
+@pytest.mark.spec("M11")
+def test_what_is_not_past_never_ages_out_however_often_it_was_shown_in_vain() -> None:
+    coming = memory("coming.md", "The demo is due.", due="2026-06-20")
+    timeless = memory("timeless.md", "Invoices are rounded up.")
+    own = memory("own.md", "I ship by 2026-01-01.", kind="user")
+    assert not dream(coming, timeless, own, in_vain=["coming.md", "timeless.md", "own.md"]).drops
+
+
 # --- the index ---
 
 
@@ -215,6 +239,16 @@ def test_a_full_index_keeps_the_used_ones_within_both_limits() -> None:
     assert "project_299.md" in plan.index
     assert len(plan.memories) == 300
     assert again(plan, uses={"project_299.md": 4}).empty
+
+
+@pytest.mark.spec("M4", "M11")
+def test_in_a_full_index_what_was_shown_in_vain_gives_up_its_place_first() -> None:
+    memories = [memory(f"project_{i:03}.md", f"Fact {i} about room {i * 7} of wing {i * 13}.") for i in range(300)]  # fmt: skip
+    assert "project_000.md" in dream(*memories).index
+    plan = dream(*memories, in_vain=["project_000.md"])
+    assert "project_000.md" not in plan.index
+    assert len(plan.memories) == 300
+    assert again(plan, in_vain=["project_000.md"]).empty
 
 
 # --- properties ---

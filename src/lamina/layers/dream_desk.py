@@ -76,6 +76,12 @@ class Desk:
         self.labels = self._labels()
         counted = uses.load(store.state / uses.NAME)
         self.uses = {path: use.count for path, use in counted.items() if use.count}
+        self.last_used = {
+            path: datetime.fromtimestamp(use.last, UTC).astimezone().date()
+            for path, use in counted.items()
+            if use.last > 0
+        }
+        self.in_vain = frozenset(uses.unused(counted))
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -100,6 +106,8 @@ class Desk:
             uses=self.uses,
             pinned=self.held,
             labels=self.labels,
+            last_used=self.last_used,
+            in_vain=self.in_vain,
         )
 
     # ---- from a wish to a step

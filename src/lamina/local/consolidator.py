@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from lamina.local.desk import Desk, Doubt, Drop, Merge, Rewrite
 from lamina.local.index_order import repaired
@@ -47,13 +47,24 @@ def consolidate(
     uses: Mapping[str, int] | None = None,
     pinned: Collection[str] = (),
     labels: Mapping[str, str] | None = None,
+    last_used: Mapping[str, date] | None = None,
+    in_vain: Collection[str] = (),
 ) -> Plan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
 
-    `uses` counts recalls by path. `labels` holds, for memories that are not the user's own word, what
+    By path, `uses` counts answers that used a memory and `last_used` says when the last one did;
+    `in_vain` were shown again and again and never of use. `labels` holds, for memories that are not the user's own word, what
     their index line ends with; such a memory never replaces or takes in one that is.
     """
-    desk = Desk(memories, uses or {}, frozenset(pinned), labels or {}, now)
+    desk = Desk(
+        memories,
+        uses or {},
+        frozenset(pinned),
+        labels or {},
+        now,
+        last_used=last_used,
+        in_vain=in_vain,
+    )
     move_long_hooks(desk, index)
     for _ in range(_MOST_ROUNDS):
         changed = write_out_dates(desk)
@@ -62,7 +73,7 @@ def consolidate(
         changed |= age_out(desk)
         if not changed:
             break
-    tidy = repaired(index, desk.all(), uses=desk.uses, labels=desk.labels)
+    tidy = repaired(index, desk.all(), uses=desk.uses, labels=desk.labels, in_vain=desk.in_vain)
     for pointer in tidy.gone:
         if pointer.file not in desk.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""

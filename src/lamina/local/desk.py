@@ -5,7 +5,7 @@ Holds values only; nothing here touches files or the clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -59,8 +59,13 @@ class Desk:
         pinned: frozenset[str],
         labels: Mapping[str, str],
         now: datetime,
+        *,
+        last_used: Mapping[str, date] | None = None,
+        in_vain: Collection[str] = (),
     ) -> None:
         self.uses = uses
+        self.last_used = last_used or {}
+        self.in_vain = frozenset(in_vain)
         self.labels = labels
         self.now = now
         self._pinned = pinned

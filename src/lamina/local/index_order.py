@@ -6,7 +6,7 @@ Pure: texts and memories in, text out. Lines that are no pointers stay word for 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.memories import MEMORY_TYPES, Memory
@@ -31,7 +31,12 @@ class TidyIndex:
 
 
 def repaired(
-    index: str, memories: Sequence[Memory], *, uses: Mapping[str, int], labels: Mapping[str, str]
+    index: str,
+    memories: Sequence[Memory],
+    *,
+    uses: Mapping[str, int],
+    labels: Mapping[str, str],
+    in_vain: Collection[str] = (),
 ) -> TidyIndex:
     """The index over these memories. Repairing a repaired index changes nothing."""
     known = {memory.path: memory for memory in memories}
@@ -41,7 +46,8 @@ def repaired(
         if memory.path not in lines and not memory.team:
             lines[memory.path] = _line(memory, None, labels)
     prose = _prose(index)
-    kept = _within_limits(lines, prose, set(pointers), uses)
+    worth = {path: uses.get(path, 0) - (path in in_vain) for path in lines}
+    kept = _within_limits(lines, prose, set(pointers), worth)
     by_line = {pointer.line: path for path, pointer in pointers.items()}
     text = (
         _grouped(index, by_line, kept, known) if _has_sections(prose) else _flat(prose, kept, known)
@@ -123,10 +129,11 @@ def _rank(path: str, known: Mapping[str, Memory]) -> tuple[int, str]:
 
 
 def _within_limits(
-    lines: Mapping[str, str], prose: Sequence[str], present: set[str], uses: Mapping[str, int]
+    lines: Mapping[str, str], prose: Sequence[str], present: set[str], worth: Mapping[str, int]
 ) -> dict[str, str]:
-    """As many as the loader shows: the used first, then those that are in the index already."""
-    order = sorted(lines, key=lambda path: (-uses.get(path, 0), path not in present, path))
+    """As many as the loader shows: the used first, then those that are in the index already; those
+    that were shown in vain come last."""
+    order = sorted(lines, key=lambda path: (-worth[path], path not in present, path))
     rows = LOADED_LINES - 2 * len(prose) - 2
     room = LOADED_BYTES - sum(len(line.encode("utf-8", "replace")) + 2 for line in prose) - 2
     kept: dict[str, str] = {}

@@ -18,7 +18,9 @@ from lamina.memory.wording import content_stems, hard_tokens, likeness
 
 _ALIKE = 0.72  # the gate's own measure of a near-duplicate
 _FEWEST = 3  # stems that a memory must have before it counts as part of a longer one
-_PAST = timedelta(days=30)  # after its date a project fact may still be asked for
+_PAST = timedelta(days=30)  # after its date a project fact may still be asked for …
+_IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and never of use
+_USED = timedelta(days=90)  # and one that was of use stays this long after the last time
 
 
 def write_out_dates(desk: Desk) -> bool:
@@ -48,15 +50,27 @@ def _around_fences(body: str) -> Iterator[tuple[str, bool]]:
 
 
 def age_out(desk: Desk) -> bool:
-    """A project fact whose day is long past and that nobody used goes."""
+    """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
+    later if nobody asked for it, last if it was used once."""
     changed = False
     for memory in desk.open():
-        due = _due(memory)
-        unused = not desk.uses.get(memory.path)
-        if memory.type == "project" and unused and due and due + _PAST < desk.now.date():
-            desk.drop(memory.path, f"it was due on {due.isoformat()} and was never used since")
+        due = _due(memory) if memory.type == "project" else None
+        if due is not None and (reason := _of_no_use(desk, memory.path, due)):
+            desk.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
             changed = True
     return changed
+
+
+def _of_no_use(desk: Desk, path: str, due: date) -> str:
+    """Why a memory with this day is of no use any more; "" while it may be."""
+    today = desk.now.date()
+    last = desk.last_used.get(path)
+    if desk.uses.get(path):
+        past = last is not None and due + _PAST < today and last + _USED < today
+        return f"was last used on {last.isoformat()}" if last and past else ""
+    if path in desk.in_vain and due + _IN_VAIN < today:
+        return "was shown several times since it was saved, never to any use"
+    return "was never used" if due + _PAST < today else ""
 
 
 _UNTIL = re.compile(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ def count(path: Path, used: Mapping[str, bool], now: float) -> dict[str, Use]:
         os.close(lock)
 
 
-def unused(path: Path, memories: Iterable[str], *, shown: int = 3) -> list[str]:
-    """Memories that were shown several times and never of use: the first to go when room is short."""
-    known = load(path)
-    return [name for name in memories if (use := known.get(name)) and not use.count and use.shown >= shown]  # fmt: skip
+def unused(known: Mapping[str, Use], *, shown: int = 3) -> list[str]:
+    """Memories that were shown several times and never of use: the first to go when room is short,
+    and the first to age out."""
+    return [name for name, use in known.items() if not use.count and use.shown >= shown]
