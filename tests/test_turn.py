@@ -480,6 +480,46 @@ def test_hooks_see_the_session_and_can_block_add_and_stop(place: Place) -> None:
     run(story)
 
 
+@pytest.mark.spec("F13")
+def test_hooks_around_a_tool_change_its_input_add_words_and_end_the_turn(place: Place) -> None:
+    (place.project / "b.txt").write_text("from b")
+
+    def before(told: Any) -> Any:
+        assert told["tool_input"] == {"file_path": "a.txt"}
+        more = {"additionalContext": "a.txt moved to b.txt", "updatedInput": {"file_path": "b.txt"}}
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **more}}
+
+    def after(told: Any) -> Any:
+        assert "from b" in told["tool_response"]
+        if len(ended) == 0:
+            ended.append(False)
+            return {"decision": "block", "reason": "say it in French", "systemMessage": "Reading"}
+        return {"continue": False, "stopReason": "enough was read"}
+
+    ended: list[bool] = []
+
+    async def story() -> None:
+        steps = [
+            use("Read", file_path="a.txt"),
+            Step(use("Read", file_path="a.txt"), {"last_result": "from b"}),
+            "never asked for",
+        ]
+        hooks = {"PreToolUse": before, "PostToolUse": after}
+        async with place.open(steps, hooks=hooks) as session:
+            reply = await session.ask("read a.txt")
+            assert reply.stop == "stopped by a hook"
+            assert "Reading" in [getattr(event, "message", "") for event in reply.events]
+            said = [e for _, e in session.ledger.messages() if e.get("origins") == ["hook"]]
+            assert [entry["content"][0]["text"] for entry in said] == [
+                "a.txt moved to b.txt",
+                "say it in French",
+                "a.txt moved to b.txt",
+            ]
+            assert invariants.sendable(session.view()) == []
+
+    run(story)
+
+
 @pytest.mark.spec("F7")
 def test_open_tasks_live_in_the_ledger_and_survive_a_resume(place: Place) -> None:
     tasks = [{"content": "write tests", "status": "pending"}]

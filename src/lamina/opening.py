@@ -100,7 +100,29 @@ async def make_state(
         ledger=ledger,
     )
     stack.push_async_callback(deps.model.close)
-    context = ToolContext(
+    context = _tool_context(wishes, deps, emit)
+    state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
+    context.todos = lambda new: _todos(state, new)
+    context.expand = lambda name: expand(state.ledger.projection, name)
+    context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
+    state.recalls = _recalls(deps)
+    state.render_again = lambda: _render_again(state)
+    holder.append(state)
+    state.fork = Forks(state)
+    damage = [
+        f"The session file {path.name} is damaged: {problem}. It is passed over."
+        for problem in ledger.problems
+    ]
+    problems = [*config.warnings, *flags.problems, *damage]
+    for event in [*early, *map(Warned, problems)]:
+        state.emit(event)
+    return state
+
+
+def _tool_context(wishes: Wishes, deps: Deps, emit: Emit) -> ToolContext:
+    """What tools may touch, and whom they ask."""
+    config = deps.config
+    return ToolContext(
         project=config.project,
         cwd=config.project,
         scratch=deps.folder,
@@ -112,23 +134,6 @@ async def make_state(
         network=config.bool("sandbox.network"),
         sandbox=wiring.sandbox_profile(config),
     )
-    state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
-    context.todos = lambda new: _todos(state, new)
-    context.expand = lambda name: expand(state.ledger.projection, name)
-    context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
-    state.recalls = _recalls(deps)
-    state.render_again = lambda: _render_again(state)
-    holder.append(state)
-    state.fork = Forks(state)
-    for event in early:
-        state.emit(event)
-    for problem in [*config.warnings, *flags.problems]:
-        state.emit(Warned(problem))
-    for problem in ledger.problems:
-        state.emit(
-            Warned(f"The session file {path.name} is damaged: {problem}. It is passed over.")
-        )
-    return state
 
 
 def _recalls(deps: Deps) -> Recalls | None:

@@ -104,14 +104,7 @@ async def make_deps(
         )
     for tool in tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
-    notes: Mapping[str, str] = {}
-    if servers := config.table("mcp.servers"):
-        from lamina.tools.mcp_client import connect
-
-        connected = await connect(servers, stack, emit)
-        notes = connected.instructions
-        for tool in connected:
-            toolbox.add(tool)
+    server_notes = await _add_servers(toolbox, config, emit, stack)
     small = SmallModel(config)
     stack.push_async_callback(small.close)
     return Deps(
@@ -121,12 +114,7 @@ async def make_deps(
         toolbox=toolbox,
         hooks=_make_hooks(config, hooks, transcript, emit),
         clock=clock,
-        spend=Spend(
-            config.own_home / "spend",
-            daily_cap=config.float("spend.daily_cap"),
-            layer_caps=config.table("spend.layer_caps"),
-            prices=config.table("prices"),
-        ),
+        spend=_make_spend(config),
         folder=transcript.with_suffix(""),
         transcript=transcript,
         session_id=transcript.stem,
@@ -136,7 +124,30 @@ async def make_deps(
         guard=guard,
         small=small if config.str("small_model") != "none" else None,
         unattended=make_permit(config, None, interactive=False),
-        server_notes=notes,
+        server_notes=server_notes,
+    )
+
+
+async def _add_servers(
+    toolbox: Toolbox, config: Config, emit: Emit, stack: AsyncExitStack
+) -> Mapping[str, str]:
+    """The tools of the user's MCP servers; returns what each server says about them."""
+    if not (servers := config.table("mcp.servers")):
+        return {}
+    from lamina.tools.mcp_client import connect
+
+    connected = await connect(servers, stack, emit)
+    for tool in connected:
+        toolbox.add(tool)
+    return connected.instructions
+
+
+def _make_spend(config: Config) -> Spend:
+    return Spend(
+        config.own_home / "spend",
+        daily_cap=config.float("spend.daily_cap"),
+        layer_caps=config.table("spend.layer_caps"),
+        prices=config.table("prices"),
     )
 
 

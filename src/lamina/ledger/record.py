@@ -103,9 +103,6 @@ class Ledger:
         """The last entry of a background job."""
         return self._states.get("job:" + name)
 
-    def jobs(self) -> list[Json]:
-        return [entry for key, entry in self._states.items() if key.startswith("job:")]
-
     def knows_call(self, id_: str) -> bool:
         return id_ in self._ids
 
