@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,8 +42,8 @@ def test_the_demo_lives_a_whole_life_and_leaves_only_its_report(tmp_path: Path) 
     assert result["cost"] < result["cost_without_cache"]
     page = Path(result["report"]).read_text("utf-8")
     assert "session-2.json" in page
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["lamina-demo-report.html"]
+    assert Path(result["report"]).stat().st_mode & 0o077 == 0
+    assert [path.name for path in tmp_path.iterdir()] == [Path(result["report"]).name]
 
 
 @pytest.mark.spec("I2")
@@ -52,6 +53,10 @@ def test_it_speaks_plainly_and_can_leave_its_files(tmp_path: Path) -> None:
     assert "What to try next" in done.stdout
     assert "\x1b" not in done.stdout  # no colours in a pipe
     assert (tmp_path / "kept" / "project" / "cart.py").exists()
+    [report] = (tmp_path / "kept").glob("lamina-demo-report-*.html")
+    assert report.as_uri() in done.stdout
+    index = next((tmp_path / "kept").glob("home/projects/*/memory/MEMORY.md")).read_text()
+    assert re.search(r"goes live in three weeks \(20\d\d-\d\d-\d\d\)", index)
     again = _demo(tmp_path, "--keep", "kept")
     assert again.returncode == 2
     assert "not empty" in again.stderr

@@ -451,3 +451,11 @@ def test_a_role_a_date_and_a_rule_in_one_sentence_become_three_memories() -> Non
 )
 def test_short_forms_of_a_date_become_absolute(said: str, day: str) -> None:
     assert day in only(typed(said)).body
+
+
+@pytest.mark.spec("L5.8")
+def test_the_index_line_of_a_date_is_absolute_too() -> None:
+    found = only(typed("The audit report is due tomorrow."))
+    assert "(2026-03-05)" in found.name
+    assert "(2026-03-05)" in found.description
+    assert "2026" not in found.path

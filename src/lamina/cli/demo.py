@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} is there already and not empty. Name a new folder.")
     root = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="lamina-demo-"))
-    life = _Life(root.resolve(), show=not (args.json or args.quiet))
+    life = _Life(root.resolve(), show=not (args.json or args.quiet), keep=bool(args.keep))
     try:
         result = anyio.run(life.live)
     finally:
@@ -52,10 +52,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Life:
-    def __init__(self, root: Path, *, show: bool) -> None:
+    def __init__(self, root: Path, *, show: bool, keep: bool) -> None:
         self.project = root / "project"
         self.home = root / "home"
         self.show = show
+        self.keep = root if keep else None
         self.events: list[Event] = []
         self._at_start = True
 
@@ -196,8 +197,7 @@ class _Life:
 
         folders = self.home / "projects"
         ledgers = [next(folders.glob(f"*/{session}.jsonl")) for session in sessions]
-        target = Path(tempfile.gettempdir()) / "lamina-demo-report.html"
-        return write_report(ledgers, load(self.project, home=self.home, env={}), target)
+        return write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
 
 
 def _farewell(result: dict[str, Any], kept: str | None) -> None:

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from lamina.replay.results import PolicyResult, ReplayResult
 
 
-def write_report(ledgers: Sequence[Path], config: Config, target: Path) -> str:
-    """Write the report; its path, or "" where the folder can't be written."""
+def write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
+    """Write the report into this folder, or among temporary files; its path, or "" if that fails.
+
+    A new file each time: at a known name in a folder that all share, somebody else's link may wait.
+    """
     from lamina.replay.report import render_report
 
     with tempfile.TemporaryDirectory() as folder:
@@ -23,10 +26,12 @@ def write_report(ledgers: Sequence[Path], config: Config, target: Path) -> str:
             for number, ledger in enumerate(ledgers, 1)
         ]
     try:
-        target.write_text(render_report(results, title="Lamina demo"), "utf-8")
+        descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", keep)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(render_report(results, title="Lamina demo"))
     except OSError:
         return ""
-    return str(target)
+    return path
 
 
 def _plain(ledger: Path, target: Path) -> Path:

@@ -57,7 +57,7 @@ INDEX_BY_HAND = "- [Old plan](project_old_plan.md) — a file that is gone\n"
 
 FIRST = (
     "The discount test fails. Please fix it.",
-    "No, don't round prices anywhere in this project. The shop goes live on 4 December 2026.",
+    "No, don't round prices anywhere in this project. The shop goes live in three weeks.",
 )
 SECOND = ("Does orders.log show the same problem?",)
 THIRD = ("Can I round prices in the monthly report?",)

@@ -129,10 +129,12 @@ def _proposal(find: Find, session: str) -> Proposal:
     if find.type == "project" and (due := _due(text, said)):
         extra["due"] = due
     subject = find.assistant or text
+    # The index is read on another day: "tomorrow" must not stand there alone either.
+    dated = with_absolute_dates(subject, said) if find.type == "project" else subject
     return Proposal(
         path=phrasing.file_name(find.type, phrasing.title(subject, rules)),
-        name=phrasing.title(subject, rules),
-        description=phrasing.shortened(subject, 150),
+        name=phrasing.title(dated, rules),
+        description=phrasing.shortened(dated, 150),
         type=find.type,
         body=body,
         writer="extraction",
