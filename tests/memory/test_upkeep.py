@@ -92,4 +92,25 @@ def test_the_command_lists_counts_and_tells_scripts_by_its_code(
     for path in ("feedback_commits.md", "MEMORY.md"):
         (store.directory / path).unlink()
     (store.directory / "MEMORY.md").write_text("- [Role](user_role.md) — accountant\n")
-    assert audit(store, capsys)[:2] == (0, "1 memories looked at: nothing wrong\n")
+    assert audit(store, capsys)[:2] == (0, "1 memory looked at: nothing wrong\n")
+
+
+def test_an_index_of_many_megabytes_is_one_fault_and_is_not_read_whole(store: FileStore) -> None:
+    line = "- [Gone](gone.md) — " + "y" * 1000 + "\n"
+    (store.directory / "MEMORY.md").write_text(line * 3000)
+    found, steps = look_over(store, time.time())
+    index = [fault for fault in found.faults if fault.path == "MEMORY.md"]
+    assert {fault.kind for fault in index} == {"oversized"}
+    assert found.counts["dangling"] == 0
+    assert not any(step.action.endswith("pointer") for step in steps)
+
+
+def test_a_name_with_a_line_break_does_not_break_the_table(
+    store: FileStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store.directory / "two\nlines.md").write_text("short")
+    args = argparse.Namespace(fix=False, json=False, quiet=True)
+    memory_audit.run(args, store)
+    printed = capsys.readouterr().out.splitlines()
+    assert any("two lines.md" in line for line in printed)
+    assert not any(line.startswith("lines.md") for line in printed)

@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from lamina.cli.terminal import harmless, note, out, out_json, style, table
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table
 from lamina.memory.audit import Audit, Step
 from lamina.memory.file_store import FileStore
 from lamina.memory.upkeep import Repaired, look_over, repair
@@ -42,8 +42,8 @@ def _show(
     rows = [
         [
             fault.kind + ("?" if fault.doubtful else ""),
-            harmless(fault.path),
-            harmless(fault.reason),
+            one_line(fault.path, 250),
+            one_line(fault.reason, 1000),
         ]
         for fault in found.faults
     ]
@@ -54,7 +54,8 @@ def _show(
     out(style(f"{what} looked at: {counts or 'nothing wrong'}", "dim"))
     if steps and not fixing and not quiet:
         note(
-            f"`lamina memory audit --fix` would do {len(steps)} repair{'s' * (len(steps) != 1)}; a ? marks what you judge."
+            f"`lamina memory audit --fix` would do {len(steps)} repair{'s' * (len(steps) != 1)}; "
+            "a ? marks what you judge."
         )
 
 

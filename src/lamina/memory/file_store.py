@@ -32,7 +32,7 @@ from lamina.memory.store import Hit, Outcome
 from lamina.memory.tombstones import Tombstones, ids_of
 from lamina.memory.topics import read_topic
 
-_INDEX_READ = 1_000_000
+INDEX_READ = 1_000_000
 _TRIES = 4
 
 
@@ -122,7 +122,7 @@ class FileStore:
     def index(self, folder: str = "") -> LoadedIndex:
         """MEMORY.md as it goes into the prompt (`team` for the team's)."""
         path = f"{folder}/{INDEX}" if folder else INDEX
-        content = self.files.read(path, _INDEX_READ) or b""
+        content = self.files.read(path, INDEX_READ) or b""
         stat = self.files.stat(path)
         return load_index(content, total_bytes=stat.st_size if stat else 0)
 
@@ -254,10 +254,10 @@ class FileStore:
 
     def index_change(self, path: str, rework: pointers.Rework) -> Change:
         index = pointers.index_of(path)
-        before = self.files.read(index, _INDEX_READ + 1)
-        if before is not None and len(before) > _INDEX_READ:
+        before = self.files.read(index, INDEX_READ + 1)
+        if before is not None and len(before) > INDEX_READ:
             raise MemoryStoreError(
-                f"{self.directory / index} has more than {_INDEX_READ:,} bytes. Shorten it first."
+                f"{self.directory / index} has more than {INDEX_READ:,} bytes. Shorten it first."
             )
         return Change(index, before, rework(index, before))
 

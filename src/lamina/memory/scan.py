@@ -50,7 +50,7 @@ class _Folder:
     keys: array[int] = field(default_factory=lambda: array("q"))
     below: list[str] = field(default_factory=list[str])
     listed_ns: int = field(default_factory=time.time_ns)
-    unreadable: list[str] = field(default_factory=list[str])  # links, devices, closed directories
+    unreadable: list[str] = field(default_factory=list[str])  # links, devices, names not in UTF-8 …
 
     def path_of(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
@@ -236,16 +236,26 @@ def _listed(path: str, descriptor: int) -> _Folder:
                     known = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue  # removed since the listing
-                if stat.S_ISREG(known.st_mode):
+                if stat.S_ISREG(known.st_mode) and (name.isascii() or _is_utf8(name)):
                     names.append(name)
                     keys += (known.st_mtime_ns, known.st_size, known.st_ino)
                     continue
                 folder.unreadable.append(folder.path_of(name))
             elif name[0] != "." and entry.is_dir(follow_symlinks=False) and _wanted(path, name):
-                folder.below.append(folder.path_of(name))
+                known_name = name.isascii() or _is_utf8(name)
+                (folder.below if known_name else folder.unreadable).append(folder.path_of(name))
     # An inode may use all 64 bits; the index keeps them signed.
     folder.keys = _signed(keys)
     return folder
+
+
+def _is_utf8(name: str) -> bool:
+    """Other names can't be recorded, sent or printed: such files are counted, not read."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _signed(keys: list[int]) -> array[int]:

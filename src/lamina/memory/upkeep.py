@@ -12,9 +12,10 @@ from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory import pointers
 from lamina.memory.audit import Audit, Step, audit, plan_fixes
-from lamina.memory.file_store import FileStore
+from lamina.memory.file_store import INDEX_READ, FileStore
 from lamina.memory.index import INDEX, short_hook, with_pointer, without_pointer
-from lamina.memory.topics import edit_topic, memory_type
+from lamina.memory.outside import LARGEST
+from lamina.memory.topics import edit_topic, memory_type, read_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,11 @@ def look_over(
 ) -> tuple[Audit, Sequence[Step]]:
     """What is wrong, and what can be repaired without a reader."""
     memories = _with_bodies(store)
+    indexes = [store.files.read(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
+    # Of one that is far too large only that is said: its lines are not what is wrong with it.
+    whole = all(len(content) <= INDEX_READ for content in indexes)
     found = audit(
-        memories,
-        store.files.read(INDEX) or b"",
-        now=now,
-        team_index=store.files.read(f"team/{INDEX}") or b"",
-        with_index=with_index,
+        memories, indexes[0], now=now, team_index=indexes[1], with_index=with_index and whole
     )
     return found, plan_fixes(memories, found)
 
@@ -54,7 +54,9 @@ def _with_bodies(store: FileStore) -> list[Memory]:
     memories: list[Memory] = []
     for memory in store.list():
         try:
-            memories.append(store.read(memory.path))
+            content = store.files.read(memory.path, LARGEST)
+            if content is not None:
+                memories.append(read_topic(memory.path, content, mtime=memory.mtime))
         except MemoryStoreError:
             continue  # gone meanwhile
     return memories
