@@ -151,7 +151,9 @@ def test_an_error_becomes_its_sentence_and_its_exit_code(
         raise error
 
     install(fail)
+    before = signal.getsignal(signal.SIGINT)
     ran = lamina("probe")
+    signal.signal(signal.SIGINT, before)
     assert ran.code == code
     assert ran.err in ("lamina: The disk is full.\n", "lamina: Interrupted.\n")
 
@@ -221,3 +223,20 @@ def test_an_interrupt_ends_a_command_with_130(world: Path) -> None:
         os.kill(process.pid, signal.SIGINT)
         assert process.stderr.read() == b"lamina: Interrupted.\n"
         assert process.wait(60) == 130
+
+
+@pytest.mark.spec("I2")
+def test_a_second_interrupt_on_the_way_out_shows_no_traceback(world: Path) -> None:
+    program = """
+import signal, sys
+from lamina.cli import doctor, main
+def interrupted(args): raise KeyboardInterrupt
+doctor.run = interrupted
+code = main.main(["doctor"])
+signal.raise_signal(signal.SIGINT)  # as it were while Python waits for its threads
+sys.exit(code)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr) == (-signal.SIGINT, "lamina: Interrupted.\n")

@@ -76,6 +76,9 @@ def _report(error: BaseException, words: Sequence[str]) -> int:
     if isinstance(cause, LaminaError):
         return _complain(str(cause), cause.exit_code)
     if isinstance(cause, KeyboardInterrupt):
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # once more ends it, without a traceback
         return _complain("Interrupted.", INTERRUPTED)
     from lamina.cli import crash
 
