@@ -63,6 +63,10 @@ def place(tmp_path: Path) -> Place:
 
 
 SMALL = {"small_model": "scripted"}
+SURE = "which host has the staging database?"
+UNSURE = (
+    "is our database slow or the network?"  # the ranker would offer the memory, not swear to it
+)
 
 
 @pytest.mark.spec("M7")
@@ -123,7 +127,7 @@ def test_a_selector_that_hangs_delays_nothing_and_is_cancelled_with_the_turn(pla
         model = Waiting([Step("Here you are.", {"lacks": "Memory (saved"})])
         async with place.open(model, config=SMALL) as session:
             with anyio.fail_after(30):
-                reply = await session.ask("which host has the staging database?")
+                reply = await session.ask(UNSURE)
             assert reply.text == "Here you are."
             assert reply.stop == "end_turn"
             [why] = kinds(session, "recall")
@@ -151,11 +155,87 @@ def test_a_slow_selector_s_choice_comes_before_a_later_call_and_once(place: Plac
                 await anyio.lowlevel.checkpoint()
 
         async with place.open(model, config=SMALL, tools=[Probe(answer_now)]) as session:
-            await session.ask("which host has the staging database?")
+            await session.ask(UNSURE)
             assert said(session).count("Memory (saved") == 1
             model.assert_finished()
             [why] = kinds(session, "recall")
             assert (why["by"], why["picks"]) == ("scripted", ["project_staging.md"])
+
+    run(story)
+
+
+@pytest.mark.spec("M7", "F11")
+def test_what_the_ranker_is_sure_of_is_there_in_time_and_the_selector_adds_the_rest(
+    place: Place,
+) -> None:
+    put(place, "project_pool.md", "The database pool of the network gateway is slow", days=1)
+
+    async def story() -> None:
+        steps = [
+            Step(use("Probe"), {"contains": "host pelican", "lacks": "project_pool.md"}),
+            Step("On pelican.", {"contains": "project_pool.md", "prefix": True}),
+            Step('{"selected": ["project_staging.md", "project_pool.md"]}', purpose="recall"),
+        ]
+        model = Waiting(steps)
+
+        async def answer_now() -> None:
+            model.may_answer.set()
+            while "recall" in session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        async with place.open(model, config=SMALL, tools=[Probe(answer_now)]) as session:
+            await session.ask(SURE)
+            assert said(session).count("Memory (saved") == 2
+            early, late = kinds(session, "recall")
+            assert early["by"] == "ranker"
+            assert early["why"] == "scripted had not answered yet"
+            assert [one["path"] for one in early["shown"]] == ["project_staging.md"]
+            assert late["by"] == "scripted"
+            assert [one["path"] for one in late["shown"]] == ["project_pool.md"]
+            assert len(kinds(session, "recall_use")) == 2
+
+    run(story)
+
+
+class Late(ScriptedModel):
+    """The selector answers while the turn's only call is under way."""
+
+    def __init__(self, steps: list[Any], **more: Any) -> None:
+        super().__init__(steps, **more)
+        self.picked = anyio.Event()
+
+    async def complete(self, request: Request, emit: Any) -> Response:
+        if request.purpose == "main":
+            await self.picked.wait()
+        response = await super().complete(request, emit)
+        if request.purpose == "recall":
+            self.picked.set()
+        return response
+
+
+@pytest.mark.spec("M7", "F10")
+@pytest.mark.parametrize(
+    ("follow_up", "shown"),
+    [("so the database is slow, not the network?", True), ("thank you, have a nice day", False)],
+)
+def test_a_choice_that_came_too_late_serves_the_next_message_if_it_asks_for_it_too(
+    place: Place, follow_up: str, shown: bool
+) -> None:
+    async def story() -> None:
+        expect = {"contains": "host pelican"} if shown else {"lacks": "Memory (saved"}
+        steps = [
+            Step("No idea.", {"lacks": "Memory (saved"}),
+            Step("Pelican is slow.", {**expect, "prefix": True}),
+        ]
+        chosen = '{"selected": ["project_staging.md"]}'
+        model = Late(steps, otherwise={"recall": chosen})
+        async with place.open(model, config=SMALL) as session:
+            await session.ask(UNSURE)
+            first = kinds(session, "recall")[-1]
+            assert (first["by"], first["picks"]) == ("scripted", ["project_staging.md"])
+            assert first["left"] == "they were picked after the turn's last call"
+            await session.ask(follow_up)
+            assert ("project_staging.md" in said(session)) == shown
 
     run(story)
 

@@ -8,7 +8,7 @@ through the spend ledger, and the derived files of the memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 from uuid import uuid4
@@ -20,11 +20,12 @@ from lamina.errors import LaminaError, RefusedError
 from lamina.events import MemoryRecalled, ModelCalled, quiet
 from lamina.ledger import edits
 from lamina.ledger.quotes import blocks_of_entry
+from lamina.memories import Memory
 from lamina.messages import Json, Request, Response
 from lamina.recall import why
 from lamina.recall.attach import attachments
 from lamina.recall.prefetch import Given, Prefetch, Recalls, Wish, question_in
-from lamina.recall.select import Selector
+from lamina.recall.select import Selection, Selector
 from lamina.recall.shelf import Shelf
 from lamina.state import State
 
@@ -73,10 +74,16 @@ def end(state: State) -> None:
     recalls = state.recalls
     if recalls is None or state.forked:
         return
+    # The next message may ask for what was picked too late for this one; then it goes at once.
+    recalls.vouched = frozenset(
+        path for one in recalls.underway if one.selection for path in one.selection.paths
+    )
     for prefetch in recalls.underway:
         prefetch.cancel()
         if prefetch.candidates:
             left = "the turn ended before they were picked"
+            if prefetch.selection:
+                left = "they were picked after the turn's last call"
             reason = why.recall_entry(
                 prefetch.wish.entry, prefetch.candidates, prefetch.selection, left=left
             )
@@ -131,6 +138,7 @@ def _look(state: State, recalls: Recalls, entry: Json) -> None:
         state.deps.clock.now(),
         tools=_tools_in_use(state),
         exclude=seen,
+        vouched=recalls.vouched,
     )
     prefetch = Prefetch(recalls.shelf, wish, recalls.limits, _selector(state))
     recalls.underway.append(prefetch)
@@ -219,15 +227,22 @@ async def _attach_all(state: State, recalls: Recalls) -> None:
 def _attach(state: State, recalls: Recalls) -> None:
     """What is ready goes to the end of the view, once."""
     for prefetch in list(recalls.underway):
-        if not prefetch.take():
-            continue
-        recalls.underway.remove(prefetch)
-        _show(state, recalls, prefetch)
+        if prefetch.take():
+            recalls.underway.remove(prefetch)
+            _show(state, recalls, prefetch, prefetch.selection, prefetch.memories)
+        elif early := prefetch.take_early():
+            _show(state, recalls, prefetch, early, prefetch.early_memories)
 
 
-def _show(state: State, recalls: Recalls, prefetch: Prefetch) -> None:
+def _show(
+    state: State,
+    recalls: Recalls,
+    prefetch: Prefetch,
+    selection: Selection | None,
+    memories: Sequence[tuple[Memory, str]],
+) -> None:
     seen, spent = in_view(state, recalls.shelf)
-    fresh = [pair for pair in prefetch.memories if pair[0].path not in seen]
+    fresh = [pair for pair in memories if pair[0].path not in seen]
     shown = attachments(
         fresh,
         directory=str(recalls.shelf.store.directory),
@@ -240,14 +255,14 @@ def _show(state: State, recalls: Recalls, prefetch: Prefetch) -> None:
     rows = [one.to_json() for one in shown]
     left = (
         ""
-        if shown or not prefetch.memories
+        if shown or not memories
         else "they were shown already, or the session's limit is reached"
     )
     recall, message = str(uuid4()), str(uuid4())
     reason = why.recall_entry(
         prefetch.wish.entry,
         prefetch.candidates,
-        prefetch.selection,
+        selection,
         attached=message if shown else "",
         shown=rows,
         left=left,
@@ -259,6 +274,6 @@ def _show(state: State, recalls: Recalls, prefetch: Prefetch) -> None:
     said = edits.message("user", blocks, "recalled", recalled=rows, uuid=message)
     state.ledger.append(said, {**reason, "uuid": recall})
     names = [one.path for one in shown]
-    memories = [memory for memory, _ in fresh if memory.path in names]
-    recalls.given.append(Given(recall, message, prefetch.wish.question, memories))
+    given = [memory for memory, _ in fresh if memory.path in names]
+    recalls.given.append(Given(recall, message, prefetch.wish.question, given))
     state.emit(MemoryRecalled(tuple(names), sum(one.bytes for one in shown)))

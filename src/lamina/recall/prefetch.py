@@ -21,7 +21,7 @@ from lamina.memory.index import INDEX, pointers_of
 from lamina.memory.origins import typed_parts
 from lamina.memory.topics import HEAD_BYTES, read_topic
 from lamina.recall.attach import Limits
-from lamina.recall.select import Candidate, Selection, Selector, by_rank
+from lamina.recall.select import Candidate, Selection, Selector, at_once, by_rank
 from lamina.recall.shelf import Shelf
 from lamina.recall.words import terms
 
@@ -47,6 +47,7 @@ class Wish:
     now: float
     tools: Collection[str] = ()  # in use
     exclude: Collection[str] = ()  # memories that were shown or read already
+    vouched: Collection[str] = ()  # what a model picked for the message before, too late for it
 
 
 @dataclass(slots=True)
@@ -60,6 +61,8 @@ class Prefetch:
     candidates: Sequence[Candidate] = ()
     selection: Selection | None = None
     memories: Sequence[tuple[Memory, str]] = ()  # picked and read, with whose word they are
+    early: Selection | None = None  # what need not wait for the selector …
+    early_memories: Sequence[tuple[Memory, str]] = ()  # … read
     ended: anyio.Event = field(default_factory=anyio.Event)
     _ranked: bool = False
     _taken: bool = False
@@ -71,6 +74,7 @@ class Prefetch:
             return False
         self._rank()
         if self.candidates and self.selector is not None:
+            self._early(self.selector)
             return False
         self._finish(by_rank(self.candidates, self.limits.files, "there is no small model"))
         return True
@@ -80,6 +84,8 @@ class Prefetch:
         with self._scope:
             if not self._ranked:
                 await anyio.to_thread.run_sync(self._rank, abandon_on_cancel=True)
+                if self.candidates and self.selector is not None:
+                    self._early(self.selector)
             chosen = by_rank(self.candidates, self.limits.files, "there is no small model")
             if self.candidates and self.selector is not None:
                 wish = self.wish
@@ -99,6 +105,11 @@ class Prefetch:
             return False
         self._taken = True
         return True
+
+    def take_early(self) -> Selection | None:
+        """What need not wait for the selector: once, and only while its choice is not there."""
+        early, self.early = self.early, None
+        return early if self.selection is None and not self._taken else None
 
     @property
     def waiting(self) -> bool:
@@ -131,16 +142,25 @@ class Prefetch:
                 return Candidate(one.hit, memory.type or "", about, stat.st_mtime)
         return one
 
+    def _early(self, selector: Selector) -> None:
+        early = at_once(self.candidates, self.wish.vouched, selector.model)
+        if early.paths:
+            self.early_memories = self._read(early)
+            self.early = early
+
     def _finish(self, selection: Selection) -> None:
-        """Read what was picked; a memory that went meanwhile is left out."""
+        self.memories = self._read(selection)
+        self.selection = selection
+        self.ended.set()
+
+    def _read(self, selection: Selection) -> list[tuple[Memory, str]]:
+        """What was picked; a memory that went meanwhile is left out."""
         sources = self._sources() if selection.paths else {}
         memories: list[tuple[Memory, str]] = []
         for path in selection.paths:
             with suppress(MemoryStoreError):
                 memories.append((self.shelf.store.read(path), sources.get(path, "")))
-        self.memories = memories
-        self.selection = selection
-        self.ended.set()
+        return memories
 
     def _sources(self) -> dict[str, str]:
         """Whose word a memory is where it is not the user's own: the index line says so."""
@@ -173,3 +193,4 @@ class Recalls:
     asked: set[str] = field(default_factory=set[str])  # messages that were looked at
     underway: list[Prefetch] = field(default_factory=list[Prefetch])
     given: list[Given] = field(default_factory=list[Given])  # in this turn
+    vouched: frozenset[str] = frozenset()  # picked in the turn before, too late for it

@@ -17,7 +17,7 @@ from lamina import prompts
 from lamina.errors import LaminaError
 from lamina.memory.freshness import age_words
 from lamina.messages import Json, Request, Response, text
-from lamina.recall.confidence import CONFIDENT
+from lamina.recall.confidence import CONFIDENT, SURE
 from lamina.recall.rank import Hit
 
 # Sends one request to the small model and books it; raises LaminaError if that can't be.
@@ -93,6 +93,18 @@ def by_rank(candidates: Sequence[Candidate], most: int, why: str) -> Selection:
     """What the ranker is sure of; for an unrelated question that is nothing."""
     sure = [one.path for one in candidates if one.hit.confidence >= CONFIDENT]
     return Selection(tuple(sure[:most]), "ranker", why=why)
+
+
+def at_once(candidates: Sequence[Candidate], vouched: Collection[str], model: str) -> Selection:
+    """What a call should not miss while the model is still thinking: the best candidate where the
+    ranker is sure of it, and those that fit again after the model picked them too late."""
+    best = [one.path for one in candidates[:1] if one.hit.confidence >= SURE]
+    again = [
+        one.path
+        for one in candidates
+        if one.path in vouched and one.hit.confidence >= CONFIDENT and one.path not in best
+    ]
+    return Selection((*best, *again), "ranker", why=f"{model} had not answered yet")
 
 
 def _read(response: Response, candidates: Sequence[Candidate], most: int, model: str) -> Selection:
