@@ -348,22 +348,30 @@ def test_without_a_model_the_record_fills_what_can_be_copied(place: Place) -> No
 
 @pytest.mark.spec("L3.3")
 def test_when_the_model_fails_later_its_own_words_stay(place: Place) -> None:
+    def both(request: Any) -> Any:
+        written = ("Worklog", "The model's own log."), ("Current state", "Nothing is begun.")
+        edits = [edit_of(request, heading, words) for heading, words in written]
+        return {"tool_use": [call for edit in edits for call in edit["tool_use"]]}
+
     async def story() -> None:
         steps = [
             *answers(9),
-            writes("Worklog", "The model's own log."),
+            Step(both, purpose="notes"),
             Step("ok", purpose="notes"),
         ]
         scripted = model(steps, notes={"error": "unreachable"})
         async with place.open(scripted) as session:
             await talk(session, 2)
             await settle(session)
+            assert "Nothing is begun." in notes_of(session).read_text()
             await talk(session, 3, first=2)
             await settle(session)
             assert len(notes_calls(scripted)) >= 3
             body = {s.heading: s.body for s in notes_file.parse(notes_of(session).read_text())}
             assert body["Worklog"] == "The model's own log."
-            assert question(4) in body["Current state"]
+            assert question(4) in body["Current state"]  # what is stale gives way
+            assert "Nothing is begun." not in body["Current state"]
+            assert question(0) in body["Task specification"]  # what was empty is filled
 
     run(story)
 
