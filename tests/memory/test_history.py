@@ -408,3 +408,37 @@ def test_purging_reaches_copies_that_accidents_left(store: FileStore) -> None:
         "00000000000000000001-ab-b.md"
     ]
     assert not any(b"xylophone" in file.read_bytes() for file in left)
+
+
+def test_the_memories_that_were_there_before_the_history_are_not_undone_away(
+    tmp_path: Path,
+) -> None:
+    """`undo` on a directory that was just opened for the first time must not empty it."""
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    for name in ("MEMORY.md", "a.md", "b.md"):
+        (directory / name).write_text(f"- old words in {name}\n")
+    with FileStore(directory) as store:
+        store.catch_up()
+        first = next(store.journal.history.log())
+        with pytest.raises(UsageError, match="when the history began"):
+            undo(store, first.id)
+        (directory / "a.md").write_text("- newer words\n")
+        store.catch_up()
+        undo(store, next(store.journal.history.log()).id)
+    assert (directory / "a.md").read_text() == "- old words in a.md\n"
+    assert len(list(directory.iterdir())) == 3
+
+
+def test_a_file_made_read_only_is_neither_changed_nor_removed(store: FileStore) -> None:
+    store.remember(a_memory("a.md"))
+    file = store.directory / "a.md"
+    file.chmod(0o444)
+    before = file.read_bytes()
+    with pytest.raises(MemoryStoreError, match=r"remove .*a\.md: it is read-only"):
+        store.forget("a.md")
+    with pytest.raises(MemoryStoreError, match=r"write .*a\.md: it is read-only"):
+        store.write(a_memory("a.md", body="Other words."), replace=True)
+    assert file.read_bytes() == before
+    assert "(a.md)" in (store.directory / "MEMORY.md").read_text()
+    assert store.tombstones.all() == []

@@ -53,7 +53,8 @@ def _show(found: Instructions) -> None:
     ]
     out(table(rows, ["", "scope", "bytes", "file", "why"]))
     total = sum(item.size for item in found.loaded)
-    out(style(f"{len(rows)} files, {total:,} bytes; where two disagree, the later wins", "dim"))
+    files = "1 file" if len(rows) == 1 else f"{len(rows)} files"
+    out(style(f"{files}, {total:,} bytes; where two disagree, the later wins", "dim"))
 
 
 def _remarks(found: Instructions) -> None:

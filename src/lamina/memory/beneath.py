@@ -194,8 +194,11 @@ class Beneath:
     def remove(self, path: str, *, expected: bytes | None = None, flush: bool = True) -> bool:
         """Remove the file; False if there was none. Conflict if it is not what was expected."""
         with self._errors("remove", path):
-            if self.stat(path) is None:
+            status = self.stat(path)
+            if status is None:
                 return False
+            if not status.st_mode & stat.S_IWUSR:
+                raise PermissionError(errno.EACCES, "it is read-only")
             with self._parent(path, make=False) as (directory, name):
                 # Moved aside first: what is then looked at can't change its name any more.
                 aside = TEMPORARY_PREFIX + secrets.token_hex(8)

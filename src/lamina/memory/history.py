@@ -175,6 +175,10 @@ class History:
                     path = earlier_name(commit, path)
             head = parent
 
+    def is_first(self, commit: str) -> bool:
+        with self._reporting():
+            return not self._git_commit(commit.encode()).parents
+
     def changes(self, commit: str) -> list[Change]:
         """Every file that the commit changed, before and after."""
         with self._reporting():

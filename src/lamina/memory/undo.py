@@ -29,6 +29,11 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
     commit = next((one for one in history.log() if one.id == full), None)
     if commit is None:
         raise UsageError(f"{full[:8]} is no commit. `lamina memory log` lists them.")
+    if commit.writer == "outside" and history.is_first(full):
+        raise UsageError(
+            f"{full[:8]} is how the memories were when the history began: nothing is known from "
+            "before. `lamina memory forget` removes a memory."
+        )
     recorded = history.changes(full)
     with store.journal.writing():
         changes = [_reversed(store, change) for change in recorded]
