@@ -1,7 +1,7 @@
 """Other libraries' ways to keep a context, each run on the same conversation. A script for the peers' own
 environment, which has no Lamina: reads one JSON file, writes one, imports only the peers.
 
-    python cache_peers.py PEER IN OUT
+    python cache_peers.py "PEER [setting=number …]" IN OUT
 
 IN: a list of {"messages": [message in Anthropic's form], "requests": [[index of each message sent]]}
 OUT: for each {"seconds": [of each call], "sent": [[part]]}, a part being [message, block] (as it was),
@@ -99,14 +99,14 @@ def lookup(rows: list[list[Any]]) -> dict[str, Any]:
     return found
 
 
-def clear_tool_uses(data: dict) -> dict:
-    """LangChain's ContextEditingMiddleware with its own defaults: 100,000 tokens, 3 kept."""
+def clear_tool_uses(data: dict, **settings: int) -> dict:
+    """LangChain's ContextEditingMiddleware; its own defaults are 100,000 tokens, 3 kept."""
     from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
     from langchain.agents.middleware.types import ModelRequest
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 
-    middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit()])
+    middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(**settings)])
     model = GenericFakeChatModel(messages=iter([]))
     rows = to_langchain(data["messages"])
     originals = lookup(rows)
@@ -128,8 +128,8 @@ def clear_tool_uses(data: dict) -> dict:
     return {"seconds": seconds, "sent": sent}
 
 
-def trim(data: dict) -> dict:
-    """LangChain's trim_messages: the newest that fit into 85% of the window."""
+def trim(data: dict, max_tokens: int = FULL) -> dict:
+    """LangChain's trim_messages: the newest that fit, by default into 85% of the window."""
     from langchain_core.messages import trim_messages
     from langchain_core.messages.utils import count_tokens_approximately
 
@@ -141,7 +141,7 @@ def trim(data: dict) -> dict:
         began = time.process_time()
         got = trim_messages(
             messages,
-            max_tokens=FULL,
+            max_tokens=max_tokens,
             strategy="last",
             token_counter=count_tokens_approximately,
             start_on=("human", "ai"),
@@ -256,8 +256,8 @@ def summarise(data: dict) -> dict:
 # ---- OpenAI Agents
 
 
-def trimmer(data: dict) -> dict:
-    """OpenAI Agents' ToolOutputTrimmer with its own defaults."""
+def trimmer(data: dict, **settings: int) -> dict:
+    """OpenAI Agents' ToolOutputTrimmer, by default with its own settings."""
     from agents.extensions import ToolOutputTrimmer
     from agents.run_config import CallModelData, ModelInputData
 
@@ -292,7 +292,7 @@ def trimmer(data: dict) -> dict:
                     {"role": message["role"], "content": str(block.get("text", "")), **where}
                 )
         rows.append(row)
-    trim_outputs, agent = ToolOutputTrimmer(), Agent(name="a")
+    trim_outputs, agent = ToolOutputTrimmer(**settings), Agent(name="a")
     seconds, sent = [], []
     for indexes in data["requests"]:
         items: Any = [item for i in indexes for item in rows[i]]
@@ -321,9 +321,12 @@ PEERS = {
 
 
 def main(arguments: list[str]) -> int:
-    name, source, target = arguments
+    asked, source, target = arguments
+    name, *given = asked.split()
+    settings = {key: int(value) for key, _, value in (pair.partition("=") for pair in given)}
     conversations = json.loads(Path(source).read_text("utf-8"))
-    Path(target).write_text(json.dumps([PEERS[name](data) for data in conversations]), "utf-8")
+    sent = [PEERS[name](data, **settings) for data in conversations]
+    Path(target).write_text(json.dumps(sent), "utf-8")
     return 0
 
 

@@ -62,15 +62,21 @@ def test_context_says_what_fills_the_window_and_its_parts_add_up(
 
 @pytest.mark.spec("I2")
 def test_context_says_what_layers_took_out(lamina: Lamina, world: Path) -> None:
-    talk(world, 2, "a long line of output\n" * 4_000)
+    name = talk(world, 2, "a long line of output\n" * 4_000)
     value = lamina("context", "--json").json
     assert value["saved"]["tool_results"]["count"] == 2
     assert value["saved"]["tool_results"]["tokens"] > 30_000
     text = lamina("context").out
     assert "Taken out of the view" in text
+    assert value["balance"] is None  # a scripted model has no cache that costs anything
     assert "What comes next" in text
     assert "█" in text
     assert "░" in text
+    [file] = (world / "home").rglob(f"{name}.jsonl")
+    file.write_text(file.read_text().replace('"model":"scripted"', '"model":"claude-opus-4-6"'))
+    priced = lamina("context", "--json").json
+    assert priced["balance"] > 1.25 * 30_000  # never written to the cache, and read no more
+    assert "tokens of input saved so far" in lamina("context").out
 
 
 def test_context_without_a_session_says_so(lamina: Lamina, world: Path) -> None:

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lamina import flags
+    from lamina.cache.account import Account, rates
     from lamina.cli.context_parts import parts_of, savings_of
     from lamina.ledger import log
     from lamina.ledger.record import Ledger
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     ledger = Ledger.of(log.read(file).entries)
     model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
     able, window = _limits(config, model)
+    price = rates(model, able, config.table("prices"))
+    account = Account().follow(ledger.entries, price) if price is not None else None
     value: Json = {
         "session": file.stem,
         "model": model,
@@ -63,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
             layer: {"count": count, "tokens": saved}
             for layer, (count, saved) in savings_of(ledger.entries).items()
         },
+        "balance": round(account.saved) if account is not None else None,
         "next": list(_next(ledger, flags.read(config), window, able)),
     }
     if args.json:
@@ -103,7 +107,7 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
     if flags.on("time_clearing"):
         yield _clearing(ledger, flags, able)
     if flags.on("worn_clearing") and able.cache != "none":
-        words = "old results are dropped once carrying them has cost what dropping them will"
+        words = "old results are dropped where that pays, out of what was saved so far"
         yield {"layer": "microcompact", "when": words, "in_tokens": None}
     if flags.on("notes"):
         last: Json = ledger.state("notes") or {}
@@ -160,6 +164,11 @@ def _show(value: Json) -> None:
             for layer, row in value["saved"].items()
         ]
         out(table(rows))
+    if value["balance"]:
+        earned = "saved" if value["balance"] > 0 else "lost"
+        out(
+            f"  Breaks and re-reads paid, {abs(value['balance']):,} tokens of input {earned} so far"
+        )
     out()
     out(style("What comes next", "bold"))
     out(table([[f"  {row['layer']}", harmless(row["when"])] for row in value["next"]]))

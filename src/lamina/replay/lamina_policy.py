@@ -128,6 +128,7 @@ class _Conversation:
         self._estimate = 1.0  # the ledger's estimate for a token of the recording
         self.seconds = 0.0
         self._actions: list[Action] = []
+        self._known: dict[int, tuple[Message, int]] = {}  # by id: a message of the view, its place
         state.listeners.append(self._hear)
 
     async def send(self, turn_: Turn, life: int) -> Sent:
@@ -149,13 +150,29 @@ class _Conversation:
         tokens = state.ledger.tokens()
         state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
         frame = sum(size for _, size in self._weigher.at(turn_.number))
-        messages = list(view.messages)
+        messages = list(self._recorded(view.messages))
         said = sum(map(self._weigher.tokens, messages))
         self._sent = frame + turn_.fetched + said
         self._estimate = state.ledger.projection.tokens / max(1, said)
         actions, self._actions = self._actions, []
         state.events.clear()
         return Sent(messages, actions)
+
+    def _recorded(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Messages that are as they were recorded, as the recorded objects: so they weigh what they
+        weighed there, also where others have the same words."""
+        start = 0
+        for message in messages:
+            known, place = self._known.get(id(message), (None, 0))
+            if known is not message or not self._stands(message, place):
+                held = range(start, len(self._held))
+                place = next((n for n in held if self._held[n] == message), -1)
+                self._known[id(message)] = (message, place)
+            start = max(start, place + 1)
+            yield self._held[place] if place >= 0 else message
+
+    def _stands(self, message: Message, place: int) -> bool:
+        return place < 0 or (place < len(self._held) and self._held[place] == message)
 
     def _note_fetched(self, tokens: int) -> None:
         """What the recording would have had to fetch again stands in no message: say it apart."""

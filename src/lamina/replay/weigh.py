@@ -45,9 +45,14 @@ class Weigher:
         self._lost: dict[tuple[int, Losses], list[PaperBlock]] = {}
         self._now: Losses = ()
         self._anchor(anchored)
+        found: dict[Hashable, list[int]] = {}
         for index, paper in self._paper.items():
-            self._by_key.update(paper)
+            for key, tokens in paper:
+                found.setdefault(key, []).append(tokens)
             self._note_tail(index, paper)
+        # Equal blocks were stretched each by its own anchor. Which of them a policy kept can't be
+        # told, so that it gets their mean: the last one's weight would be a saving or a loss.
+        self._by_key = {key: round(sum(sizes) / len(sizes)) for key, sizes in found.items()}
 
     def at(self, number: int) -> Sequence[PaperBlock]:
         """Weigh for this request from now on. Returns what precedes its messages: system and
