@@ -93,4 +93,19 @@ def test_past_sessions_are_searched_by_an_index_that_grows(place: Place, lamina:
     assert len(indexes) == 1
     indexes[0].write_bytes(b"torn")
     assert "Wendell" in lamina("sessions", "search", "mascot walrus").out
-    assert lamina("sessions", "search", "xyzzy").code == 1
+    nothing = lamina("sessions", "search", "xyzzy")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "Nothing found." in nothing.err
+
+
+@pytest.mark.spec("M7", "I2")
+def test_what_only_stood_beside_the_words_that_were_asked_for_is_not_listed(
+    place: Place, lamina: Run
+) -> None:
+    talk(place, asked="our mascot is a walrus called Wendell")
+    talk(place, asked="the release train leaves on Tuesdays")
+    found = lamina("sessions", "search", "walrus mascot", "--json").json
+    assert found
+    assert not [one for one in found if "train" in one["text"]]
+    assert all(one["confidence"] >= 0.15 for one in found)
+    assert "message 9" in lamina("memory", "why", "--turn", "9").err

@@ -35,7 +35,8 @@ def run(args: argparse.Namespace, config: Config) -> int:
         return 0
     show(found)
     if not found:
-        note(f"Nothing was recalled in session {file.stem[:8]}.")
+        where = f" for message {args.turn}" if args.turn is not None else ""
+        note(f"Nothing was recalled{where} in session {file.stem[:8]}.")
     return 0
 
 

@@ -27,9 +27,12 @@ def add_verbs(verbs: Any) -> None:
 def run(args: argparse.Namespace, config: Config) -> int:
     from lamina.ledger.places import find_project_folder
     from lamina.recall.past import PastSessions
+    from lamina.recall.searches import LEAST
 
     past = PastSessions(find_project_folder(config.own_home, config.project))
-    found = past.search(" ".join(args.words), args.number, now=time.time(), seconds=args.seconds)
+    words = " ".join(args.words)
+    hits = past.search(words, args.number, now=time.time(), seconds=args.seconds)
+    found = [said for said in hits if said.confidence >= LEAST]
     if args.json:
         out_json(
             [
@@ -39,6 +42,7 @@ def run(args: argparse.Namespace, config: Config) -> int:
                     "who": said.who,
                     "when": said.when,
                     "score": round(said.score, 3),
+                    "confidence": round(said.confidence, 3),
                     "text": said.text,
                 }
                 for said in found
@@ -49,6 +53,8 @@ def run(args: argparse.Namespace, config: Config) -> int:
             day = time.strftime("%Y-%m-%d", time.localtime(said.when))
             head = f"{said.session[:8]} {day} {said.who:9} "
             out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
+    if not found and not args.json:
+        note("Nothing found.")
     if not past.complete and not args.quiet:
         note("Not all sessions are in the index yet: search again, or give more --seconds.")
     return 0 if found else 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from lamina.events import Emit, TextDelta
 from lamina.ledger import tokens
+from lamina.memory.wording import content_stems
 from lamina.messages import (
     Block,
     Json,
@@ -212,9 +213,10 @@ def _reminders(request: Request) -> list[str]:
 
 
 def _content_words(sentence: str) -> set[str]:
-    return {
+    found = {
         _stem(word) for word in _WORD.findall(sentence.lower()) if not _EMPTY_WORDS.fullmatch(word)
     }
+    return found if sentence.isascii() else found | content_stems(sentence)
 
 
 def _stem(word: str) -> str:

@@ -16,7 +16,7 @@ from lamina.recall.shelf import Shelf
 # (heading, text, path of a memory or "")
 Found = tuple[str, str, str]
 Search = Callable[[str, int], Sequence[Found]]
-_LEAST = 0.15  # somebody asked: show what is only likely, but no noise
+LEAST = 0.15  # somebody asked: show what is only likely, but no noise
 
 
 def memory_search(shelf: Shelf, now: Callable[[], float]) -> Search:
@@ -25,7 +25,7 @@ def memory_search(shelf: Shelf, now: Callable[[], float]) -> Search:
     def search(query: str, limit: int) -> list[Found]:
         found: list[Found] = []
         for hit in shelf.search(query, limit, now=now()):
-            if hit.confidence < _LEAST:
+            if hit.confidence < LEAST:
                 continue
             with suppress(MemoryStoreError):
                 memory = shelf.store.read(hit.id)
@@ -45,7 +45,7 @@ def session_search(folder: Path, now: Callable[[], float], *, without: str) -> S
     def search(query: str, limit: int) -> list[Found]:
         found: list[Found] = []
         for said in past.search(query, limit, now=now()):
-            if said.confidence >= _LEAST:
+            if said.confidence >= LEAST:
                 day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
                 head = f"Session {said.session}, {day} ({age_words(said.when, now())}), {said.who}:"
                 found.append((head, said.text, ""))
