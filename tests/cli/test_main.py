@@ -240,3 +240,27 @@ sys.exit(code)
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
     assert (ran.returncode, ran.stderr) == (-signal.SIGINT, "lamina: Interrupted.\n")
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["--version"], ["settings"], ["chat", "-p", "hi"]])
+def test_output_that_can_not_be_written_is_one_sentence(world: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "lamina.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    said = "lamina: Can't write the output: No space left on device.\n"
+    assert (ran.returncode, ran.stderr) == (1, said)
+    assert not (world / "home" / "logs").exists()
+
+
+@pytest.mark.spec("I2")
+def test_streams_that_were_closed_from_the_start_are_no_fault(world: Path) -> None:
+    command = f"{sys.executable} -m lamina.cli.main settings >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 0

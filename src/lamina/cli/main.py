@@ -51,19 +51,20 @@ COMMANDS: dict[str, Command] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words in (["--version"], ["-V"]):
-        sys.stdout.write(f"lamina {__version__}\n")
-        return DONE
+    _have_somewhere_to_write()
     try:
-        code = _run(words)
+        if words in (["--version"], ["-V"]):
+            sys.stdout.write(f"lamina {__version__}\n")
+            code = DONE
+        else:
+            code = _run(words)
         sys.stdout.flush()
     except LaminaError as error:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         return _report(error, words)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has seen enough
+        _write_no_more()
         return DONE
     except Exception as error:  # noqa: BLE001 - the edge of the program: nobody sees a traceback
         return _report(error, words)
@@ -80,9 +81,34 @@ def _report(error: BaseException, words: Sequence[str]) -> int:
 
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # once more ends it, without a traceback
         return _complain("Interrupted.", INTERRUPTED)
+    if isinstance(cause, OSError) and _came_from_output(cause):
+        _write_no_more()
+        return _complain(f"Can't write the output: {cause.strerror}.", FAILED)
     from lamina.cli import crash
 
     return _complain(crash.record(error, words), FAILED)
+
+
+def _have_somewhere_to_write() -> None:
+    """A stream that was closed before we began is None; what is said there goes nowhere then."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def _came_from_output(error: OSError) -> bool:
+    """Raised where a command writes: a file would be named in the error."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    here = os.path.dirname(__file__)
+    written = last is not None and os.path.dirname(last.tb_frame.f_code.co_filename) == here
+    return written and error.filename is None
+
+
+def _write_no_more() -> None:
+    """What is left in the buffer goes nowhere: Python would complain of it once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
