@@ -266,13 +266,24 @@ def test_prompts_add_up_to_what_the_provider_reported() -> None:
 
 def test_equal_content_weighs_the_same_in_a_message_of_a_policys_own() -> None:
     usages = [Usage(input=9000), Usage(input=12_000)]
-    recording = recording_of(
-        [([text("some words " * 90)], [text("more " * 50)])] * 2, usages=usages
-    )
+    rounds = [([text(f"{n} some words " * 90)], [text(f"{n} more " * 50)]) for n in range(2)]
+    recording = recording_of(rounds, usages=usages)
     weigher = Weigher(recording)
     block = recording.messages[2].message["content"][0]
     copied: Message = {"role": "user", "content": [dict(block)]}
     assert weigher.paper(copied)[0] == weigher.recorded(2)[0]
+
+
+def test_content_that_stands_there_twice_weighs_its_mean_in_a_message_of_a_policys_own() -> None:
+    usages = [Usage(input=9000), Usage(input=12_000)]
+    rounds = [([text("some words " * 90)], [text("more " * 50)])] * 2
+    recording = recording_of(rounds, usages=usages)
+    weigher = Weigher(recording)
+    block = recording.messages[2].message["content"][0]
+    copied: Message = {"role": "user", "content": [dict(block)]}
+    (_, first), (_, second) = weigher.recorded(0)[0], weigher.recorded(2)[0]
+    assert first != second
+    assert weigher.paper(copied)[0][1] == round((first + second) / 2)
 
 
 @given(
