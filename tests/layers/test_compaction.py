@@ -135,6 +135,28 @@ def test_without_a_model_the_nine_parts_come_from_the_record(place: Place) -> No
     run(story)
 
 
+@pytest.mark.spec("L4.1", "L4.2")
+def test_where_no_model_is_configured_none_is_asked_for_a_summary(place: Place) -> None:
+    (place.project / "log.txt").write_text("".join(f"port {n} is open\n" for n in range(2_000)))
+
+    async def story() -> None:
+        asked: list[str] = []
+
+        def hear(event: Any) -> None:
+            if event.kind == "model_called":
+                asked.append(event.purpose)
+
+        async with place.open("none", config=NO_NOTES, on_event=hear) as session:
+            for _ in range(3):
+                await session.ask("read log.txt")
+            done = await session.compact()
+            assert (done.source, done.score) == ("local", 1.0)
+            assert "read log.txt" in view_text(session)
+        assert set(asked) == {"main"}
+
+    run(story)
+
+
 # ---- what a model may not do
 
 
