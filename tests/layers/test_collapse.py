@@ -51,6 +51,9 @@ def test_from_seventy_percent_on_rounds_are_staged_without_effect(place: Place) 
             before = list(session.view().messages)
             await talk(session, 1, first=count)
             assert len(staged(session)) == count - 1  # the newest two rounds are never staged
+            for n, entry in enumerate(staged(session)):  # from its question to its answer
+                assert question(n)[:20] in entry["text"]
+                assert answer(n)[:20] in entry["text"]
             assert not folds(session)
             assert list(session.view().messages)[: len(before)] == before
             await talk(session, 1, first=count + 1)
