@@ -269,3 +269,11 @@ def test_every_real_recording_of_other_tools_is_read(real_data: Path) -> None:
         recordings = [read_recording(path) for path in files]
         assert [recording.format for recording in recordings] == [kind] * count
         assert not any(recording.skipped for recording in recordings)
+
+
+@pytest.mark.spec("I4")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(TranscriptError, match="not a plain file"):
+        read_recording(pipe)

@@ -91,6 +91,14 @@ def test_everything_that_is_shown_is_escaped() -> None:
     assert len(svgs(page)) == 10  # all well-formed still
 
 
+def test_characters_that_take_effect_unseen_are_not_passed_on() -> None:
+    words = "a\x1b[31mb\x00c\u202ed\x9be"
+    hostile = figures(2, actions=[Action(words, words, 10)], rereads=[Reread("quote", words, 5)])
+    page = render_report([result([PolicyResult(words, 9000, hostile)], file=words)])
+    assert not set(page) & set("\x1b\x00\u202e\x9b")
+    assert "a\ufffd[31mb\ufffdc\ufffdd\ufffde" in parsed(page).words
+
+
 def test_the_page_needs_nothing_from_outside() -> None:
     page = render_report([result([PolicyResult("none", 9000, figures(4))])])
     assert "default-src 'none'" in page

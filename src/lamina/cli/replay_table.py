@@ -17,7 +17,8 @@ HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-rea
 def lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[str]:
     for result in results:
         name = one_line(PurePath(result.file).name, max(20, width() - 50))
-        about = f"{result.format}, {result.requests:,} requests"
+        many = "request" if result.requests == 1 else "requests"
+        about = f"{result.format}, {result.requests:,} {many}"
         yield f"{style(name, 'bold')}  {style(about, 'dim')}"
         yield from _indented(result.policies)
         if result.skipped and not quiet:

@@ -4,6 +4,7 @@ program. Reads only its own style sheet; everything that came from a recording i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -24,6 +25,8 @@ from lamina.replay.results import PolicyResult, ReplayResult
 
 MOST_ACTIONS = 200
 _COLOURS = 6
+# Take effect instead of being shown, on a terminal or by turning the line round.
+_UNSEEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 
 # Nothing but the page's own styles may load or run.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -44,7 +47,11 @@ def render_report(results: Sequence[ReplayResult], *, title: str = "Lamina repla
         "</body></html>\n"
     )
     # A recording may hold half a surrogate pair, which no file can.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return _UNSEEN.sub("\ufffd", page.encode("utf-8", "replace").decode("utf-8"))
+
+
+def requests_text(count: int) -> str:
+    return "1 request" if count == 1 else f"{count:,} requests"
 
 
 def _colours(results: Sequence[ReplayResult]) -> dict[str, str]:
@@ -60,7 +67,7 @@ def _intro(results: Sequence[ReplayResult]) -> str:
     recordings = "1 recording" if len(results) == 1 else f"{len(results)} recordings"
     policies = dict.fromkeys(policy.policy for result in results for policy in result.policies)
     return (
-        f'<p class="sub">{recordings}, {requests:,} requests, put through '
+        f'<p class="sub">{recordings}, {requests_text(requests)}, put through '
         f"{escape(', '.join(policies))}; costed on paper at list prices.</p>"
     )
 
@@ -116,7 +123,7 @@ def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
 
 
 def _facts(result: ReplayResult) -> str:
-    facts = [result.format, f"{result.requests:,} requests"]
+    facts = [result.format, requests_text(result.requests)]
     figures = result.policies[0].requests if result.policies else ()
     if result.timed and figures:
         day = datetime.fromtimestamp(max(0.0, min(result.began, 4e9)), UTC)
