@@ -740,17 +740,17 @@ def test_an_entry_of_the_diary_is_worked_in_once_whatever_became_of_it(place: Pl
 @pytest.mark.spec("L6.7")
 def test_a_night_without_a_model_leaves_the_diary_new_to_the_next_with_one(place: Place) -> None:
     fact = (
-        "---\nname: Release\ndescription: release 4.2 goes out from pier seven\ntype: project\n---\n\n"
-        "Release 4.2 goes out from pier seven.\n"
+        "---\nname: Suite\ndescription: ran the whole suite twice, all green\ntype: project\n---\n\n"
+        "Ran the whole suite twice, all green.\n"
     )
 
     @story_of(place, config={"memory.daily_log": True})
     async def _(session: Session, heard: list[Event]) -> None:
-        write_day(store_of(session), "2026-11-10", "- 10:12 release 4.2 goes out from pier seven")
+        write_day(store_of(session), "2026-11-10", "- 10:12 ran the whole suite twice, all green")
         assert (await dream.run(session.state)).status == "nothing"
         assert lock_of(session).stat().st_mtime > 0
 
-    model = dreaming(at_copy(place, wrote("project_release.md", fact)), "done")
+    model = dreaming(at_copy(place, wrote("project_suite.md", fact)), "done")
 
     @story_of(place, model, config={"memory.daily_log": True})
     async def _(session: Session, heard: list[Event]) -> None:
@@ -758,7 +758,7 @@ def test_a_night_without_a_model_leaves_the_diary_new_to_the_next_with_one(place
         assert (done.status, done.by, done.step.files) == (
             "completed",
             "model",
-            ["project_release.md"],
+            ["project_suite.md"],
         )
         assert "2026-11-10.md" in model.requests[0].messages[-1]["content"][-1]["text"]
         again = await dream.run(session.state)  # no reply is left: it must not be asked
@@ -815,3 +815,24 @@ def test_a_lock_that_is_no_file_is_named_with_what_to_do(tmp_path: Path, kind: s
     with pytest.raises(MemoryStoreError, match=r"it is no plain file\. Remove it\."):
         dream_lock.acquire(path, now=0.0)
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.spec("L6.4", "L5.6")
+def test_what_could_not_come_back_through_the_gate_is_left_alone(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        store = store_of(session)
+        hidden = new_topic(
+            name="deployed", description="how we deploy", type="project",
+            body="We deploy the warehouse service from the release branch.",
+        ) + "\u202e\n".encode()  # fmt: skip
+        (store.directory / "deployed.md").write_bytes(hidden)
+        before = contents(store)
+        assert (await dream.run(session.state)).status == "completed"
+        assert contents(store)["deployed.md"] == hidden
+        take_back(store)
+        back = contents(store)
+        assert {name: back.get(name) for name in before if name != "MEMORY.md"} == {
+            name: before[name] for name in before if name != "MEMORY.md"
+        }

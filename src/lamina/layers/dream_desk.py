@@ -124,11 +124,23 @@ class Desk:
             plan = self.plan(files, gone)
             after = _carried_out(plan, files)
             bad, typed = self._judged(plan, after, own, inbox)
+            bad += self._never_to_come_back(after)
             if not bad:
                 return self._assembled(plan, after, gone, typed, inbox)
             for path in bad:
                 self._leave_alone(path, plan, files, own)
         raise LaminaError("The dream found no change that the gate takes. Nothing was changed.")
+
+    def _never_to_come_back(self, after: Mapping[str, bytes | MemoryStoreError]) -> list[str]:
+        """Memories whose present text the gate would refuse (somebody put it there past the gate):
+        undoing a dream that changed them would fail, so none does."""
+        rules = dataclasses.replace(self.store.admission.rules, memories=(), pinned=())
+        changed = [path for path, old in self.before.files.items() if after.get(path) != old]
+        proposals = [
+            drafts.proposal_of(read_topic(path, self.before.files[path]), "user", "")
+            for path in changed
+        ]
+        return [one.path for one in proposals if decide(one, rules).decision == "refuse"]
 
     def _leave_alone(self, path: str, plan: Plan, files: dict[str, bytes], own: set[str]) -> None:
         """Plan again without touching this memory, or those that were to become a part of it."""
