@@ -119,6 +119,10 @@ def test_a_request_becomes_a_tool_call_and_its_result_a_report() -> None:
     second = ask(tool_result(use["id"], "1\tx = 1\n2\ty = 2"), before=before)
     assert second.stop_reason == "end_turn"
     assert second.text == "a.py (2 lines):\n1\tx = 1\n2\ty = 2"
+    part = "1\tx = 1\n\n[Lines 1 to 1 of 6,000; read on with offset 2.]"
+    assert ask(tool_result(use["id"], part), before=before).text == (
+        f"a.py (lines 1 to 1 of 6,000):\n{part}"
+    )
     failed = ask(tool_result(use["id"], "no such file", is_error=True), before=before)
     assert failed.text == "Read a.py failed: no such file"
 

@@ -42,6 +42,7 @@ NO_MODEL = f"No model is configured, so I can't work this out. {WHAT_I_CAN} {HOW
 
 _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
+_PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
 _WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
 _EMPTY_WORDS = re.compile(
     "an?|and|are|about|as|at|be|but|by|can|could|did|do|does|for|from|had|has|have|how|i|in|is|"
@@ -161,7 +162,9 @@ def _report_one(use: Block | None, result: Block) -> str:
     match name:
         case "Read":
             numbered = [line for line in lines if _NUMBERED.match(line)]  # the rest is remarks
-            head = f"{subject} ({_count(numbered or lines, 'line')}):"
+            part = _PART.fullmatch(lines[-1]) if lines else None
+            count = f"l{part[1]}" if part else _count(numbered or lines, "line")
+            head = f"{subject} ({count}):"
         case "Glob":
             head = f"{_count(lines, 'file')} for {subject}:" if lines else f"No file for {subject}."
         case "Grep":
