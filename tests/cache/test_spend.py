@@ -90,3 +90,20 @@ def test_torn_lines_are_passed_over(tmp_path: Path) -> None:
     with file.open("ab") as handle:
         handle.write(b'{"torn": \n[1]\n')
     assert len(list(ledger.calls())) == 1
+
+
+@pytest.mark.spec("F10")
+@pytest.mark.parametrize("cost", ['"much"', "null", "-9", "1e308", "true", "[1]", "{}"])
+def test_a_damaged_cost_counts_as_nothing_and_gives_no_money_back(
+    tmp_path: Path, cost: str
+) -> None:
+    ledger = spend(tmp_path, daily_cap=1.0)
+    book(ledger, "dream")
+    [path] = tmp_path.rglob("*.jsonl")
+    day = next(iter(ledger.calls()))["ts"]
+    line = f'{{"ts":"{day}","purpose":"dream","model":["x"],"input":"many","cost":{cost}}}\n'
+    path.write_text(line + path.read_text() + line)
+    for by in ("layer", "day", "session", "model"):
+        assert sum(group.cost for group in grouped(ledger.calls(), by)) == pytest.approx(2.0)
+    again = spend(tmp_path, daily_cap=1.0)
+    assert "cap of $1" in again.refusal("dream", NOON)

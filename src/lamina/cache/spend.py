@@ -19,6 +19,7 @@ from lamina.cache.prices import cost, price_of
 from lamina.messages import Json, Usage
 
 BACKGROUND = ("notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe")
+MOST = 1e9  # dollars that one call can't cost
 
 
 class Spend:
@@ -101,7 +102,7 @@ class Spend:
         for row in _rows(data[:end]):
             if str(row.get("ts", "")).startswith(key):
                 purpose = str(row.get("purpose"))
-                sums[purpose] = sums.get(purpose, 0.0) + float(row.get("cost") or 0.0)
+                sums[purpose] = sums.get(purpose, 0.0) + _dollars(row)
         self._today = (key, offset + end, sums)
         return sums
 
@@ -124,6 +125,14 @@ def _rows(data: bytes) -> Iterator[Json]:
             yield row
 
 
+def _dollars(row: Json) -> float:
+    """What a line says that it cost; one that was damaged costs nothing, and never less."""
+    value = row.get("cost")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0.0
+    return float(value) if 0 <= value < MOST else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Spending of one layer, day, session or model."""
@@ -141,9 +150,7 @@ def grouped(calls: Iterable[Json], by: str) -> list[Group]:
         field = {"layer": "purpose", "day": "ts"}.get(by, by)
         name = str(row.get(field) or "?")[: 10 if by == "day" else None]
         old = sums.get(name) or Group(name, 0, Usage(), 0.0)
-        dollars = float(row.get("cost") or 0.0)
-        sums[name] = Group(
-            name, old.calls + 1, old.usage + Usage.from_json(row), old.cost + dollars
-        )
+        usage = old.usage + Usage.from_json(row)
+        sums[name] = Group(name, old.calls + 1, usage, old.cost + _dollars(row))
     order = sorted(sums.values(), key=lambda g: g.name if by == "day" else -g.cost)
     return list(order)
