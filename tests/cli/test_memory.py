@@ -226,6 +226,30 @@ def test_what_is_not_there_has_no_blame_and_a_count_is_a_number(lamina: Run) -> 
     ran = lamina("memory", "blame", "nothing")
     assert (ran.code, ran.out) == (1, "")
     assert "There is no memory nothing.md" in ran.err
-    ran = lamina("memory", "log", "-n", "-5")
-    assert ran.code == 2
-    assert "'-5' is no number from 0 on" in ran.err
+    for verb in (["log"], ["list"], ["search", "deploys"]):
+        ran = lamina("memory", *verb, "-n", "-5")
+        assert ran.code == 2
+        assert "'-5' is no number from 0 on" in ran.err
+
+
+def test_a_history_that_cannot_be_written_is_told_and_the_memory_is_kept(
+    lamina: Run, directory: Path
+) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays.")
+    lock = directory.with_name("memory.lamina") / "history.lock"
+    lock.unlink()
+    lock.mkdir()
+    ran = lamina("memory", "add", "The mascot is a walrus called Wendell.")
+    assert (ran.code, ran.out) == (
+        0,
+        "Memory updated: project_the_mascot_is_a_walrus_called.md\n",
+    )
+    assert "The memories are safe; the history follows later." in ran.err
+    ran = lamina("memory", "list", "--json")
+    assert (ran.code, len(ran.json)) == (0, 2)
+    ran = lamina("memory", "log", "--json")
+    assert [commit["subject"] for commit in ran.json] == [
+        "remember project_deploys_never_happen_on_fridays.md"
+    ]
+    lock.rmdir()
+    assert len(lamina("memory", "log", "--json").json) == 2

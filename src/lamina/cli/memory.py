@@ -16,6 +16,7 @@ from lamina.cli.editor import edited_text
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import UsageError
+from lamina.events import Event, Warned
 from lamina.memories import MEMORY_TYPES, Memory, Proposal
 
 if TYPE_CHECKING:
@@ -46,12 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = add_verb(verbs, "list", "list memories, newest first")
     listing.add_argument("--type", choices=MEMORY_TYPES, help="of one type only")
-    listing.add_argument("-n", "--number", type=int, default=50, help="how many (50); 0: all")
+    listing.add_argument(
+        "-n", "--number", type=memory_history.count, default=50, help="how many (50); 0: all"
+    )
     show = add_verb(verbs, "show", "print a memory as it is, or the index")
     show.add_argument("path", nargs="?", default="MEMORY.md", help="the file (MEMORY.md)")
     search = add_verb(verbs, "search", "find memories by their words")
     search.add_argument("words", nargs="+", help="what to look for")
-    search.add_argument("-n", "--number", type=int, default=10, help="how many (10)")
+    search.add_argument(
+        "-n", "--number", type=memory_history.count, default=10, help="how many (10)"
+    )
     _add_writing(verbs)
     memory_history.add_verbs(verbs)
     memory_inbox.add_verbs(verbs)
@@ -119,8 +124,18 @@ def open_store(config: Config) -> FileStore:
         secret_rules=all_rules([Path(rule) for rule in rules]) if rules else None,
     )
     return FileStore(
-        place.directory, place.state, gate=gate, before_first_write=lambda: claim(place)
+        place.directory,
+        place.state,
+        gate=gate,
+        emit=_tell,
+        before_first_write=lambda: claim(place),
     )
+
+
+def _tell(event: Event) -> None:
+    """What the store found wrong goes to stderr, whatever is printed."""
+    if isinstance(event, Warned):
+        note(harmless(event.message))
 
 
 # ---- reading

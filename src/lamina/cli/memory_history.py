@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.errors import MemoryStoreError
 
 if TYPE_CHECKING:
     from lamina.memory.commits import Commit
@@ -20,7 +21,7 @@ VERBS = ("log", "diff", "blame", "undo", "restore")
 def add_verbs(verbs: Any) -> None:
     log = add_verb(verbs, "log", "list the changes, newest first")
     log.add_argument("path", nargs="?", default="", help="of one file only")
-    log.add_argument("-n", "--number", type=_count, default=20, help="how many (20); 0: all")
+    log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     diff = add_verb(verbs, "diff", "show what a change did")
     diff.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
     blame = add_verb(verbs, "blame", "say of each line who wrote it, when and why")
@@ -32,14 +33,22 @@ def add_verbs(verbs: Any) -> None:
     restore.add_argument("commit", help="the change's id or the beginning")
 
 
-def _count(word: str) -> int:
+def count(word: str) -> int:
     if not word.isascii() or not word.isdigit():
         raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
     return int(word)
 
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
-    changed = store.catch_up()
+    from lamina.memory.history import HistoryDamaged
+
+    changed: list[str] = []
+    try:
+        changed = store.catch_up()
+    except MemoryStoreError as error:
+        if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame"):
+            raise
+        note(f"{error} Shown is what was recorded before.")
     if changed and not args.quiet and not args.json:
         names = ", ".join(harmless(path) for path in changed[:5])
         note(f"Changed outside since the last time, now recorded: {names}.")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lamina.memories import Memory, Proposal
 from lamina.memory import wording
 from lamina.memory.origins import typed_parts, untyped_parts
+from lamina.memory.polarity import turned_round
 from lamina.messages import Origin
 
 Blocks = Sequence[tuple[Origin, str]]
@@ -92,6 +93,8 @@ def why_unproven(
     share = len(stems & wording.content_stems(proof)) / len(stems) if stems else 1.0
     if share < _NEEDED_SHARE:
         return f"only {share:.0%} of its words are the user's own"
+    if turned := turned_round(claim, [item.quote for item in proposal.evidence]):
+        return f"it says the opposite of what the user typed: {_short(turned)}"
     return ""
 
 

@@ -8,6 +8,7 @@ damaged it is put aside and a new one begins: memory itself does not depend on i
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _BRANCH: Any = b"refs/heads/main"
 _DAMAGED = "damaged"  # a file in the repository
+_SPARE = 64 * 1024  # bytes on the disk that a commit needs besides its contents, at most
 _FILE_MODE = 0o100644
 _TREE_MODE = 0o040000
 
@@ -82,6 +84,7 @@ class History:
         from dulwich.objects import Blob
 
         with self._reporting():
+            self._demand_room(sum(len(content or b"") for content in changes.values()))
             repo = self._open()
             store = repo.object_store
             head = self._head()
@@ -279,6 +282,12 @@ class History:
         if found.type_name != b"commit":
             raise HistoryDamaged(f"The history {self.folder} is damaged: {commit!r} is no commit.")
         return cast("GitCommit", found)
+
+    def _demand_room(self, needed: int) -> None:
+        """The library leaves half-written files and a traceback behind where a disk is full."""
+        disk = os.statvfs(self.folder.parent)
+        if disk.f_bavail * disk.f_frsize < needed + _SPARE:
+            raise OSError(errno.ENOSPC, "the disk is full")
 
     def _open(self) -> Repo:
         if self._repo is None:

@@ -290,7 +290,11 @@ class Journal:
             self._thread.join()
             self._thread = None
         try:
-            self.settle()
+            try:
+                self.settle()
+            except MemoryStoreError as error:
+                # What was acknowledged is in the files and its intent on the disk: nothing is lost.
+                self._emit(Warned(f"{error} The memories are safe; the history follows later."))
             if self.history.in_use:
                 with contextlib.suppress(MemoryStoreError), self.recording() as history:
                     history.tidy()
