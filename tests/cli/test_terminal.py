@@ -101,3 +101,13 @@ def test_a_terminal_without_unicode_gets_question_marks_not_a_crash(
     terminal.out("Grüße")
     sys.stdout.flush()
     assert written.getvalue() == b"Gr??e ??[31mGr??e\n"
+
+
+@pytest.mark.spec("I2")
+def test_wide_characters_and_accents_count_as_a_terminal_shows_them() -> None:
+    assert [terminal.columns(text) for text in ("abc", "世界", "e\u0301", "é…")] == [3, 4, 1, 2]
+    assert terminal.one_line("世界世界", 8) == "世界世界"
+    assert terminal.one_line("世界世界", 6) == "世界…"
+    assert terminal.one_line("a long line", 6) == "a lon…"
+    assert terminal.one_line("abc", 0) == "…"
+    assert terminal.table([["世界", "x"], ["ab", "y"]]) == "世界  x\nab    y"

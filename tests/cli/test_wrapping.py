@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.cli.wrapping import WordWrap, columns, wrapped
+from lamina.cli.terminal import columns
+from lamina.cli.wrapping import WordWrap, wrapped
 
 PROSE = st.text(st.sampled_from("abc de-*1.`|\n\t 界é"), max_size=120)
 

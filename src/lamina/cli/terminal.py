@@ -36,10 +36,28 @@ def harmless(text: str) -> str:
     return _CONTROL.sub(lambda match: _visible(match.group()), text)
 
 
+def columns(text: str) -> int:
+    """How many columns of a terminal it takes: two for a wide character, none for an accent."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def one_line(text: str, width: int) -> str:
-    """The text on one line of at most `width` characters."""
-    line = harmless(" ".join(text.split()))
-    return line if len(line) <= width else line[: max(0, width - 1)] + "…"
+    """The text on one line of at most `width` columns."""
+    whole = harmless(" ".join(text.split()))
+    line = whole[: 4 * max(0, width) + 1]  # accents take no column, but nobody has more of them
+    if line == whole and columns(line) <= width:
+        return line
+    while columns(line) > max(0, width - 1):
+        line = line[:-1]
+    return line + "…"
 
 
 def width() -> int:
@@ -76,10 +94,11 @@ def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
     lines = [list(heading), *map(list, rows)] if heading else [list(row) for row in rows]
     if not lines:
         return ""
-    widths = [max(len(_bare(line[at])) for line in lines) for at in range(len(lines[0]))]
+    widths = [max(columns(_bare(line[at])) for line in lines) for at in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
-            cell + " " * (wide - len(_bare(cell))) for cell, wide in zip(line, widths, strict=True)
+            cell + " " * (wide - columns(_bare(cell)))
+            for cell, wide in zip(line, widths, strict=True)
         ).rstrip()
         for line in lines
     )

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+from lamina.cli.terminal import columns
+
 _BULLET = re.compile(r"(?:[-*+•?]|\d{1,3}[.)])")
 _FENCES = ("```", "~~~")
 _CODE_INDENT = 4
@@ -93,12 +95,3 @@ def wrapped(text: str, width: int, indent: int | None = None) -> str:
     """The whole text, with lines of at most `width` columns where its words allow it."""
     wrap = WordWrap(width, indent)
     return wrap.feed(text) + wrap.end()
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal it takes."""
-    if text.isascii():
-        return len(text)
-    from prompt_toolkit.utils import get_cwidth
-
-    return get_cwidth(text)
