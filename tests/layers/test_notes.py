@@ -376,6 +376,30 @@ def test_when_the_model_fails_later_its_own_words_stay(place: Place) -> None:
     run(story)
 
 
+@pytest.mark.spec("L3.3")
+def test_notes_that_an_editor_left_in_another_encoding_are_updated_all_the_same(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        failed: list[Any] = []
+
+        def hear(event: Any) -> None:
+            if event.kind == "background_changed" and event.state == "failed":
+                failed.append(event)
+
+        async with place.open(model(answers(9), notes="nothing to add"), on_event=hear) as session:
+            await talk(session, 2)
+            await settle(session)
+            path = notes_of(session)
+            path.write_bytes(path.read_bytes() + b"\nna\xefve\n")
+            await talk(session, 3, first=2)
+            await settle(session)
+            assert failed == []
+            assert question(4) in path.read_text("utf-8")
+
+    run(story)
+
+
 # ---- compaction from notes
 
 

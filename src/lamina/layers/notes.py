@@ -59,7 +59,7 @@ async def update(state: State) -> None:
     if not by_model:
         mixed = _cursor(state).get("by") == "model"
         await anyio.to_thread.run_sync(_by_hand, state, path, before, mixed)
-    after = await anyio.to_thread.run_sync(path.read_text, "utf-8")
+    after = await anyio.to_thread.run_sync(_read, path)
     if upto:
         by = "model" if by_model or _cursor(state).get("by") == "model" else "record"
         cursor = {"entry": upto, "tokens": tokens_now, "by": by}
@@ -97,7 +97,7 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
     )
     if result.stop in ("error", "refused"):
         return False
-    after = path.read_text("utf-8")
+    after = _read(path)
     if after == before:
         return False
     if not notes_file.same_frame(template, after):
@@ -158,11 +158,16 @@ def _complain(state: State, sentence: str) -> None:
 def _ensure(path: Path, template: str) -> str:
     """The notes as they are; written from the template when they are not there."""
     try:
-        return path.read_text("utf-8", "replace")
+        return _read(path)
     except FileNotFoundError:
         text = notes_file.render(notes_file.parse(template))
         _write(path, text)
         return text
+
+
+def _read(path: Path) -> str:
+    """The notes; a user's editor may have left bytes that are no UTF-8."""
+    return path.read_text("utf-8", "replace")
 
 
 def _write(path: Path, text: str) -> None:
