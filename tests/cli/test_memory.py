@@ -253,3 +253,20 @@ def test_a_history_that_cannot_be_written_is_told_and_the_memory_is_kept(
     ]
     lock.rmdir()
     assert len(lamina("memory", "log", "--json").json) == 2
+
+
+def test_what_was_typed_in_the_editor_is_not_lost_when_somebody_was_faster(
+    lamina: Run, directory: Path, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lamina("memory", "add", "The mascot is a walrus.", "--file", "mascot")
+    monkeypatch.setattr("tempfile.tempdir", str(world))
+    file = directory / "mascot.md"
+    set_editor(
+        world, monkeypatch, f"sed -i 's/walrus/heron/' {file}; sed -i 's/walrus/crane/' \"$1\""
+    )
+    ran = lamina("memory", "edit", "mascot")
+    assert ran.code == 1
+    assert "mascot.md was changed by somebody else" in ran.err
+    assert "heron" in file.read_text()
+    kept = Path(ran.err.rpartition("What you typed is in ")[2].strip().rstrip("."))
+    assert "The mascot is a crane." in kept.with_suffix(".md").read_text()

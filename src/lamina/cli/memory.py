@@ -5,6 +5,7 @@ through the store and its gate, as the user's own word.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli import memory_audit, memory_history, memory_inbox, memory_search, memory_why
-from lamina.cli.editor import edited_text
+from lamina.cli.editor import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import UsageError
@@ -215,8 +216,9 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 
 def _add(args: argparse.Namespace, store: FileStore) -> int:
     text = args.text
+    in_editor = text is None and sys.stdin.isatty()
     if text is None:
-        text = edited_text("", ".md") if sys.stdin.isatty() else sys.stdin.read()
+        text = edited_text("", ".md") if in_editor else sys.stdin.read()
     text = text.strip()
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
@@ -231,7 +233,9 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
         writer="user",
         reason="lamina memory add",
     )
-    return told(args, store.remember(proposal))
+    with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
+        outcome = store.remember(proposal)
+    return told(args, outcome)
 
 
 def _file_name(args: argparse.Namespace, name: str) -> str:
@@ -251,9 +255,10 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
         note("Nothing was changed.")
         return 0
     index = path.rsplit("/", 1)[-1] == "MEMORY.md"
-    outcome = store.write_file(
-        path, content, writer="user", base=old, reason="lamina memory edit", pointer=not index
-    )
+    with kept_if_refused(new, ".md"):
+        outcome = store.write_file(
+            path, content, writer="user", base=old, reason="lamina memory edit", pointer=not index
+        )
     return told(args, outcome)
 
 

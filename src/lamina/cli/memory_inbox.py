@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.editor import edited_text
+from lamina.cli.editor import edited_text, kept_if_refused
 from lamina.cli.memory_history import print_diff
 from lamina.cli.options import add_verb
 from lamina.cli.terminal import harmless, note, out, out_json, style
@@ -70,11 +70,13 @@ def _do(args: argparse.Namespace, store: FileStore, item: InboxItem) -> dict[str
     if args.action == "reject":
         reject(store, item.id)
         return {"done": "rejected"}
-    edited = None
     if args.action == "edit":
         proposed = proposed_content(store, item).decode("utf-8", "surrogateescape")
-        edited = edited_text(proposed, ".md").encode("utf-8", "surrogateescape")
-    outcome = accept(store, item.id, edited=edited)
+        text = edited_text(proposed, ".md")
+        with kept_if_refused(text, ".md"):
+            outcome = accept(store, item.id, edited=text.encode("utf-8", "surrogateescape"))
+    else:
+        outcome = accept(store, item.id)
     return {"done": "accepted", "warnings": list(outcome.warnings)}
 
 
