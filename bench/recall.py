@@ -231,6 +231,11 @@ def dialogue_figures() -> list[Figure]:
     return figures
 
 
+def half(scores: Scores, corpus: Corpus, learned_from: bool) -> float:
+    pairs = zip(corpus.questions, scores.at5, strict=True)
+    return mean([found for question, found in pairs if question.learned_from == learned_from])
+
+
 def evidence_figures() -> list[Figure]:
     corpus = longmemeval()
     dated = score(session_index(corpus.items), corpus, corpus.questions)
@@ -242,6 +247,8 @@ def evidence_figures() -> list[Figure]:
         Figure(
             "longmemeval.recall@10", round(mean(dated.at10), 4), "", peers=rounded(peers, "at10")
         ),
+        Figure("longmemeval.recall@5.learned_from", round(half(dated, corpus, True), 4), ""),
+        Figure("longmemeval.recall@5.other_half", round(half(dated, corpus, False), 4), ""),
         Figure("longmemeval.recall@5.no_dates", round(mean(bare.at5), 4), ""),
         Figure("longmemeval.recall@5.memory_ranker", round(mean(plain.at5), 4), ""),
     ]

@@ -100,8 +100,10 @@ class Lexical:
                 )
                 gain = np.float32(weight * field.weight * field.most)
                 gains = gain * counts / (counts + self._length_norms()[number][slots])
-                if others:
-                    gains[: len(slots) - (len(own[0]) if own else 0)] *= np.float32(related)
+                if not others:
+                    total[slots] += gains
+                    continue
+                gains[: len(slots) - (len(own[0]) if own else 0)] *= np.float32(related)
                 # Several wordings of one word in one document count once: what is written last,
                 # and that is the question's own.
                 one[slots] = gains
