@@ -454,6 +454,12 @@ def test_short_forms_of_a_date_become_absolute(said: str, day: str) -> None:
 
 
 @pytest.mark.spec("L5.8")
+def test_where_a_rule_does_not_hold_is_not_where_it_applies() -> None:
+    found = only(typed("Always put fixtures next to the tests, not in a shared folder."))
+    assert "**How to apply:** in a shared folder" not in found.body
+
+
+@pytest.mark.spec("L5.8")
 def test_the_index_line_of_a_date_is_absolute_too() -> None:
     found = only(typed("The audit report is due tomorrow."))
     assert "(2026-03-05)" in found.name

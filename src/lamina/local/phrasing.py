@@ -97,7 +97,12 @@ def scope_of(text: str, cues: Cues) -> str:
     if because and because.start() > 12:
         without_reason = text[: because.start()].rstrip(" ,，")
     found = cues.scope.search(without_reason)
-    return found["scope"].strip() if found else ""
+    if not found or _EXCLUDED.search(without_reason[: found.start("scope")]):
+        return ""  # "not in a separate folder" says where it does not hold
+    return found["scope"].strip()
+
+
+_EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
 
 def rule_body(rule: str, why: str, how: str) -> str:

@@ -51,6 +51,12 @@ def _restates(one: set[str], other: set[str]) -> bool:
 def _opposite(one: str, other: str) -> bool:
     """One says no and the other does not, in no way."""
     no_one, no_other = bool(_HARD.search(one)), bool(_HARD.search(other))
-    if no_one == no_other:
+    if no_one == no_other or _cut_before_the_no(one, other):
         return False
     return not _SOFT.search(other if no_one else one)
+
+
+def _cut_before_the_no(one: str, other: str) -> bool:
+    """A title cut from the quote's beginning leaves out a "not" that came later, and turns nothing."""
+    before, found, _ = wording.fold(other).casefold().partition(wording.fold(one).casefold())
+    return bool(found) and not _HARD.search(before)

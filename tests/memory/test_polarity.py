@@ -1,0 +1,56 @@
+"""A memory that says the opposite of its quote is no word of the user's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.memories import Evidence, Proposal
+from lamina.memory.gate import GateContext, decide
+from lamina.memory.polarity import turned_round
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("Please never mock the database in integration tests.", "Mock the database in integration tests."),
+        ("Please never mock the database in integration tests.", "Always mock the database in integration tests."),
+        ("Don't deploy on Fridays.", "Deploy on Fridays."),
+        ("Run the linter before each commit.", "Never run the linter before a commit."),
+        ("不要在测试里模拟数据库", "在测试里模拟数据库"),
+    ],
+)  # fmt: skip
+def test_a_memory_that_turns_its_quote_round_waits_in_the_inbox(said: str, claim: str) -> None:
+    proposal = Proposal(
+        path="feedback_x.md", name=claim[:30], description=claim, type="feedback", body=f"{claim}\n",
+        writer="extraction", evidence=(Evidence(said, "s", "0"),), session="s",
+    )  # fmt: skip
+    context = GateContext(origin_text=lambda *_: [("typed", said)], before=lambda *_: [])
+    verdict = decide(proposal, context)
+    assert verdict.decision == "inbox"
+    assert "opposite" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("Please never mock the database in integration tests.", "Never mock the database in integration tests."),
+        ("Please never mock the database.", "Don't mock the database"),
+        ("Please never mock the database.", "Avoid mocking the database"),
+        ("keep it short, no lists", "Keep it short without lists."),
+        ("No, use pnpm for packages", "Use pnpm for packages"),
+        ("don't use npm for packages, use pnpm for packages", "Use pnpm for packages, not npm"),
+        ("Never push without asking me", "Ask me before a push"),
+        ("never mock the database in integration tests", "Mocking the database"),  # a title
+        ("so I'm a product manager at a shoe maker and don't code", "So I'm a product manager at a shoe maker"),
+    ],
+)  # fmt: skip
+def test_other_words_for_the_same_are_no_contradiction(said: str, claim: str) -> None:
+    assert turned_round(claim, [said]) == ""
+
+
+@given(st.text(max_size=200))
+def test_no_text_contradicts_itself(text: str) -> None:
+    assert turned_round(text, [text]) == ""
