@@ -42,6 +42,7 @@ REAL_PEERS = ("langchain_clear", "langchain_trim")
 PEERS = ("deepagents", "langchain_clear", "langchain_summary", "openai_trimmer", "langchain_trim")
 HISTORY = "/conversation_history/"  # where deepagents puts what a summary stands for
 LARGE = "/large_tool_results/"  # and large results
+SUMMARY = "<summary>"  # its first reference gives all of its span back
 BREAKS = ("microcompact", "compaction", "collapse", "snip")
 
 
@@ -164,7 +165,7 @@ class Asked:
         """Whether the place that the view names gives the fact back; a peer is taken at its word."""
         if not isinstance(self._policy, LaminaPolicy):
             return HISTORY in words or LARGE + fact.call in words
-        if fact.call not in words:
+        if fact.call not in words and SUMMARY not in words[:60]:
             return False
         for name in re.findall(r"#([0-9a-f]{8})", words):
             try:
@@ -380,7 +381,8 @@ def long_lines(runs: dict[str, LongRun], *, even: bool) -> list[str]:
         f"{cache_session.RESULT_TOKENS:,} tokens of tool results, window 200,000, "
         f"{cache_session.QUESTIONS} questions about facts of earlier results. Token-equivalents: "
         "writes at 1.25, reads at 0.1, re-reads charged. *Within reach*: not in the view, but the "
-        "view names a place that gives it back (checked for Lamina by looking there). *Lost*: "
+        "view names a place that gives it back (checked for Lamina by looking there; for what a "
+        "summary stands for that is the summary's own reference). *Lost*: "
         "neither; in brackets how many of these calls could be made again. Peers' summaries are one "
         "fixed sentence and are not charged. Times are CPU time: the machine was busy.\n"
     )
