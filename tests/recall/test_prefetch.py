@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,31 @@ def test_what_the_ranker_is_sure_of_is_there_in_time_and_the_selector_adds_the_r
             assert late["by"] == "scripted"
             assert [one["path"] for one in late["shown"]] == ["project_pool.md"]
             assert len(kinds(session, "recall_use")) == 2
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_what_goes_at_once_counts_towards_the_files_of_its_message(place: Place) -> None:
+    names = [f"project_pool_{number}.md" for number in range(3)]
+    for number, name in enumerate(names):
+        put(place, name, f"The database pool {number} of the gateway is slow", days=1)
+
+    async def story() -> None:
+        chosen = json.dumps({"selected": names})
+        model = Waiting([use("Probe"), "On pelican.", Step(chosen, purpose="recall")])
+
+        async def answer_now() -> None:
+            model.may_answer.set()
+            while "recall" in session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        config = {**SMALL, "recall.max_files": 3}
+        async with place.open(model, config=config, tools=[Probe(answer_now)]) as session:
+            await session.ask(SURE)
+            early, late = kinds(session, "recall")
+            assert [one["path"] for one in early["shown"]] == ["project_staging.md"]
+            assert [one["path"] for one in late["shown"]] == names[:2]
 
     run(story)
 

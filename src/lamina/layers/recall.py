@@ -243,6 +243,7 @@ def _show(
 ) -> None:
     seen, spent = in_view(state, recalls.shelf)
     fresh = [pair for pair in memories if pair[0].path not in seen]
+    fresh = fresh[: recalls.limits.files - prefetch.shown]
     shown = attachments(
         fresh,
         directory=str(recalls.shelf.store.directory),
@@ -273,6 +274,7 @@ def _show(
     blocks = [one.block for one in shown]
     said = edits.message("user", blocks, "recalled", recalled=rows, uuid=message)
     state.ledger.append(said, {**reason, "uuid": recall})
+    prefetch.shown += len(shown)
     names = [one.path for one in shown]
     given = [memory for memory, _ in fresh if memory.path in names]
     recalls.given.append(Given(recall, message, prefetch.wish.question, given))

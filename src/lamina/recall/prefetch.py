@@ -63,6 +63,7 @@ class Prefetch:
     memories: Sequence[tuple[Memory, str]] = ()  # picked and read, with whose word they are
     early: Selection | None = None  # what need not wait for the selector …
     early_memories: Sequence[tuple[Memory, str]] = ()  # … read
+    shown: int = 0  # memories that this message was shown already
     ended: anyio.Event = field(default_factory=anyio.Event)
     _ranked: bool = False
     _taken: bool = False
@@ -143,7 +144,7 @@ class Prefetch:
         return one
 
     def _early(self, selector: Selector) -> None:
-        early = at_once(self.candidates, self.wish.vouched, selector.model)
+        early = at_once(self.candidates, self.wish.vouched, self.limits.files, selector.model)
         if early.paths:
             self.early_memories = self._read(early)
             self.early = early

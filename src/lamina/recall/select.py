@@ -95,7 +95,9 @@ def by_rank(candidates: Sequence[Candidate], most: int, why: str) -> Selection:
     return Selection(tuple(sure[:most]), "ranker", why=why)
 
 
-def at_once(candidates: Sequence[Candidate], vouched: Collection[str], model: str) -> Selection:
+def at_once(
+    candidates: Sequence[Candidate], vouched: Collection[str], most: int, model: str
+) -> Selection:
     """What a call should not miss while the model is still thinking: the best candidate where the
     ranker is sure of it, and those that fit again after the model picked them too late."""
     best = [one.path for one in candidates[:1] if one.hit.confidence >= SURE]
@@ -104,7 +106,7 @@ def at_once(candidates: Sequence[Candidate], vouched: Collection[str], model: st
         for one in candidates
         if one.path in vouched and one.hit.confidence >= CONFIDENT and one.path not in best
     ]
-    return Selection((*best, *again), "ranker", why=f"{model} had not answered yet")
+    return Selection((*best, *again)[:most], "ranker", why=f"{model} had not answered yet")
 
 
 def _read(response: Response, candidates: Sequence[Candidate], most: int, model: str) -> Selection:
