@@ -96,6 +96,13 @@ def test_it_fits_its_budget_and_every_line_comes_from_the_record(
 
 
 @pytest.mark.spec("L4.2")
+def test_a_line_that_is_cut_keeps_its_reference_whole() -> None:
+    made = nine_parts(happened(_entries([("answer", 170, 0)])), budget=400)
+    assert "… [#entry-0]" in made
+    assert set(re.findall(r"\[#([^\]]+)\]", made)) == {"entry-0"}
+
+
+@pytest.mark.spec("L4.2")
 @given(shapes)
 def test_short_user_messages_are_all_there_word_for_word(shape: list[tuple[str, int, int]]) -> None:
     entries = _entries([(kind, min(size, 12), seed) for kind, size, seed in shape])

@@ -6,6 +6,7 @@ Pure. A model may add its own words to the parts that can't be copied; it never 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from lamina.ledger import tokens
@@ -314,7 +315,7 @@ def _fit(lines: Iterable[str], room: int, *, from_end: bool = False, joined: boo
         cost = tokens.of_text(line) + 1
         if cost > left:
             if not chosen or joined:
-                chosen.append(line[: max(40, left * 4)] + "…")
+                chosen.append(_excerpt(line, max(40, left * 4)))
                 left = 0
             else:
                 dropped += 1
@@ -339,3 +340,14 @@ def short(what: Happened, room: int = 150) -> str:
     if what.answered:
         lines.append(f"Result: {_quoted(what.answered[-1], room // 2)}")
     return _fit(lines, room * 2)
+
+
+_REFERENCE = re.compile(r"\s?(\[#[^\]]*\])$")
+
+
+def _excerpt(line: str, room: int) -> str:
+    """A line cut to so many characters; the reference at its end stays whole, so that it can be followed."""
+    found = _REFERENCE.search(line)
+    if found is None:
+        return line[:room] + "…"
+    return f"{line[: found.start()][: max(20, room - len(found[1]))]}… {found[1]}"
