@@ -147,4 +147,15 @@ def lines(found: Sequence[Point], *, uncut: bool) -> list[str]:
             f"| {point.money / plain.money - 1:+.1%} | {point.kept(plain.context):.1%} "
             f"| {point.over} | {told} |"
         )
+    unanswered = beaten_by(found)
+    if unanswered:
+        too_long = sum(point.over > 0 for point in unanswered)
+        rows += [
+            "",
+            (
+                f"{len(unanswered)} settings have no answer: they keep more than Lamina does at any "
+                f"setting that fits the window. {too_long} of them send requests that are too long "
+                "for it, which a provider refuses."
+            ),
+        ]
     return [*rows, ""]
