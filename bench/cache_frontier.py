@@ -153,9 +153,8 @@ def lines(found: Sequence[Point], *, uncut: bool) -> list[str]:
         rows += [
             "",
             (
-                f"{len(unanswered)} settings have no answer: they keep more than Lamina does at any "
-                f"setting that fits the window. {too_long} of them send requests that are too long "
-                "for it, which a provider refuses."
+                f"{len(unanswered)} settings have no answer. {too_long} of them send requests that "
+                "are too long for the window, which a provider refuses."
             ),
         ]
     return [*rows, ""]
