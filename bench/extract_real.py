@@ -47,6 +47,11 @@ def sessions() -> Iterator[tuple[str, Talk]]:
         yield file.name, messages
 
 
+def half(name: str) -> str:
+    """`dev` may be learned from; `check` is for checking alone."""
+    return "check" if hashlib.sha256(name.encode()).digest()[0] % 2 else "dev"
+
+
 def _turn(role: str, text: str, at: datetime) -> dict[str, Any]:
     origin = "typed" if role == "user" else "assistant"
     return {"role": role, "content": text, "origin": origin, "time": at.isoformat()}
@@ -54,11 +59,11 @@ def _turn(role: str, text: str, at: datetime) -> dict[str, Any]:
 
 def chats() -> Iterator[tuple[str, Talk]]:
     """Talk that is not about code: a harder test of what must not be taken for a rule."""
-    yield from _assistant_chats()
+    yield from assistant_chats()
     yield from _talk_of_friends()
 
 
-def _assistant_chats() -> Iterator[tuple[str, Talk]]:
+def assistant_chats() -> Iterator[tuple[str, Talk]]:
     seen: set[str] = set()
     for item in json.loads((DATA / "longmemeval/longmemeval_evidence500.json").read_text()):
         for session in item["evidence_sessions"]:

@@ -29,17 +29,17 @@ _AT_WORK = re.compile(
 def decision(sentence: Sentence, rules: Cues) -> Find | None:
     """What was settled or is meant to be so: the code shows what is, never that it was wanted."""
     plain = sentence.plain
-    if not rules.decided.search(plain) or rules.imagined.search(plain) or _NAMELESS.match(plain):
+    if not rules.decided.search(plain) or rules.imagined.search(plain) or NAMELESS.match(plain):
         return None
     text = phrasing.without_opener(sentence.text)
-    if _UNSETTLED.search(plain) or len(content_words(text)) < 3:
+    if UNSETTLED.search(plain) or len(content_words(text)) < 3:
         return None
     return Find(
         "project", text, (sentence,), "the user named a decision", phrasing.reason_in(text, rules)
     )
 
 
-_UNSETTLED = re.compile(
+UNSETTLED = re.compile(
     r"(?i)\b(?:had|were|went)\b.*\bdecided\b|\b(?:not sure|i think|i guess|maybe|perhaps|probably|might|seems?|looks like|whether|option \w{1,2}\b|yesterday|price"
     r"|loop|function|method|class|field|variable|array|index|im code|schleife|liste|feld|variable|vielleicht|wahrscheinlich|glaube|scheint|ob|gestern)\b|也许|可能|好像|是否|昨天"
 )
@@ -48,7 +48,7 @@ _UNSETTLED = re.compile(
 def habit(sentence: Sentence, rules: Cues) -> Find | None:
     """How the user usually works or lives, said as such."""
     plain = sentence.plain
-    if not rules.habit.search(plain) or _AT_WORK.search(plain) or _UNSETTLED.search(plain):
+    if not rules.habit.search(plain) or _AT_WORK.search(plain) or UNSETTLED.search(plain):
         return None
     if PATH.search(plain) or IDENTIFIER.search(plain) or _LEANS_ON.match(plain):
         return None
@@ -74,7 +74,7 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
         return None
     if PATH.search(plain) or IDENTIFIER.search(plain):
         return None
-    if _NAMELESS.match(plain):
+    if NAMELESS.match(plain):
         return None
     today = sentence.said.date()
     if not any(hit.day >= today for hit in find_dates(sentence.text, today)):
@@ -85,7 +85,7 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
     )
 
 
-_NAMELESS = re.compile(
+NAMELESS = re.compile(
     r"(?i)(?:fingers crossed,? |hopefully,? |i (?:really )?hope )?(?:this|that|it|das|es|dies)(?:'s|'ll)? "
 )  # due is what, nobody will know
 
@@ -94,16 +94,16 @@ def place_of_things(sentence: Sentence) -> Find | None:
     """Where something is kept, outside the repository."""
     text, plain = sentence.text, sentence.plain
     system, url = SYSTEMS.search(plain), URL.search(text)
-    if not (system or url) or _CHORE_START.match(plain):
+    if not (system or url) or CHORE_START.match(plain):
         return None
     labelled = _LABELLED_URL.match(text)
-    if (url and _ONE_ITEM.search(url[0]) and not labelled) or _TICKET.search(plain):
+    if (url and _ONE_ITEM.search(url[0]) and not labelled) or TICKET.search(plain):
         return None
     if not labelled and not _placed(plain) and not _EQUATED.match(plain):
         return None
     if url and not labelled and not _LASTING_THING.search(plain):
         return None
-    if not url and (_SOURCE_FILE.search(plain) or _PAST.search(plain)):
+    if not url and (SOURCE_FILE.search(plain) or PAST.search(plain)):
         return None
     return Find(
         "reference", phrasing.without_opener(text), (sentence,), "the user said where it is kept"
@@ -125,14 +125,14 @@ def _placed(plain: str) -> bool:
 
 
 _EQUATED = re.compile(r"(?i)[a-z][\w -]{3,30} = \w")  # "bugs = linear"
-_TICKET = re.compile(r"\b[A-Z]{2,8}-\d+\b")
+TICKET = re.compile(r"\b[A-Z]{2,8}-\d+\b")
 _ONE_ITEM = re.compile(
     r"(?i)/(?:issues?|pull|pulls|commit|merge_requests|browse|questions|actions/runs)/[\w-]*\d"
 )
-_CHORE_START = re.compile(
+CHORE_START = re.compile(
     r"(?i)^(?:please |now |then |can you |could you |bitte )?(?:fetch|open|read|look at|check|see|visit|download|clone|go to|use|fix|implement|add|create|write|update|build|make|test|lies|öffne|prüfe|lade|schau|erstelle?|schreib\w*)\b|^(?:请|帮我)?(?:打开|看一?下|读|下载|实现|写|添加)"
 )
-_SOURCE_FILE = re.compile(
+SOURCE_FILE = re.compile(
     r"\b[\w-]+\.[a-z]{1,4}\b(?<!\.com)(?<!\.net)(?<!\.org)|\b(?:src|lib|app|tests?)/|\(\)"
 )
-_PAST = re.compile(r"(?i)\b(?:yesterday|last week|was|were|gestern|letzte woche)\b|昨天|上周")
+PAST = re.compile(r"(?i)\b(?:yesterday|last week|was|were|gestern|letzte woche)\b|昨天|上周")

@@ -1,6 +1,6 @@
-"""What the learned judge looks at in a sentence: its words and their order, which cues it holds, the
-dates it names, and what stands around it. Pure; the trainer and the judge share it, so that both see
-the same.
+"""What the learned judge looks at in a sentence: its words and their order, parts of words, which
+cues it holds, the dates it names, and what stands around it. Pure; trainer and judge share it, so
+that both see the same.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates
 from lamina.local.own_words import Sentence
 
-BUCKETS = 1 << 15
+BUCKETS = 1 << 16
 _CUES = tuple(field.name for field in fields(Cues))
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[\u3400-\u9fff\u3040-\u30ff]|[!?:=…]")
-_WIDE = re.compile(r"[\u3400-\u9fff\u3040-\u30ff]")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _NAMES = ((URL, " Url "), (EMAIL, " Email "), (PATH, " Path "), (IDENTIFIER, " Name "))
 
 
-def features(message: Sequence[Sentence], place: int) -> list[int]:
-    """The buckets of all that is seen at one sentence of a message, sorted, each once."""
-    found = {crc32(name.encode()) % BUCKETS for name in _names(message, place)}
-    return sorted(found)
+def seen(message: Sequence[Sentence], place: int) -> tuple[list[int], list[int]]:
+    """The buckets of all that is seen at one sentence of a message: of words and signs, and of parts
+    of words, which count less. Sorted, each once."""
+    return _buckets(_signs(message, place)), _buckets(_parts(message[place]))
 
 
-def _names(message: Sequence[Sentence], place: int) -> Iterator[str]:
+def _buckets(names: Iterator[str]) -> list[int]:
+    return sorted({crc32(name.encode("utf-8", "replace")) % BUCKETS for name in names})
+
+
+def _signs(message: Sequence[Sentence], place: int) -> Iterator[str]:
     sentence = message[place]
     words = _words(sentence)
-    yield "always"
     yield from _runs(words)
     yield from _cues(sentence)
     yield from _dates(sentence)
@@ -73,17 +76,20 @@ def _runs(words: Sequence[str]) -> Iterator[str]:
             yield f"{padded[i]} _ {padded[i + 2]}"
 
 
-@lru_cache(maxsize=64)
+def _parts(sentence: Sentence) -> Iterator[str]:
+    text = " " + " ".join(sentence.text.lower().split()) + " "
+    for size in (
+        (1, 2, 3) if _WIDE.search(text) else (3, 4, 5)
+    ):  # a wide character says as much as a syllable
+        yield from (f"…{text[i : i + size]}" for i in range(len(text) - size + 1))
+
+
+@lru_cache(maxsize=256)
 def _cues(sentence: Sentence) -> tuple[str, ...]:
     rules = LANGUAGES[sentence.lang]
     found = [name for name in _CUES if getattr(rules, name).search(sentence.plain)]
-    if SARCASM.search(sentence.plain):
-        found.append("sarcasm")
-    if SYSTEMS.search(sentence.plain):
-        found.append("system")
-    if URL.search(sentence.text):
-        found.append("url")
-    return tuple(found)
+    others = (("sarcasm", SARCASM), ("system", SYSTEMS), ("url", URL))
+    return (*found, *(name for name, pattern in others if pattern.search(sentence.text)))
 
 
 def _dates(sentence: Sentence) -> Iterator[str]:

@@ -49,6 +49,22 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     return Find("feedback", text, tuple(because), "the user said how to work", why)
 
 
+def is_of_the_moment(plain: str, rules: Cues) -> bool:
+    """An order for this task alone, code described, a promise or a saying: no rule for the agent."""
+    chore = rules.this_time.search(_without_reason(plain, rules))
+    if chore and not _outlives_the_task(plain, rules):
+        return True
+    told = rules.about_code.search(plain) or rules.remember_task.search(plain)
+    told = told or _WHAT_HAPPENS.search(plain)
+    return bool(told or _WISDOM.search(plain)) or _first_person_habit(plain, rules)
+
+
+_WHAT_HAPPENS = re.compile(
+    r"(?i)\b(?:every time|each time|whenever|when|if) (?:you|i|we) [^,]+, (?:it|they|the|this|that)\b"
+    r"|\b(?:we(?:'ll| will)? need|brauchen wir|wir brauchen)\b|\b(?:jedes mal|immer) wenn (?:du|ich|man|wir) [^,]+, \w+ (?:es|er|sie|das)\b"
+)
+
+
 def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
     """A plain order that the user says was given before, or holds for every case."""
     sentence = message[place]
@@ -154,7 +170,7 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
         for s in message[:3]
         if LANGUAGES[s.lang].go_on.search(s.plain)
         and not LANGUAGES[s.lang].question.search(s.plain)
-        and not _CHEER.search(s.plain)
+        and not CHEER.search(s.plain)
     ]
     if not wishes:
         return None
@@ -177,7 +193,7 @@ _CONFIRMING = re.compile(
 _EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905 - a word list
 
 
-_CHEER = re.compile(r"(?i)\bkeep (?:doing|being) (?:what you|you\b|yourself|great)|\bkeep (?:it up|up|pushing|going|smiling|shining)\b")  # fmt: skip
+CHEER = re.compile(r"(?i)\bkeep (?:doing|being) (?:what you|you\b|yourself|great)|\bdon'?t be afraid\b|\bkeep (?:it up|up|pushing|going|smiling|shining)\b")  # fmt: skip
 
 
 def _own_statement(answer: str, foreign: str) -> str:

@@ -1,0 +1,205 @@
+"""Trains the judge of local extraction and writes `src/lamina/local/judge.npz`.
+
+Learns from `bench/data/judge_*.jsonl` (messages in our own words, a file a writer, who knew neither
+rules nor test sets), `extraction_dev.jsonl` and the blind set's half `a`. Prints what the whole
+extractor finds in a writer's messages when trained on all others. `--write` stores the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from bench import extract_real
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from lamina.local import judge
+from lamina.local.embedder import DIMENSIONS
+from lamina.local.extractor import extract
+from lamina.local.features import BUCKETS, seen
+from lamina.local.own_words import Sentence, typed_sentences
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "bench" / "data"
+TABLE = ROOT / "src" / "lamina" / "local" / "judge.npz"
+SAID = datetime(2026, 3, 4, 10, tzinfo=UTC)
+STRENGTH = 0.15  # inverse of the ridge penalty
+LEAST = 2  # sentences that a bucket must occur in
+LABELS = ("none", *judge.TYPES)
+
+
+@dataclass(slots=True)
+class Example:
+    words: list[int]
+    parts: list[int]
+    meaning: Any
+    label: int
+
+
+def real_talk() -> list[Example]:
+    """Sentences of real users at work that nobody marked as durable: half of the coding sessions and
+    half of the service calls, the others are kept for checking. Both are under the MIT licence."""
+    marked = {json.loads(line)["message"] for line in extract_real.LABELS.read_text().splitlines()}
+    found: list[Example] = []
+    for name, talk in [*extract_real.sessions(), *_service_calls()]:
+        if extract_real.half(name) != "dev":
+            continue
+        sentences = [s for s in typed_sentences(talk, SAID) if s.entry not in marked]
+        for _, group in groupby(sentences, key=lambda s: s.message):
+            message = list(group)
+            found += [
+                _example(message, place, "none")
+                for place, sentence in enumerate(message)
+                if not (sentence.material or sentence.document)
+            ]
+    return found
+
+
+def _service_calls() -> Iterator[tuple[str, extract_real.Talk]]:
+    calls = [talk for name, talk in extract_real.assistant_chats() if name == "tau-bench"]
+    yield from ((f"tau-bench {number}", talk) for number, talk in enumerate(calls))
+
+
+def of_writer(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def messages(row: dict[str, Any]) -> list[dict[str, Any]]:
+    said = {"role": "user", "content": row["text"], "origin": "typed", "time": SAID.isoformat()}
+    if not row.get("before"):
+        return [{**said, "uuid": "0"}]
+    return [{"role": "assistant", "content": row["before"], "uuid": "0"}, {**said, "uuid": "1"}]
+
+
+def examples(row: dict[str, Any]) -> Iterator[Example]:
+    """Every sentence of a message, labelled by the span that it lies in."""
+    if "messages" in row:  # the bench's own format: a sentence with a word to be found is the one
+        given = [{**m, "uuid": str(i)} for i, m in enumerate(row["messages"])]
+        wanted = [(w["type"], w["must_contain"]) for w in [*row["expect"], *row.get("also", ())]]
+    else:
+        given, wanted = messages(row), []
+    for _, group in groupby(typed_sentences(given, SAID), key=lambda s: s.message):
+        message = list(group)
+        for place, sentence in enumerate(message):
+            if sentence.material or sentence.document:
+                continue
+            label = _by_words(sentence, wanted) if "messages" in row else _by_span(sentence, row)
+            yield _example(message, place, label)
+
+
+def _by_words(sentence: Sentence, wanted: Sequence[tuple[str, list[str]]]) -> str:
+    text = sentence.text.casefold()
+    found = [kind for kind, words in wanted if any(word.casefold() in text for word in words)]
+    return found[0] if found else "none"
+
+
+def _by_span(sentence: Sentence, row: dict[str, Any]) -> str:
+    start = row["text"].find(sentence.text)
+    for memory in row["memories"]:
+        begin = row["text"].find(memory["span"])
+        end = begin + len(memory["span"])
+        common = min(end, start + len(sentence.text)) - max(begin, start)
+        if common > 0.5 * min(len(sentence.text), len(memory["span"])):
+            return memory["type"]
+    return "none"
+
+
+def _example(message: list[Sentence], place: int, label: str) -> Example:
+    words, parts = seen(message, place)
+    return Example(words, parts, judge.meaning(message[place].text), LABELS.index(label))
+
+
+def learn(found: Sequence[Example]) -> dict[str, Any]:
+    """The table of weights: a ridge-penalised logistic regression over all types and none."""
+    rows, labels = _matrix(found), np.array([example.label for example in found])
+    often = np.asarray((rows != 0).sum(axis=0)).ravel() >= LEAST
+    often[BUCKETS:] = True
+    model = LogisticRegression(C=STRENGTH, max_iter=400)
+    model.fit(rows @ sparse.diags(often.astype(float)), labels)
+    weights = np.where(often[:, None], model.coef_.T, 0.0)
+    steps = np.abs(weights[:BUCKETS]).max(axis=0) / 127
+    return {
+        "buckets": np.rint(weights[:BUCKETS] / steps).astype(np.int8),
+        "steps": steps.astype(np.float32),
+        "meaning": weights[BUCKETS:].astype(np.float32),
+        "bias": model.intercept_.astype(np.float32),
+    }
+
+
+def _matrix(found: Sequence[Example]) -> Any:
+    at, columns, values = [0], [], []
+    for example in found:
+        columns += [*example.words, *example.parts]
+        values += [1.0] * len(example.words) + [judge.PARTS_WEIGHT] * len(example.parts)
+        if example.meaning is not None:
+            columns += range(BUCKETS, BUCKETS + len(example.meaning))
+            values += example.meaning.tolist()
+        at.append(len(columns))
+    shape = (len(found), BUCKETS + DIMENSIONS)
+    return sparse.csr_matrix((values, columns, at), shape=shape)
+
+
+def usable(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "buckets": table["buckets"].astype(np.float32) * table["steps"],
+        "meaning": table["meaning"],
+        "bias": table["bias"],
+    }
+
+
+def score(rows: Sequence[dict[str, Any]], table: dict[str, Any], lang: str = "") -> str:
+    """Found, wrong and wanted by the whole extractor with this table; a wrong type counts apart."""
+    right = typed = wrong = wanted = 0
+    with patch.object(judge, "table", lambda: usable(table)):
+        for row in rows:
+            if lang and row["lang"] != lang:
+                continue
+            left = extract(messages(row), now=SAID)
+            wanted += len(row["memories"])
+            for memory in row["memories"]:
+                hits = [p for p in left if any(_meets(e.quote, memory["span"]) for e in p.evidence)]
+                right += bool(hits)
+                typed += any(p.type == memory["type"] for p in hits)
+                left = [p for p in left if p not in hits]
+            wrong += len(left)
+    return f"precision {right / max(1, right + wrong):.3f}  recall {right / max(1, wanted):.3f}  right type {typed / max(1, wanted):.3f}  ({right} found, {wrong} wrong, {wanted} wanted)"
+
+
+def _meets(quote: str, span: str) -> bool:
+    first, second = set(quote.split()), set(span.split())
+    shared = len(first & second)
+    return quote in span or span in quote or shared >= 0.6 * min(len(first), len(second))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--write", action="store_true", help="store the table that was learned from all"
+    )
+    parser.add_argument("--no-check", action="store_true", help="skip the check by writer")
+    options = parser.parse_args()
+    writers = {path.stem: of_writer(path) for path in sorted(DATA.glob("judge_*.jsonl"))}
+    more = [*of_writer(DATA / "extraction_dev.jsonl"), *of_writer(DATA / "extract_blind_a.jsonl")]
+    learned = {name: [e for row in rows for e in examples(row)] for name, rows in writers.items()}
+    base = [e for row in more for e in examples(row)] + real_talk()
+    if not options.no_check:
+        for name, rows in writers.items():
+            rest = [e for other, found in learned.items() if other != name for e in found]
+            print(f"{name}: {score(rows, learn([*base, *rest]))}", flush=True)
+    if options.write:
+        table = learn([*base, *(e for found in learned.values() for e in found)])
+        np.savez_compressed(TABLE, **table)
+        print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
