@@ -226,9 +226,10 @@ def _add_memory_tools(
     *,
     with_index: bool,
 ) -> tuple[Shelf, MemoryGuard]:
-    """Remember and Recall, and what stands behind them."""
+    """Remember, Forget and Recall, and what stands behind them."""
     from lamina.recall.searches import memory_search, session_search
     from lamina.recall.shelf import Shelf
+    from lamina.tools.forget import Forget
     from lamina.tools.memory_guard import MemoryGuard
     from lamina.tools.recall import Recall, Remembered
     from lamina.tools.remember import Remember
@@ -240,6 +241,7 @@ def _add_memory_tools(
     memories = memory_search(shelf, clock.now)
     sessions = session_search(transcript.parent, clock.now, without=session)
     toolbox.add(Remember(store, session, entries, with_index=with_index))
+    toolbox.add(Forget(store, session, entries))
     toolbox.add(
         Recall(
             lambda query, limit: [Remembered(*found) for found in memories(query, limit)],

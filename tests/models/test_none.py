@@ -84,6 +84,10 @@ def ask(
         ("remember that I prefer tabs", [Wanted("remember", "I prefer tabs")]),
         ("Remember: deploys are on Friday", [Wanted("remember", "deploys are on Friday")]),
         ("what do you remember about deploys?", [Wanted("recall", "deploys")]),
+        ("forget that I prefer tabs", [Wanted("forget", "I prefer tabs")]),
+        ("Vergiss, dass ich Tee mag.", [Wanted("forget", "ich Tee mag")]),
+        ("忘掉我喜欢喝茶", [Wanted("forget", "喜欢喝茶")]),
+        ("forget it", []),
         ("why is the sky blue?", []),
         ("show me how this works", []),
         ("", []),
@@ -101,7 +105,9 @@ def test_any_sentence_gets_an_answer_and_always_the_same(sentence: str) -> None:
     assert first.usage.output > 0
 
 
-@pytest.mark.parametrize("start", ["show ", "please " * 5000, "recall ", "search for ", "list "])
+@pytest.mark.parametrize(
+    "start", ["show ", "please " * 5000, "recall ", "forget what ", "忘掉", "search for ", "list "]
+)
 def test_a_pasted_flood_is_answered_in_good_time(start: str) -> None:
     assert ask(start + "a" * 200_000 + " in\n" * 1_000).content
 

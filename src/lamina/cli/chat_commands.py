@@ -147,6 +147,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "/remember": SlashCommand(
         _in("chat_memory", "remember"), "save this for later sessions", "TEXT"
     ),
+    "/forget": SlashCommand(
+        _in("chat_memory", "forget"), "remove a memory so that it stays away", "NAME OR WORDS"
+    ),
     "/why": SlashCommand(
         _in("chat_memory", "why"), "why memories were recalled, and if they were used", "[N]"
     ),

@@ -1,4 +1,4 @@
-"""`/why`, `/remember` and `/memory` in a conversation. What they write is the user's own word and
+"""`/why`, `/remember`, `/forget` and `/memory` in a conversation. What they write is the user's own word and
 passes the store's gate as such.
 """
 
@@ -59,6 +59,33 @@ async def remember(session: Session, argument: str) -> None:
         out(f"  {harmless(outcome.sentence)}")
     for warning in outcome.warnings:
         note(f"  {harmless(warning)}")
+
+
+async def forget(session: Session, argument: str) -> None:
+    """Forget the memory of this name, or the one that certainly fits some words, as the user."""
+    from lamina.memory import forgetting
+    from lamina.memory.forget_wishes import forget_wish
+
+    if not argument:
+        raise UsageError("Say what to forget: /forget user_role.md, or what the memory says.")
+    wish = forget_wish(f"forget {argument}")  # "/forget that I …" and "/forget I …" mean the same
+    words = wish.words if wish else argument
+    store = _store(session)
+
+    def work() -> forgetting.Forgotten:
+        found = forgetting.meant(store, words)
+        if found.fit == "certain":
+            return forgetting.forget(
+                store, found.memories[0], writer="user", session=session.id, reason="/forget"
+            )
+        told = forgetting.not_forgotten(found, words, "`/forget NAME` forgets one of them.")
+        claim = wish is not None and wish.claim and found.fit in ("near", "none")
+        kept = claim and forgetting.keep_away(store, words)
+        return forgetting.and_kept_away(told) if kept else told
+
+    done = await anyio.to_thread.run_sync(work)
+    for line in done.sentence.splitlines():
+        out(f"  {harmless(line)}")
 
 
 async def memory(session: Session, argument: str) -> None:

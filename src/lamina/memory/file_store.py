@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from lamina.errors import Conflict, MemoryStoreError
 from lamina.events import Emit, Warned, quiet
@@ -239,7 +239,7 @@ class FileStore:
                 rework = pointers.adding(proposal, verdict.origin, base)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
-            stones = self.tombstones.matching(proposal) if proposal.writer == "user" else []
+            stones = self.tombstones.lifted_by(proposal)
             try:
                 changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
             except Conflict as error:
@@ -296,9 +296,12 @@ class FileStore:
         tombstone: bool = True,
         purge_history: bool = False,
         reason: str = "",
+        evidence: Sequence[Evidence] = (),
+        kind: Literal["forgotten", "removed"] = "forgotten",
     ) -> None:
         """Remove a memory and its pointer. `tombstone` keeps it from coming back; a dream that has
-        merged a memory into another puts up none. `purge_history` takes it out of the history too."""
+        merged a memory into another puts up none. `purge_history` takes it out of the history too.
+        `evidence` is the user's wish; `removed` is what the agent did by itself and may take back."""
         self.make_state()
         with self.journal.writing():
             content = self.files.read(path)
@@ -308,8 +311,16 @@ class FileStore:
             memory = read_topic(path, content or b"")
             rework = pointers.removing(path)
             changes = [Change(path, content, None), self.index_change(path, rework)]
-            stone = self.tombstones.new(memory) if tombstone and content is not None else ""
-            note = Note(writer=writer, subject=f"forget {path}", session=session, reason=reason)
+            put_up = tombstone and content is not None
+            stone = self.tombstones.new(memory, kind=kind) if put_up else ""
+            note = Note(
+                writer=writer,
+                subject=f"forget {path}",
+                session=session,
+                entries=tuple(dict.fromkeys(one.entry for one in evidence if one.entry)),
+                origin="typed" if evidence else "",
+                reason=reason,
+            )
             self.journal.apply(changes, note, tombstone=stone, rework=rework)
             self._known.noted(changes)
         if purge_history:

@@ -7,7 +7,7 @@ memory files are attributed to it and gated after the fact: what is not accepted
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lamina.errors import Conflict, GateRefused
 from lamina.memories import Evidence, Writer
@@ -101,19 +101,63 @@ def attribute(
     store.make_state()
     with store.journal.recording() as history:
         changed = differences(store.files, store.scanner, history, busy=store.journal.intents)
-    # The index last: its lines point at memories that must be judged first.
-    changed.sort(key=lambda change: (change.path.endswith(INDEX), change.path))
+    # What was removed after what was written, which may say the same; the index last: its lines point
+    # at memories that must be judged first.
+    changed.sort(key=lambda one: (one.path.endswith(INDEX), one.after is None, one.path))
     outcomes: list[Outcome | GateRefused] = []
+    gone: list[Change] = []
     for change in changed:
         with store.journal.writing():
-            if store.files.read(change.path) == change.after:
-                outcomes.append(_judged(store, change, writer, session, evidence, reason))
+            if store.files.read(change.path) != change.after:
+                continue
+            if change.after is None and _forgets(store, change, changed):
+                gone.append(change)
+            else:
+                outcomes.append(_judged(store, change, changed, writer, session, evidence, reason))
+    outcomes += [_forgotten(store, change, writer, session, reason) for change in gone]
     return outcomes
+
+
+def _forgets(store: FileStore, change: Change, changed: Sequence[Change]) -> bool:
+    """Is what the removed file said gone with it? A file that was only moved, or worked into another
+    memory, is not forgotten."""
+    if is_index(change.path) or not change.before:
+        return False
+    after = {one.path: one.after for one in changed}
+    return not _said_elsewhere(store, change, after)
+
+
+def _said_elsewhere(store: FileStore, change: Change, contents: Mapping[str, bytes | None]) -> bool:
+    """Does a memory say what the removed file said: one of these, or another that is there?"""
+    old = read_topic(change.path, change.before or b"")
+    others = [
+        read_topic(path, content)
+        for path, content in contents.items()
+        if content is not None and not is_index(path)
+    ]
+    found = store.search(f"{old.name} {old.description}", 5)
+    others += [hit.memory for hit in found if hit.memory.path not in {change.path, *contents}]
+    return any(store.tombstones.says_again(old, other) for other in others)
+
+
+def _forgotten(
+    store: FileStore, change: Change, writer: Writer, session: str, reason: str
+) -> Outcome | GateRefused:
+    """Forget it as everybody does, with tombstone and pointer: for that the file must be there."""
+    with store.journal.writing():
+        if store.files.read(change.path) is None:
+            _put_back(store, change)
+    try:
+        store.forget(change.path, writer=writer, session=session, reason=reason, kind="removed")
+    except GateRefused as error:
+        return error
+    return Outcome(change.path, "accept")
 
 
 def _judged(
     store: FileStore,
     change: Change,
+    changed: Sequence[Change],
     writer: Writer,
     session: str,
     evidence: Sequence[Evidence],
@@ -127,6 +171,7 @@ def _judged(
     try:
         if change.after is None:
             store.admission.demand_unpinned(path, writer)
+            _demand_kept(store, change, changed)
             note = Note(writer=writer, subject=f"remove {path}", session=session, reason=reason)
             store.journal.adopt([change], note)
             return Outcome(path, "accept")
@@ -142,6 +187,14 @@ def _judged(
     subject = drafts.subject_of(change.before, path)
     store.journal.adopt([change], drafts.note_of(proposal, verdict, subject))
     return drafts.outcome_of(path, verdict)
+
+
+def _demand_kept(store: FileStore, change: Change, changed: Sequence[Change]) -> None:
+    """A file that was moved to where the gate does not take it must stay where it was."""
+    if change.before and not is_index(change.path):
+        now = {one.path: store.files.read(one.path) for one in changed}
+        if not _said_elsewhere(store, change, now):
+            raise GateRefused(f"what {change.path} says would be lost, so it stays.")
 
 
 def _put_back(store: FileStore, change: Change) -> None:

@@ -22,6 +22,7 @@ from lamina.memory.beneath import Beneath
 
 _FILE = "tombstones.jsonl"
 _KEY = "tombstones.key"
+_HOW = {"rejected": " (rejected in the inbox)", "removed": " (removed by the agent)"}
 _FEWEST = 3  # stems that a statement needs to be recognised by
 
 
@@ -30,7 +31,8 @@ class Tombstone(msgspec.Struct, frozen=True):
     when: float
     whole: tuple[int, ...]  # fingerprint of all that was said
     statements: tuple[tuple[int, ...], ...]  # of each sentence and the description
-    kind: str = "forgotten"  # or "rejected" from the inbox
+    # Or "rejected" from the inbox, or "removed" by the agent, who alone decides on its own removals.
+    kind: str = "forgotten"
 
 
 class _Prints(NamedTuple):
@@ -95,14 +97,26 @@ class Tombstones:
         prints = self._prints(memory)
         return [stone for stone in stones if _says_again(stone, prints)]
 
+    def lifted_by(self, proposal: Proposal) -> list[Tombstone]:
+        """The tombstones that yield to this write: all to the user, to the agent its own."""
+        if proposal.writer not in ("user", "agent"):
+            return []
+        return [one for one in self.matching(proposal) if _yields(one, proposal.writer)]
+
+    def says_again(self, forgotten: Memory, other: Memory) -> bool:
+        """Would a tombstone of the one be in the way of the other?"""
+        stone = msgspec.json.decode(self.new(forgotten), type=Tombstone)
+        return _says_again(stone, self._prints(other))
+
     def why(self, proposal: Proposal) -> str:
         """A few words for the gate, "" if nothing of this was forgotten."""
-        found = self.matching(proposal)
+        agent = proposal.writer == "agent"
+        found = [one for one in self.matching(proposal) if not (agent and _yields(one, "agent"))]
         if not found:
             return ""
         last = max(found, key=lambda stone: stone.when)
         day = time.strftime("%Y-%m-%d", time.gmtime(last.when))
-        return f"on {day}" if last.kind == "forgotten" else f"on {day} (rejected in the inbox)"
+        return f"on {day}{_HOW.get(last.kind, '')}"
 
     # ---- fingerprints
 
@@ -127,6 +141,10 @@ class Tombstones:
                 found = self._files.read(_KEY) or b""
             self._key = found
         return self._key
+
+
+def _yields(stone: Tombstone, writer: str) -> bool:
+    return writer == "user" or stone.kind == "removed"
 
 
 def _says_again(stone: Tombstone, prints: _Prints) -> bool:

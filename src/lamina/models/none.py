@@ -32,8 +32,8 @@ CUT_SHORT = ("[Interrupted by the user]", "[The session ended before this call d
 
 WHAT_I_CAN = (
     "Without one I can still: read a file (read FILE), list files (find *.py), search (search for "
-    "WORDS), run a command (run COMMAND), and remember or recall facts (remember that …, what do "
-    "you remember about …)."
+    "WORDS), run a command (run COMMAND), and remember, recall or forget facts (remember that …, "
+    "what do you remember about …, forget that …)."
 )
 HOW_TO_SET = (
     "Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose a local model with --model gguf:FILE."

@@ -1,5 +1,5 @@
-"""What a plain sentence asks for, without a model: read, list, search, run, remember, recall. Pure
-text rules in English; what they don't know stays unknown.
+"""What a plain sentence asks for, without a model: read, list, search, run, remember, forget, recall. Pure
+text rules in English (forgetting in German and Chinese too); what they don't know stays unknown.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from lamina.memory.forget_wishes import forget_wish
 from lamina.messages import Json
 
-Wish = Literal["read", "list", "search", "run", "remember", "recall"]
+Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall"]
 
 TOOL_OF: dict[Wish, str] = {
     "read": "Read",
@@ -19,6 +20,7 @@ TOOL_OF: dict[Wish, str] = {
     "search": "Grep",
     "run": "Bash",
     "remember": "Remember",
+    "forget": "Forget",
     "recall": "Recall",
 }
 
@@ -74,6 +76,8 @@ _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": 
 def understand(sentence: str) -> list[Wanted]:
     """What is asked for, in order; empty when no rule fits."""
     plain = sentence.strip()
+    if wish := forget_wish(plain):
+        return [Wanted("forget", wish.words)]
     for _ in range(4):
         plain = _POLITE.sub("", plain, count=1)
     for rule in (_remembering, _recalling, _running):
@@ -146,6 +150,7 @@ _WORDS: dict[Wish, tuple[str, ...]] = {
     "search": ("pattern", "query", "regex"),
     "run": ("command", "cmd"),
     "remember": ("content", "body", "text", "memory", "fact"),
+    "forget": ("memory", "file", "path", "query", "text", "about"),
     "recall": ("query", "question", "about", "text", "topic"),
 }
 

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lamina.ledger.quotes import blocks_of_entry
-from lamina.memories import Evidence
+from lamina.memories import Evidence, Memory
 from lamina.memory import wording
 from lamina.memory.evidence import is_plain_confirmation
+from lamina.memory.forget_wishes import asks_to_forget
 from lamina.memory.origins import typed_parts, untyped_parts
 from lamina.messages import Json
 
@@ -31,6 +32,33 @@ def evidence_for(
     if not users_word:
         found += _echoed(claim, recent, session)
     return found
+
+
+def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> list[Evidence]:
+    """The user's sentence for which a memory is forgotten: in their last message one that asks for
+    anything to go, or a plain yes; before, one that asks for this."""
+    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
+    sentences = list(_sentences(recent))
+    if not sentences:
+        return []
+    last = sentences[0][0]
+    said = wording.content_stems(f"{memory.name} {memory.description}\n{memory.body}")
+    for entry, words in sentences:
+        about = wording.content_stems(words) & said
+        yes = entry == last and is_plain_confirmation([words])
+        if yes or (asks_to_forget(words) and (about or entry == last)):
+            return [Evidence(words, session, entry)]
+    return []
+
+
+def last_typed(entries: Sequence[Json]) -> str:
+    """What the user typed last, "" if nothing."""
+    for entry in reversed(entries[-_LOOKED_AT:]):
+        if entry.get("kind") == "message":
+            words = "\n".join(typed_parts(blocks_of_entry(entry))).strip()
+            if words:
+                return words
+    return ""
 
 
 def _typed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 Work = Callable[[], Awaitable[ToolOutcome]]
 
 # They write through the store, or nothing at all.
-_HARMLESS = frozenset({"Remember", "Recall", "Todo", "Expand", "Snip", "SendMessage"})
+_HARMLESS = frozenset({"Remember", "Forget", "Recall", "Todo", "Expand", "Snip", "SendMessage"})
 
 
 class MemoryGuard:

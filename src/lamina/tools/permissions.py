@@ -33,7 +33,9 @@ PATH_FIELDS = {
     "Glob": "path",
 }
 # Lamina's own tools change nothing but the session and the memory, which have their own guards.
-OWN_TOOLS = frozenset({"Todo", "Expand", "Remember", "Recall", "Agent", "SendMessage", "Snip"})
+OWN_TOOLS = frozenset(
+    {"Todo", "Expand", "Remember", "Forget", "Recall", "Agent", "SendMessage", "Snip"}
+)
 _RULE = re.compile(r"([A-Za-z0-9_*-]{1,128})(?:\((.*)\))?", re.DOTALL)
 _LONGEST_SHOWN = 200
 

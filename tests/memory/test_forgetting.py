@@ -1,0 +1,284 @@
+"""Which memory a wish to forget means, and how it stays away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.errors import GateRefused, MemoryStoreError
+from lamina.memory.file_store import FileStore
+from lamina.memory.forget_wishes import ForgetWish, asks_to_forget, forget_wish
+from lamina.memory.forgetting import Meant, forget, keep_away, meant, not_forgotten
+from lamina.memory.review import attribute
+from lamina.memory.undo import undo
+from lamina.testing import a_memory
+
+pytestmark = pytest.mark.spec("M10")
+
+TABS = a_memory(
+    "user_tabs.md",
+    type="user",
+    name="Tabs",
+    description="Prefers tabs over spaces in Python files",
+    body="I prefer tabs over spaces in Python files.",
+)
+HERON = a_memory(
+    "project_heron.md",
+    name="Heron",
+    description="The staging server is called Heron",
+    body="The staging server is called Heron and stands in Berlin.",
+)
+BERLIN = a_memory(
+    "user_home.md",
+    type="user",
+    name="Home",
+    description="Lives in Berlin",
+    body="I live in Berlin since March 2024.",
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    with FileStore(tmp_path / "memory") as opened:
+        for one in (TABS, HERON, BERLIN):
+            opened.remember(one)
+        opened.catch_up()
+        yield opened
+
+
+def paths(found: Meant) -> set[str]:
+    return {memory.path for memory in found.memories}
+
+
+# ---- the wish
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words", "claim"),
+    [
+        ("forget that I prefer tabs", "I prefer tabs", True),
+        ("Please forget what I said about my salary.", "my salary", False),
+        ("could you forget that we deploy on Fridays?", "we deploy on Fridays", True),
+        ("forget the fact that I live in Berlin. Thanks!", "I live in Berlin", True),
+        ("Forget everything about Project Heron", "Project Heron", False),
+        ("forget my birthday", "my birthday", False),
+        ("forget where I live", "I live", False),
+        ("forget `user_role.md`", "user_role.md", False),
+        ("vergiss, dass ich bei Siemens arbeite", "ich bei Siemens arbeite", True),
+        ("Bitte vergiss, was ich dir über mein Gehalt gesagt habe.", "mein Gehalt", False),
+        ("Kannst du bitte vergessen, dass ich Tee mag?", "ich Tee mag", True),
+        ("忘掉我喜欢喝茶", "喜欢喝茶", True),
+        ("请忘记我住在柏林这件事。", "住在柏林", True),
+        ("把我喜欢喝茶这件事忘掉吧", "喜欢喝茶", True),
+        ("忘记我说过的关于工资的事情", "工资", False),
+    ],
+)
+def test_a_wish_to_forget_is_understood(sentence: str, words: str, claim: bool) -> None:
+    assert forget_wish(sentence) == ForgetWish(words, claim=claim)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "forget it",
+        "Forget that.",
+        "forget that idea",
+        "forget about the last change",
+        "forget about it",
+        "forget my last message",
+        "forget what I said",
+        "forget that I asked",
+        "forget the tests for now",
+        "forget that you are an assistant",
+        "don't forget that I prefer tabs",
+        "do not forget that I prefer tabs",
+        "never forget that I prefer tabs",
+        "I forgot that I prefer tabs",
+        "did you forget that I prefer tabs?",
+        "vergiss es",
+        "vergiss nicht, dass ich Tee mag",
+        "vergiss meine letzte Nachricht",
+        "别忘记我喜欢喝茶",
+        "不要忘记我住在柏林",
+        "忘掉它",
+        "忘记刚才的修改",
+        "我忘记带钥匙了",
+        "",
+    ],
+)
+def test_what_only_sounds_like_it_is_none(sentence: str) -> None:
+    assert forget_wish(sentence) is None
+
+
+@given(st.text(max_size=400))
+def test_any_words_are_read_without_harm(words: str) -> None:
+    for start in ("", "forget that ", "vergiss, dass ", "忘掉"):
+        wish = forget_wish(start + words)
+        assert wish is None or wish.words
+
+
+def test_a_reminder_not_to_forget_is_no_reason_to() -> None:
+    assert asks_to_forget("please delete that note")
+    assert asks_to_forget("忘掉吧")
+    assert not asks_to_forget("Don't forget the deadline")
+    assert not asks_to_forget("不要忘记")
+    assert not asks_to_forget("I like tabs")
+
+
+# ---- what is meant
+
+
+@pytest.mark.parametrize(
+    ("wish", "path"),
+    [
+        ("I prefer tabs", "user_tabs.md"),
+        ("the staging server is called Heron", "project_heron.md"),
+        ("I live in Berlin", "user_home.md"),
+        ("user_tabs.md", "user_tabs.md"),
+        ("user_tabs", "user_tabs.md"),
+        ("heron", "project_heron.md"),  # its name
+    ],
+)
+def test_one_that_certainly_fits_is_meant(store: FileStore, wish: str, path: str) -> None:
+    found = meant(store, wish)
+    assert (found.fit, paths(found)) == ("certain", {path})
+    whole = meant(store, f"{store.directory}/{path}")
+    assert paths(whole) == {path}
+
+
+def test_of_several_none_is_meant(store: FileStore) -> None:
+    found = meant(store, "Berlin")
+    assert (found.fit, paths(found)) == ("several", {"project_heron.md", "user_home.md"})
+    told = not_forgotten(found, "Berlin", "`/forget NAME` forgets one of them.").sentence
+    assert "none was forgotten" in told
+    assert "- user_home.md: Lives in Berlin" in told
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "I live in Hamburg since March 2024",  # another town
+        "I live in Berlin since March 2023",  # another year
+        "I never prefer tabs over spaces in Python files",  # the opposite
+        "user_tab.md",  # no such file
+    ],
+)
+def test_what_only_looks_alike_is_named_and_not_meant(store: FileStore, wish: str) -> None:
+    assert meant(store, wish).fit in ("near", "none")
+
+
+def test_what_nobody_said_is_not_found(store: FileStore) -> None:
+    assert meant(store, "my cat eats parsnips").fit == "none"
+    assert meant(store, "the").fit == "none"
+    for wrong in ("../outside.md", "/etc/passwd", "\x00.md", "x" * 300):
+        assert meant(store, wrong).fit in ("near", "none")
+    with pytest.raises(MemoryStoreError, match="index"):
+        meant(store, "MEMORY.md")
+
+
+def test_a_memory_that_says_much_else_is_not_forgotten_for_a_part_of_it(store: FileStore) -> None:
+    body = (
+        "Writes Kotlin.\n\nEats parsnips daily.\n\nPlays chess badly.\n\nOwns two violins.\n\n"
+        "Walks to the office.\n"
+    )
+    store.remember(
+        a_memory("user_all.md", type="user", name="Profile", description="Who", body=body)
+    )
+    found = meant(store, "I eat parsnips daily")
+    assert (found.fit, paths(found)) == ("among", {"user_all.md"})
+    assert "among other things" in not_forgotten(found, "x", "").sentence
+
+
+# ---- forgetting it
+
+
+def test_forgetting_says_what_went_and_how_to_take_it_back(store: FileStore) -> None:
+    [memory] = meant(store, "I prefer tabs").memories
+    done = forget(store, memory, writer="user", reason="/forget")
+    assert "user_tabs.md (“Prefers tabs over spaces in Python files”)" in done.sentence
+    assert "(user_tabs.md)" not in store.index().text
+    assert store.tombstones.all()
+    commit = done.sentence.partition("lamina memory undo ")[2].partition("`")[0]
+    store.remember(a_memory("later.md", body="Written since, of something else."))
+    assert "user_tabs.md" in undo(store, commit)
+    assert store.read("user_tabs.md").body == TABS.body
+    assert "(user_tabs.md)" in store.index().text
+    assert store.tombstones.all() == []
+
+
+def test_a_statement_that_was_not_saved_yet_can_be_kept_away(store: FileStore) -> None:
+    assert keep_away(store, "my sister Zora breeds alpacas")
+    assert not keep_away(store, "my sister")
+    proposal = a_memory(
+        "user_sister.md",
+        type="project",
+        name="Sister",
+        description="My sister Zora breeds alpacas",
+        body="My sister Zora breeds alpacas.",
+        writer="extraction",
+    )
+    with pytest.raises(GateRefused, match="forgotten"):
+        store.write(proposal)
+    assert store.remember(replace(proposal, writer="user")).decision == "accept"
+    assert store.tombstones.all() == []
+
+
+# ---- what tools remove by themselves
+
+
+def test_what_a_tool_removes_by_itself_is_forgotten_by_the_agent(store: FileStore) -> None:
+    (store.directory / "project_heron.md").unlink()
+    [outcome] = attribute(store, writer="agent", session="s-9", reason="Bash")
+    assert not isinstance(outcome, GateRefused)
+    assert "(project_heron.md)" not in store.index().text
+    [stone] = store.tombstones.all()
+    assert stone.kind == "removed"
+    assert store.catch_up() == []
+    commit = next(store.journal.history.log("project_heron.md"))
+    assert (commit.writer, commit.session, commit.reason) == ("agent", "s-9", "Bash")
+    for writer in ("extraction", "dream"):
+        with pytest.raises(GateRefused, match="removed by the agent"):
+            store.write(replace(HERON, path="project_server.md", writer=writer))  # type: ignore[arg-type]
+    undo(store, commit.id)
+    assert store.read("project_heron.md").body == HERON.body
+    assert store.tombstones.all() == []
+
+
+def test_the_agent_may_save_again_what_it_removed_itself(store: FileStore) -> None:
+    (store.directory / "project_heron.md").unlink()
+    attribute(store, writer="agent")
+    assert store.write(replace(HERON, writer="agent")).decision == "accept"
+    assert store.tombstones.all() == []
+    store.forget("project_heron.md")
+    assert store.write(replace(HERON, writer="agent")).decision == "inbox"
+
+
+def test_what_was_moved_or_worked_into_another_is_not_forgotten(store: FileStore) -> None:
+    (store.directory / "project_heron.md").rename(store.directory / "project_staging.md")
+    attribute(store, writer="agent")
+    assert store.tombstones.all() == []
+    assert store.read("project_staging.md").body == HERON.body
+    store.remember(
+        a_memory("project_ports.md", name="Ports", description="Ports", body="Port 22.\n")
+    )
+    store.catch_up()
+    with (store.directory / "project_ports.md").open("a") as file:
+        file.write(f"\n{HERON.body}\n")
+    (store.directory / "project_staging.md").unlink()
+    attribute(store, writer="agent")
+    assert store.tombstones.all() == []
+    assert "Heron" in store.read("project_ports.md").body
+
+
+def test_a_memory_moved_to_a_name_that_is_refused_stays_where_it_was(store: FileStore) -> None:
+    (store.directory / "project_heron.md").rename(store.directory / "Bad Name.md")
+    outcomes = attribute(store, writer="agent")
+    assert all(isinstance(outcome, GateRefused) for outcome in outcomes)
+    assert store.read("project_heron.md").body == HERON.body
+    assert not (store.directory / "Bad Name.md").exists()
+    assert store.tombstones.all() == []
