@@ -67,6 +67,7 @@ def paths(found: Meant) -> set[str]:
         ("forget the fact that I live in Berlin. Thanks!", "I live in Berlin", True),
         ("Forget everything about Project Heron", "Project Heron", False),
         ("forget my birthday", "my birthday", False),
+        ("can you forget the thing about Heron", "Heron", False),
         ("forget where I live", "I live", False),
         ("forget `user_role.md`", "user_role.md", False),
         ("vergiss, dass ich bei Siemens arbeite", "ich bei Siemens arbeite", True),
@@ -123,11 +124,12 @@ def test_any_words_are_read_without_harm(words: str) -> None:
 
 
 def test_a_reminder_not_to_forget_is_no_reason_to() -> None:
-    assert asks_to_forget("please delete that note")
-    assert asks_to_forget("忘掉吧")
-    assert not asks_to_forget("Don't forget the deadline")
-    assert not asks_to_forget("不要忘记")
-    assert not asks_to_forget("I like tabs")
+    assert asks_to_forget("forget what you know", about_it=False)
+    assert asks_to_forget("忘掉吧", about_it=False)
+    assert asks_to_forget("tabs are no longer my thing", about_it=True)
+    assert not asks_to_forget("remove the unused import", about_it=False)
+    for keep in ("Don't forget the deadline", "不要忘记", "Vergiss nicht: Tabs", "I like tabs"):
+        assert not asks_to_forget(keep, about_it=True)
 
 
 # ---- what is meant
@@ -214,6 +216,10 @@ def test_forgetting_says_what_went_and_how_to_take_it_back(store: FileStore) -> 
 def test_a_statement_that_was_not_saved_yet_can_be_kept_away(store: FileStore) -> None:
     assert keep_away(store, "my sister Zora breeds alpacas")
     assert not keep_away(store, "my sister")
+    near = [store.read("project_heron.md")]
+    assert not keep_away(store, "the staging server is not called Heron", near), (
+        "it stays changeable"
+    )
     proposal = a_memory(
         "user_sister.md",
         type="project",

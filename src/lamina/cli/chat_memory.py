@@ -80,7 +80,7 @@ async def forget(session: Session, argument: str) -> None:
             )
         told = forgetting.not_forgotten(found, words, "`/forget NAME` forgets one of them.")
         claim = wish is not None and wish.claim and found.fit in ("near", "none")
-        kept = claim and forgetting.keep_away(store, words)
+        kept = claim and forgetting.keep_away(store, words, found.memories)
         return forgetting.and_kept_away(told) if kept else told
 
     done = await anyio.to_thread.run_sync(work)

@@ -35,7 +35,7 @@ _ENGLISH = [
         rf"(?:what|everything|anything|all)\s+(?:that\s+)?(?:(?:i|we|you)\s+)?(?:have\s+|ever\s+|just\s+)?"
         rf"(?:{_TOLD}\s+)?(?:about|on|regarding|concerning)\s+(?P<topic>.+)"
     ),
-    r"the\s+(?:memory|memories|note|rule|fact)s?\s+(?:about|on|of|called|named|that)\s+(?P<topic>.+)",
+    r"the\s+(?:memory|memories|note|rule|fact|thing|part|bit|stuff)s?\s+(?:about|on|of|called|named|that)\s+(?P<topic>.+)",
     rf"(?P<topic>{_MINE}\s+.+)",
     rf"(?:where|when|how|who|which)\s+(?P<topic>(?:i|we|{_MINE})\s+.+)",
 ]
@@ -125,16 +125,24 @@ def _chinese(plain: str) -> ForgetWish | None:
     return ForgetWish(words, claim=topic is None) if len(words) >= 2 else None
 
 
-_ASKS = re.compile(
-    r"(?i)forg[eo]t|unlearn|remov|delet|\beras|\bdrop|get rid|no longer|any ?more|not true|wrong|outdated|"
-    r"vergiss|vergess|lösch|entfern|streich|nicht mehr|忘|删|移除|消し|削除|不再|"
-    r"oubli|supprim|olvid|borra|elimin|dimentic|잊|삭제|забуд|удал"
+_FORGETS = re.compile(
+    r"(?i)\bforget|unlearn|\bmemor(?:y|ies)\b|vergiss|vergess|gedächtnis|忘|记忆|"
+    r"oubli|olvid|dimentic|잊|забуд|забыт"
+)
+_REMOVES = re.compile(
+    r"(?i)remov|delet|\beras|\bdrop|get rid|no longer|any ?more|not true|wrong|outdated|"
+    r"lösch|entfern|streich|nicht mehr|删|移除|消し|削除|不再|supprim|borra|elimin|삭제|удал"
 )
 _KEEPS = re.compile(
     r"(?i)(?:n't|\bnot|\bnever|\bnicht|别|不要|勿)\s*(?:ever\s+)?(?:forget|vergess|忘)"
+    r"|\bverg[ei]ss\w*\s+(?:bitte\s+)?nicht"
 )
 
 
-def asks_to_forget(sentence: str) -> bool:
-    """Whether a sentence may be the reason why a memory goes: looser than a wish."""
-    return bool(_ASKS.search(sentence)) and not _KEEPS.search(sentence.replace("’", "'"))
+def asks_to_forget(sentence: str, *, about_it: bool) -> bool:
+    """Whether a sentence may be the reason why a memory goes: looser than a wish. `about_it`: it
+    shares words with the memory; then what is said to be wrong or to go counts too. Without that,
+    "remove the unused import" would be a reason."""
+    if _KEEPS.search(sentence.replace("’", "'")):
+        return False
+    return bool(_FORGETS.search(sentence) or (about_it and _REMOVES.search(sentence)))

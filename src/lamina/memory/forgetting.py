@@ -191,9 +191,10 @@ def and_kept_away(told: Forgotten) -> Forgotten:
     )
 
 
-def keep_away(store: FileStore, claim: str) -> bool:
+def keep_away(store: FileStore, claim: str, near: Sequence[Memory] = ()) -> bool:
     """The user wants a statement forgotten that was not saved yet: what was said of it in a session
-    stays out of memory. False where it has too few words to be known again."""
+    stays out of memory. False where it has too few words to be known again, or where it would keep
+    one of the memories that may be meant, and stay, from being changed."""
     if len(wording.content_stems(claim) - _EMPTY) < _FEWEST:
         return False
     unsaid = Proposal(
@@ -201,6 +202,8 @@ def keep_away(store: FileStore, claim: str) -> bool:
     )
     store.make_state()
     with store.journal.writing():
+        if any(store.tombstones.says_again(unsaid, one) for one in near):
+            return False
         if not store.tombstones.matching(unsaid):
             store.tombstones.put_up(store.tombstones.new(unsaid))
     return True

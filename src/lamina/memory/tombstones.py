@@ -103,7 +103,7 @@ class Tombstones:
             return []
         return [one for one in self.matching(proposal) if _yields(one, proposal.writer)]
 
-    def says_again(self, forgotten: Memory, other: Memory) -> bool:
+    def says_again(self, forgotten: Memory | Proposal, other: Memory) -> bool:
         """Would a tombstone of the one be in the way of the other?"""
         stone = msgspec.json.decode(self.new(forgotten), type=Tombstone)
         return _says_again(stone, self._prints(other))

@@ -16,7 +16,7 @@ from lamina.memories import Memory
 from lamina.memory.forget_wishes import forget_wish
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
-from lamina.tools.memory_evidence import asked_to_forget
+from lamina.tools.memory_evidence import asked_to_forget, last_typed
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -45,7 +45,7 @@ _SPEC = ToolSpec(
     },
     parallel=False,
 )
-_HOW = "Forget with the file's name forgets one of them; the user can say `/forget NAME`."
+_HOW = "To forget one of them, name its file: “forget FILE.md”."
 
 
 class Forget:
@@ -78,7 +78,7 @@ class Forget:
         if found.fit == "certain":
             return self._forget_one(found.memories[0], call, entries)
         told = forgetting.not_forgotten(found, wish, _HOW)
-        if found.fit in ("near", "none") and self._keep_away(entries):
+        if found.fit in ("near", "none") and self._keep_away(entries, found.memories):
             return forgetting.and_kept_away(told)
         return told
 
@@ -106,12 +106,11 @@ class Forget:
             asked=bool(evidence),
         )
 
-    def _keep_away(self, entries: Sequence[Json]) -> bool:
+    def _keep_away(self, entries: Sequence[Json], near: Sequence[Memory]) -> bool:
         """The user's last words wish a statement away that no memory holds yet."""
         from lamina.memory import forgetting
-        from lamina.tools.memory_evidence import last_typed
 
         wished = forget_wish(last_typed(entries))
-        return (
-            wished is not None and wished.claim and forgetting.keep_away(self._store, wished.words)
-        )
+        if wished is None or not wished.claim:
+            return False
+        return forgetting.keep_away(self._store, wished.words, near)

@@ -35,8 +35,8 @@ def evidence_for(
 
 
 def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> list[Evidence]:
-    """The user's sentence for which a memory is forgotten: in their last message one that asks for
-    anything to go, or a plain yes; before, one that asks for this."""
+    """The user's sentence for which a memory is forgotten: in their last message one that asks to
+    forget, or a plain yes; before, one that asks for this."""
     recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
     sentences = list(_sentences(recent))
     if not sentences:
@@ -44,9 +44,9 @@ def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> li
     last = sentences[0][0]
     said = wording.content_stems(f"{memory.name} {memory.description}\n{memory.body}")
     for entry, words in sentences:
-        about = wording.content_stems(words) & said
+        about = bool(wording.content_stems(words) & said)
         yes = entry == last and is_plain_confirmation([words])
-        if yes or (asks_to_forget(words) and (about or entry == last)):
+        if yes or ((about or entry == last) and asks_to_forget(words, about_it=about)):
             return [Evidence(words, session, entry)]
     return []
 
