@@ -160,11 +160,14 @@ def test_what_was_extracted_and_then_forgotten_is_not_brought_back(place: Place)
             assert told.startswith("Forgotten: "), told
             await session.drain()
             assert files(place) == set()
-            # Everything that was said is looked at again.
-            session.ledger.append(edits.state(extraction.CURSOR, ""))
-            done = await extraction.run(session.state, str(session.ledger.head))
-            assert done.refused
-            assert files(place) == set()
+            # What was said is looked at again: all of it, then as if the wish had not been heard.
+            first = next(e for e in kinds(session, "message") if "typed" in e["origins"])
+            for upto in (session.ledger.head, first["uuid"]):
+                session.ledger.append(edits.state(extraction.CURSOR, ""))
+                done = await extraction.run(session.state, str(upto))
+                assert done.status == "done"
+                assert files(place) == set()
+            assert any("forgotten" in why for why in done.refused)
             await dream.run(session.state)
             assert files(place) == set()
         async with place.open("none", interactive=True, session_id=session.id) as again:
@@ -189,6 +192,60 @@ def test_what_was_said_and_not_yet_saved_is_not_saved_after_the_wish(place: Plac
             assert files(place) == set()
 
     run(story)
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("said", "wish"),
+    [
+        ("I am a nurse.", "forget that I am a nurse"),  # too few words for a tombstone
+        ("Our release is due on Friday.", "Please forget that our release is due on Friday."),
+        ("Ich arbeite bei Siemens.", "Danke. Vergiss, dass ich bei Siemens arbeite."),
+        ("Hello there!", "Please forget that I prefer tabs over spaces in Python files"),
+    ],
+)
+def test_neither_the_wish_nor_what_it_is_about_is_extracted(
+    place: Place, said: str, wish: str
+) -> None:
+    async def story() -> None:
+        config = {"extraction.every_turns": 3}
+        async with place.open("none", interactive=True, config=config) as session:
+            for words in (said, wish, "I am an architect."):
+                await session.ask(words)
+            await session.drain()
+            assert session.ledger.job("extraction")["status"] == "done"  # type: ignore[index]
+
+    run(story)
+    [kept] = files(place)
+    assert "architect" in kept
+
+
+@pytest.mark.spec("L5.6")
+def test_a_model_does_not_extract_what_was_wished_away_and_may_what_is_said_again(
+    place: Place,
+) -> None:
+    file = (
+        "---\nname: Nurse\ndescription: is a nurse\ntype: user\n---\n\nI am a nurse.\n\n"
+        "```evidence\n{label}: I am a nurse\n```\n"
+    )
+
+    def write(label: str) -> Step:
+        path = str(directory(place) / "user_nurse.md")
+        call = use("Write", file_path=path, content=file.format(label=label))
+        return Step(call, purpose="extraction")
+
+    async def story(*words: str, label: str) -> None:
+        end = Step("done", purpose="extraction")
+        model = ScriptedModel([*("ok" for _ in words), write(label), end])
+        config = {"extraction.every_turns": len(words)}
+        async with place.open(model, interactive=True, config=config) as session:
+            for one in words:
+                await session.ask(one)
+
+    run(lambda: story("I am a nurse", "forget that I am a nurse", label="m1"))
+    assert files(place) == set()
+    run(lambda: story("forget that I am a nurse", "No: I am a nurse", label="m2"))
+    assert files(place) == {"user_nurse.md"}
 
 
 # ---- the command

@@ -24,6 +24,7 @@ from lamina.errors import Conflict, GateRefused, ModelError
 from lamina.events import LayerActed, MemoryUpdated
 from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed, said_at
+from lamina.layers.extraction_unwanted import WHY, Unwanted
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.memories import Proposal
@@ -248,6 +249,8 @@ def _keep(
     strict = read_topic(path, content).type in ("user", "feedback")
     body, evidence = words.evidence_for(text, strict=strict)
     try:
+        if Unwanted(words.entries)(body, evidence):
+            raise GateRefused(f"{path}: {WHY}.")
         outcome = store.write_file(
             path,
             body.encode(),
@@ -292,7 +295,9 @@ def proposals(entries: Sequence[Json], session: str, now: float) -> list[Proposa
     from lamina.local.extractor import extract  # its rules take a while to load
 
     messages = [_message(entry) for entry in entries]
-    return extract(messages, now=datetime.fromtimestamp(now, UTC).astimezone(), session=session)
+    found = extract(messages, now=datetime.fromtimestamp(now, UTC).astimezone(), session=session)
+    unwanted = Unwanted(entries)
+    return [one for one in found if not unwanted(f"{one.description}\n{one.body}", one.evidence)]
 
 
 def _message(entry: Json) -> Mapping[str, Any]:

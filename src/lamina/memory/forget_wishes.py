@@ -102,6 +102,14 @@ def forget_wish(sentence: str) -> ForgetWish | None:
     return _chinese(plain)
 
 
+def wishes_in(text: str) -> list[ForgetWish]:
+    """The wishes of all sentences."""
+    if not _FORGETS.search(text):
+        return []
+    found = [forget_wish(sentence) for sentence in _SENTENCE_END.split(text)]
+    return [wish for wish in found if wish is not None]
+
+
 def _wish(match: re.Match[str]) -> ForgetWish | None:
     found = match.groupdict()
     if file := found.get("file"):

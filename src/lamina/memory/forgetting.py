@@ -64,6 +64,12 @@ def meant(store: FileStore, wish: str) -> Meant:
     return Meant("near", tuple(near)) if near else Meant("none")
 
 
+def holds(wish: str, text: str) -> bool:
+    """Does a text say most of what is to be forgotten?"""
+    wanted = wording.content_stems(wish) - _EMPTY
+    return bool(wanted) and _share(wanted, text) >= CERTAIN
+
+
 def _named(store: FileStore, wish: str) -> Memory | None:
     if is_index(wish):
         raise MemoryStoreError(f"{wish} is the index of the memories, not one of them.")
