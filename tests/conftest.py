@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -44,3 +45,9 @@ def _no_machine_settings(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "home"))
     assert importlib.util.find_spec("lamina")
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs behind it deaf to Ctrl-C; the programs under test must hear it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
