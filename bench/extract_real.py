@@ -100,13 +100,14 @@ def reference(source: str, proposal: Proposal) -> str:
 
 
 def to_judge() -> list[tuple[str, Proposal]]:
-    """All memories of coding sessions, then those of chats in the order of their hashes."""
+    """All memories of coding sessions, then those of talk with assistants in the order of their hashes.
+    Friends' talk is counted, not judged: the extractor is not for it, and any memory there is one too many."""
     first: dict[str, Proposal] = {}
     rest: dict[str, Proposal] = {}
     for name, messages in sessions():
         for proposal in extract(messages, now=NOW):
             first[reference(name, proposal)] = proposal
-    for name, messages in chats():
+    for name, messages in assistant_chats():
         for proposal in extract(messages, now=NOW):
             rest[reference(name, proposal)] = proposal
     sampled = sorted(rest, key=lambda ref: ref.rpartition(":")[2])

@@ -20,7 +20,7 @@ from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
 from lamina.local.facts import date_that_matters, decision, habit, place_of_things, role
 from lamina.local.finding import Find
-from lamina.local.judged import judged
+from lamina.local.judged import doubted, judged
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
@@ -79,6 +79,8 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     if first is None:
         if learned := judged(message, place, rules):
             yield learned
+        return
+    if first.type == "feedback" and doubted(message, place):
         return
     clauses = [] if first.type == "reference" else _clauses(sentence)
     found = [find for clause in clauses if (find := _first_find([clause], 0, rules))]

@@ -16,6 +16,7 @@ from lamina.memories import MemoryType
 # How likely it must be. Sentences in German and Chinese gather less weight for the same certainty:
 # each figure is where nine in ten of what the judge adds was right with unknown writers.
 _SURE = {"en": 0.7, "de": 0.6, "zh": 0.5}
+_DOUBTED = 0.05
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
     "feedback": "it reads like how to work",
@@ -35,6 +36,12 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     text = phrasing.without_opener(sentence.text)
     return Find(view.type, text, (sentence,), _LIKE[view.type], phrasing.reason_in(text, rules))
+
+
+def doubted(message: list[Sentence], place: int) -> bool:
+    """Has the form of a rule for the agent, but hardly reads like one: two in three of these were
+    orders for code, sayings or complaints."""
+    return opinion(message, place).worth < _DOUBTED
 
 
 def _speaks_against(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
