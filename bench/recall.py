@@ -432,6 +432,24 @@ def build_time(documents: Sequence[Document]) -> float:
     return median(run)
 
 
+def real_files() -> list[Document]:
+    """1,000 memories as people have them: the files of real directories, over and over."""
+    listed = [file for files in memory_directories().values() for file in files]
+    files = [file for file in listed if len(file.body) < 8_192]
+    return [
+        Document(f"{n}/{file.path}", file.name, file.description, file.body, file.type)
+        for n in range(1000 // len(files) + 1)
+        for file in files
+    ][:1000]
+
+
+def alone(what: str) -> float:
+    """A figure taken in a process of its own, which holds nothing that other figures need."""
+    code = f"import sys; sys.path[:0] = [{str(HERE.parent)!r}]; from bench.recall import *; print({what})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
 _MEASURE_MEMORY = """
 import sys, numpy
 sys.path.insert(0, {root!r})
@@ -478,23 +496,12 @@ def install_size() -> float:
 
 
 def cost_figures() -> list[Figure]:
-    files = [
-        file
-        for listed in memory_directories().values()
-        for file in listed
-        if len(file.body) < 8_192
-    ]
-    real = [
-        Document(f"{n}/{file.path}", file.name, file.description, file.body, file.type)
-        for n in range(1000 // len(files) + 1)
-        for file in files
-    ][:1000]
     return [
         speed("query_p95.10000.turns", turns_of(10_000), 2.0),
         speed("query_p95.100000.memories", ranker_of(100_000), 15.0),
         speed("query_p95.100000.turns", turns_of(100_000), 15.0),
-        at_most("build.turns", build_time(many(5_000)), "s/1,000", 0.2),
-        at_most("build.real_files", build_time(real), "s/1,000", 0.2),
+        at_most("build.turns", alone("build_time(many(5_000))"), "s/1,000", 0.2),
+        at_most("build.real_files", alone("build_time(real_files())"), "s/1,000", 0.2),
         at_most("memory.10000", added_memory(), "MB", 150),
         at_most("install", install_size(), "MB", 60),
     ]

@@ -219,7 +219,8 @@ class SessionSearch:
             id_ = self._ids[slot]
             if id_ is None or id_ in left_out:
                 continue
-            parts = {name: float(values[slot]) for name, values in asked.parts.items()}
+            parts = dict.fromkeys(WEIGHTS, 0.0)
+            parts.update((name, float(values[slot])) for name, values in asked.parts.items())
             sure = turn_confidence(self._evidence(slot, asked))
             if sure >= at_least:
                 hits.append(Hit(id_, sum(parts.values()), parts, sure))
@@ -246,27 +247,35 @@ class SessionSearch:
         recency = np.exp2(-np.maximum(now - columns.said, 0.0) / _HALF_LIFE).astype(np.float32)
         near_by = np.append(text, np.float32(0))  # a turn that is not there is at -1
         before = near_by[columns.before]
-        found = {
+        session = self._by_session(weighed, columns)
+        found = {  # None: nothing in the question speaks of it
             "text": text,
             "before": before,
             "after": near_by[columns.after],
             "before2": near_by[columns.before2],
             "after2": near_by[columns.after2],
             "answer": before * columns.answering,
-            "session": self._by_session(weighed, columns),
+            "session": session,
             "speaker": speaker,
             "party": party,
             "role": self._role(query, columns),
             "date": self._dated(query),
             "span": self._spanned(query, now, columns),
-            "time_word": text * columns.timed if _WHEN.search(query) else np.zeros_like(text),
+            "time_word": text * columns.timed if _WHEN.search(query) else None,
             "embedding": near,
             "length": columns.length,
             "recency": recency,
         }
-        matched = (text + found["session"] + near) > 0
-        parts = {name: values * np.float32(WEIGHTS[name]) for name, values in found.items()}
-        total = sum(parts.values(), np.zeros_like(text)) * matched
+        matched = (text + session + near) > 0
+        parts = {
+            name: values * np.float32(WEIGHTS[name])
+            for name, values in found.items()
+            if values is not None
+        }
+        total = np.zeros_like(text)
+        for values in parts.values():
+            total += values
+        total *= matched
         names = proper_names(query)
         strange = [name for name in names if name not in named and not self._postings.holders(name)]
         return Asked(
@@ -310,16 +319,22 @@ class SessionSearch:
             )
         return self._columns
 
-    def _who(self, named: Mapping[str, set[int]], columns: _Columns) -> tuple[Floats, Floats]:
+    def _who(
+        self, named: Mapping[str, set[int]], columns: _Columns
+    ) -> tuple[Floats | None, Floats | None]:
         """1 for turns that a person named in the question spoke, and for all of their sessions."""
         import numpy as np
 
         people = set[int]().union(*named.values())
-        spoken = np.isin(columns.speaker, list(people)).astype(np.float32)
+        if not people:
+            return None, None
+        among = np.zeros(len(self._speakers), dtype=np.float32)
+        among[list(people)] = 1
+        spoken = among[columns.speaker]
         talks = np.bincount(columns.session, weights=spoken) > 0
-        return spoken, talks[columns.session].astype(np.float32)
+        return spoken, talks.astype(np.float32)[columns.session]
 
-    def _role(self, query: str, columns: _Columns) -> Floats:
+    def _role(self, query: str, columns: _Columns) -> Floats | None:
         """1 for the assistant's turns when the question asks what it said, for the user's own when
         the user speaks of themselves."""
         import numpy as np
@@ -327,7 +342,7 @@ class SessionSearch:
         asked = "assistant" if _YOUR_WORD.search(query) else "user"
         number = self._speakers.get(asked)
         if number is None or (asked == "user" and not _OWN_WORD.search(query)):
-            return np.zeros(len(columns.speaker), dtype=np.float32)
+            return None
         return (columns.speaker == number).astype(np.float32)
 
     def _by_session(self, weighed: Mapping[str, float], columns: _Columns) -> Floats:
@@ -351,11 +366,14 @@ class SessionSearch:
             mass += weight * rarity(holders, sessions)
         return (total / np.float32(mass))[columns.session]
 
-    def _dated(self, query: str) -> Floats:
+    def _dated(self, query: str) -> Floats | None:
         """The share of the dates named in the question that a turn's day has."""
         import numpy as np
 
-        asked = self._lexical.weigh(dict.fromkeys(asked_dates(query), 1.0))
+        dates = asked_dates(query)
+        if not dates:
+            return None
+        asked = self._lexical.weigh(dict.fromkeys(dates, 1.0))
         total = np.zeros(self._postings.slots, dtype=np.float32)
         mass = sum(asked.values())
         for term, weight in asked.items():
@@ -364,12 +382,12 @@ class SessionSearch:
                 total[found[0]] += np.float32(weight / mass)
         return total
 
-    def _spanned(self, query: str, now: float, columns: _Columns) -> Floats:
+    def _spanned(self, query: str, now: float, columns: _Columns) -> Floats | None:
         import numpy as np
 
         span = asked_span(query, now)
         if span is None:
-            return np.zeros(len(columns.said), dtype=np.float32)
+            return None
         return ((columns.said >= span[0]) & (columns.said <= span[1])).astype(np.float32)
 
     def _evidence(self, slot: int, asked: Asked) -> Evidence:
