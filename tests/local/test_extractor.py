@@ -395,7 +395,6 @@ def test_a_cheer_for_what_somebody_does_confirms_nothing() -> None:
         ("Ask before you drop a table. Always.", "table"),
         ("dates in ISO not US format, i've told you twice already", "ISO"),
         ("Round to two digits everywhere, you keep giving me six", "two digits"),
-        ("If you're unsure about a clause, say so.", "unsure"),
         ("The handouts must not exceed one page. Keep them short from here on.", "one page"),
         ("rechne ab jetzt bitte immer in netto", "netto"),
         ("überschriften bitte auf deutsch, gilt für alle seiten", "deutsch"),

@@ -16,7 +16,7 @@ from lamina.memories import MemoryType
 # How likely it must be. Sentences in German and Chinese gather less weight for the same certainty:
 # each figure is where nine in ten of what the judge adds was right with unknown writers.
 _SURE = {"en": 0.7, "de": 0.6, "zh": 0.5}
-_DOUBTED = 0.05
+_DOUBTED = 0.2
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
     "feedback": "it reads like how to work",
