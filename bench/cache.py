@@ -242,7 +242,7 @@ def unseen_seeds(config: Config) -> list[float]:
 
 def unseen_lines(found: list[float]) -> list[str]:
     told = ", ".join(f"{value:.2f}" for value in found)
-    words = f"Long sessions of {len(found)} seeds that were not looked at before: {told} M."
+    words = f"Long sessions of {len(found)} seeds on which nothing was chosen (two of them never run before): {told} M."
     return [TUNING, words, ""]
 
 
