@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 from lamina.cache.prices import price_of
 from lamina.ledger import tokens
+from lamina.ledger.edits import written_at
+from lamina.ledger.places import RESULTS
 from lamina.messages import Block, Json
 from lamina.ports import Capabilities
 
 FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
 CALL = 120  # tokens that a model writes to ask for something again
-MOVED = "/tool-results/"  # part of every path to which layer 1 moves results
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Account:
         self._keep_out(-extra)
         self._said += size - extra
         if entry.get("role") == "assistant":
-            self._last = max(self._last, _seconds(entry))
+            self._last = max(self._last, written_at(entry))
 
     def _keep_out(self, amount: int) -> None:
         self._out += amount
@@ -202,7 +202,7 @@ class Account:
     # ---- what a request costs less, or more
 
     def _request(self, at: int, entry: Json) -> None:
-        now, rates = _seconds(entry), self.rates
+        now, rates = written_at(entry), self.rates
         if not self.requests:
             self.saved += rates.write * self._out
         elif now - self._last > rates.life:
@@ -228,11 +228,6 @@ def _fetches(call: Block) -> bool:
     if call.get("name") == "Expand":
         return True
     given: Any = call.get("input")
-    return isinstance(given, dict) and MOVED in str(cast("Json", given).get("file_path") or "")
-
-
-def _seconds(entry: Json) -> float:
-    try:
-        return datetime.fromisoformat(str(entry.get("ts"))).timestamp()
-    except ValueError:
-        return 0.0
+    return isinstance(given, dict) and f"/{RESULTS}/" in str(
+        cast("Json", given).get("file_path") or ""
+    )

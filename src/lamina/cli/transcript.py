@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import UsageError
-from lamina.ledger import log
+from lamina.ledger import log, places
 from lamina.messages import Json, text_of
 
 _SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
@@ -28,7 +28,7 @@ class Session:
     @property
     def results(self) -> Path:
         """Where layer 1 moved large results."""
-        return self.file.with_suffix("") / "tool-results"
+        return self.file.with_suffix("") / places.RESULTS
 
 
 def read(file: Path) -> Session:

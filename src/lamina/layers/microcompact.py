@@ -10,7 +10,6 @@ break with the guard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from lamina.events import LayerActed
@@ -65,16 +64,9 @@ def _cold_for(state: State) -> float:
     lifetime = minutes * 60 or state.capabilities.cache_ttl
     for entry in reversed(state.ledger.entries):
         if entry["kind"] == "message" and entry.get("role") == "assistant":
-            gap = state.deps.clock.now() - _seconds(entry.get("ts"))
+            gap = state.deps.clock.now() - edits.written_at(entry, float("inf"))
             return gap if gap > lifetime else 0.0
     return 0.0
-
-
-def _seconds(stamp: Any) -> float:
-    try:
-        return datetime.fromisoformat(str(stamp)).timestamp()
-    except ValueError:
-        return float("inf")  # unknown: no gap
 
 
 def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:

@@ -18,6 +18,7 @@ from typing import Any, cast
 from lamina.errors import StorageError
 from lamina.events import LayerActed
 from lamina.ledger import edits
+from lamina.ledger.places import RESULTS
 from lamina.ledger.view import Row
 from lamina.messages import Block, text_of, tool_result
 from lamina.state import State
@@ -119,7 +120,7 @@ def _move(state: State, results: list[_Result], total: int) -> list[_Result]:
 def _store(state: State, result: _Result) -> int:
     """Write the whole result to disk; return by how much the message changed."""
     data = result.text.encode("utf-8", "replace")
-    folder = state.deps.folder / "tool-results"
+    folder = state.deps.folder / RESULTS
     path = folder / f"{_file_name(str(result.row.block.get('tool_use_id')))}.txt"
     preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
     size = f"{len(data) / 1024:,.1f} KB"

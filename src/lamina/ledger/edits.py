@@ -13,9 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from lamina.messages import Block, Json, Message, Origin, Purpose, Role, Usage, blocks_of
+
+
+def written_at(entry: Mapping[str, Any], unknown: float = 0.0) -> float:
+    """When an entry was written, in seconds; `unknown` if it does not say."""
+    try:
+        return datetime.fromisoformat(str(entry.get("ts"))).timestamp()
+    except ValueError:
+        return unknown
 
 
 def message(

@@ -18,6 +18,7 @@ from lamina.errors import StorageError
 
 LONGEST_SLUG = 200
 RECORD = "project.json"
+RESULTS = "tool-results"  # folder of a session to which layer 1 moves results
 _OUTSIDE = re.compile(r"[^A-Za-z0-9]")
 
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
-from lamina.memory import wording
 from lamina.memory.beneath import Beneath
-from lamina.memory.familiar import ALIKE
+from lamina.memory.familiar import ALIKE, stems_said
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
 from lamina.memory.intents import Change
@@ -156,8 +155,7 @@ class KnownMemories:
         self._add(path, one, "")
         if not is_binary(content):
             memory = read_topic(path, content, mtime=one.key[0] / 1e9)
-            stems = wording.content_stems(f"{memory.description}\n{memory.body}")
-            self._neighbours.put(path, joined(stems))
+            self._neighbours.put(path, joined(stems_said(memory.description, memory.body)))
             self._whole[path] = memory
 
     def _add(self, path: str, one: _Kept, stems: str) -> None:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lamina.errors import LedgerError, StorageError
 from lamina.ledger import log
+from lamina.ledger.edits import written_at
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.messages import Json
 from lamina.recall import saved
@@ -131,14 +131,7 @@ def _turn(session: str, entry: Json) -> Turn | None:
     if not who or not text.strip():
         return None
     uuid = str(entry.get("uuid"))
-    return Turn(f"{session}/{uuid}", session, text[:_LONGEST_TURN], who, _seconds(entry.get("ts")))
-
-
-def _seconds(stamp: object) -> float:
-    try:
-        return datetime.fromisoformat(str(stamp)).timestamp()
-    except ValueError:
-        return 0.0
+    return Turn(f"{session}/{uuid}", session, text[:_LONGEST_TURN], who, written_at(entry))
 
 
 class _Held:
