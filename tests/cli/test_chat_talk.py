@@ -233,6 +233,7 @@ def test_leaving_says_what_is_waited_for_and_ctrl_c_ends_the_wait(
     screen.say("I always use tabs")
     screen.expect("Noted.\n")
     screen.expect("in the background: extraction")
+    assert silent.silent.wait(30)
     screen.press("\x04")
     screen.expect("Finishing extraction (Ctrl-C leaves it for the next time) …")
     screen.press("\x03")

@@ -28,7 +28,8 @@ class Answer:
 
     `fault` strikes after `after` events: half_open sends nothing more and keeps the line, drop
     closes it, malformed sends what is no JSON, wrong_event sends JSON of a wrong shape, error_event
-    sends the provider's own error. `left` is set when the client hung up on a silent line.
+    sends the provider's own error. `silent` is set when a
+    line has gone silent, `left` when the client hung up on it.
     """
 
     content: list[Json] = field(default_factory=lambda: [{"type": "text", "text": "ok"}])
@@ -42,6 +43,7 @@ class Answer:
     code: str | None = None
     fault: Fault | None = None
     after: int = 3
+    silent: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
 
 
@@ -194,6 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stay_silent(self, answer: Answer) -> None:
         """Wait until the client hangs up or the test is over."""
+        answer.silent.set()
         self.connection.settimeout(0.05)
         while not self.wire.closing.is_set():
             try:
