@@ -126,6 +126,58 @@ def test_the_results_of_one_message_stay_under_their_limit_largest_first(place: 
     run(story)
 
 
+@pytest.mark.spec("L1.2")
+@pytest.mark.parametrize(
+    ("sizes", "gone"),
+    [
+        (
+            (26_000, 55_000, 35_000, 29_000, 25_000, 46_000),
+            {"c5"},
+        ),  # asked for last, nearly as large
+        ((26_000, 56_000, 30_000, 60_000, 38_000), {"c3"}),  # size tells more than one place
+        ((49_000,) * 5, {"c4"}),
+        ((60_000, 60_000, 60_000, 60_000, 60_000), {"c4", "c3"}),  # no more than must go
+    ],
+)
+def test_of_files_that_together_are_too_long_one_asked_for_late_goes(
+    place: Place, sizes: tuple[int, ...], gone: set[str]
+) -> None:
+    async def story() -> None:
+        calls = [{"name": "Probe", "input": {"n": n}, "id": f"c{n}"} for n in range(len(sizes))]
+        async with place.open(
+            [{"tool_use": calls}, "ok"],
+            tools=[Probe(saying(["x" * size for size in sizes]))],
+            config={"tool_results.thresholds": {"Probe": 0}},
+        ) as session:
+            await session.ask("go")
+            by_call = {b["tool_use_id"]: b["content"] for b in results(session)}
+            moved = {name for name, content in by_call.items() if "<persisted-output>" in content}
+            assert moved == gone
+            assert sum(map(len, by_call.values())) <= 200_000
+
+    run(story)
+
+
+@pytest.mark.spec("L1.2")
+def test_what_a_command_printed_leaves_a_message_before_any_file(place: Place) -> None:
+    sizes = [90_000, 90_000, 28_000]
+
+    async def story() -> None:
+        names = ["Probe", "Probe", "Shell"]
+        calls = [{"name": name, "input": {"n": n}, "id": f"c{n}"} for n, name in enumerate(names)]
+        words = saying(["x" * size for size in sizes])
+        async with place.open(
+            [{"tool_use": calls}, "ok"],
+            tools=[Probe(words), Probe(words, "Shell")],
+            config={"tool_results.thresholds": {"Probe": 0}},
+        ) as session:
+            await session.ask("go")
+            moved = [b["tool_use_id"] for b in results(session) if "<persisted" in b["content"]]
+            assert moved == ["c2"]
+
+    run(story)
+
+
 @pytest.mark.spec("L1.3")
 def test_what_the_model_saw_whole_stays_whole_and_what_was_moved_keeps_its_bytes(
     place: Place,

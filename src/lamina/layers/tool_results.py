@@ -33,6 +33,7 @@ class _Result:
     tool: str
     text: str
     limit: int  # 0: never by itself
+    place: int  # of its call among those of the message, from 1
     moved: str = ""  # the preview that takes its place
 
     @property
@@ -45,9 +46,12 @@ def act(state: State) -> None:
     if not state.flags.on("tool_results"):
         return
     fresh = state.ledger.projection.rows_of(state.ledger.seen + 1, len(state.ledger.entries))
+    calls = [row.block.get("id") for row in fresh if row.block.get("type") == "tool_use"]
+    places = {call: place for place, call in enumerate(calls, 1)}  # results come as they are done
     changed: list[_Result] = []
     for group in _messages(fresh):
-        results = [r for row in group if (r := _movable(state, row))]
+        found = [_movable(state, row, places) for row in group]
+        results = [result for result in found if result is not None]
         changed += _move(state, results, sum(_length(row.block) for row in group))
     if not changed:
         return
@@ -74,7 +78,7 @@ def _messages(rows: list[Row]) -> Iterator[list[Row]]:
         yield group
 
 
-def _movable(state: State, row: Row) -> _Result | None:
+def _movable(state: State, row: Row, places: dict[Any, int]) -> _Result | None:
     """A result of text alone that nobody replaced yet."""
     content = row.block.get("content")
     if row.edit or not isinstance(content, (str, list)):
@@ -83,7 +87,9 @@ def _movable(state: State, row: Row) -> _Result | None:
     if any(not isinstance(p, dict) or cast("Block", p).get("type") != "text" for p in parts):
         return None  # images are never moved
     tool = str(state.ledger.entries[row.entry].get("tool") or "")
-    return _Result(row, tool, text_of(cast("str | list[Block]", content)), _limit(state, tool))
+    place = places.get(row.block.get("tool_use_id"), 1)
+    words = text_of(cast("str | list[Block]", content))
+    return _Result(row, tool, words, _limit(state, tool), place)
 
 
 def _limit(state: State, tool: str) -> int:
@@ -107,14 +113,22 @@ def _move(state: State, results: list[_Result], total: int) -> list[_Result]:
     for result in moved:
         total += _store(state, result)
     most: int = state.flags.value("tool_results.message_limit")
-    # Tools whose results never move by themselves give way last.
-    rest = sorted((r for r in results if not r.moved), key=lambda r: (not r.limit, -len(r.text)))
-    for result in rest:
+    for result in sorted((r for r in results if not r.moved), key=_gives_way):
         if total <= most:
             break
         total += _store(state, result)
         moved.append(result)
     return [r for r in moved if r.moved]
+
+
+def _gives_way(result: _Result) -> tuple[bool, int]:
+    """Order in which results leave a message that is too long: the largest first; those of tools that
+    never move by themselves last. These are files that the agent asked for, and it takes them up in
+    the order in which it asked (docs/decisions/message-limit.md), so that a later one stays out of the
+    prompt for longer."""
+    if result.limit:
+        return False, -len(result.text)
+    return True, -len(result.text) * result.place
 
 
 def _store(state: State, result: _Result) -> int:
