@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from tests.layers.talks import answers, boundaries, model, summary, talk
 from tests.sessions import Place, run
 
 from lamina.models.scripted import ScriptedModel
@@ -67,5 +69,43 @@ def test_a_fold_that_no_saving_pays_for_waits_a_little(
             reply = await session.ask("go on")
             acted = [e for e in reply.events if e.kind == "layer_acted" and e.layer == "compaction"]
             assert bool(acted) is compacts
+
+    run(story)
+
+
+LARGE = Capabilities(window=200_000, max_output=8_000)
+
+
+@pytest.mark.spec("L4.1", "L3.5")
+@pytest.mark.parametrize(
+    ("tail", "by_hand", "source"),
+    [(16_000, False, "model"), (1_000, False, "notes"), (16_000, True, "notes")],
+    ids=["the notes would keep most of it", "they free enough", "someone asked for it"],
+)
+def test_notes_that_free_too_little_give_way_to_a_full_compaction(
+    tmp_path: Path, tail: int, by_hand: bool, source: str
+) -> None:
+    async def story() -> None:
+        config = {
+            "memory.enabled": False,
+            "notes.keep_tokens": tail,
+            "notes.keep_messages": 1,
+            # 24,000 tokens: the tail of the notes is most of that
+            "compact.percent": 0 if by_hand else 12.5,
+        }
+        scripted = model(answers(12), can=LARGE, summary=summary())
+        async with Place(tmp_path).open(scripted, config=config) as session:
+            for number in range(7 if by_hand else 10):
+                await talk(session, 1, first=number)
+                with anyio.fail_after(20):  # the notes know all that was said
+                    while session.state.background.running():
+                        await anyio.lowlevel.checkpoint()
+                if boundaries(session):
+                    break
+            if by_hand:
+                await session.compact()
+            [boundary] = boundaries(session)
+            assert boundary["source"] == source
+            assert boundary["trigger"] == ("manual" if by_hand else "auto")
 
     run(story)
