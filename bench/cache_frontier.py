@@ -1,7 +1,8 @@
 """Money against kept content on the real sessions: each peer at several settings of its own, Lamina at
 several of its own, every one costed by the same replay. Part of the cache benchmark.
 
-A peer's setting beats Lamina where no setting of Lamina keeps at least as much for at most its price.
+A peer's setting beats Lamina where all its requests fit the window and it is cheaper than every setting of
+Lamina that keeps at least as much.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ LAMINA: dict[str, dict[str, str]] = {
     "keep 1": {"LAMINA_MICROCOMPACT_KEEP": "1"},
     "keep 20": {"LAMINA_MICROCOMPACT_KEEP": "20"},
     "keep 60": {"LAMINA_MICROCOMPACT_KEEP": "60"},
+    "compaction alone": {
+        "LAMINA_MICROCOMPACT_WORN": "false",
+        "LAMINA_MICROCOMPACT_TIME_BASED": "false",
+        "LAMINA_TOOL_RESULTS_ENABLED": "false",
+    },
     "all layers off": {
         "LAMINA_MICROCOMPACT_WORN": "false",
         "LAMINA_MICROCOMPACT_TIME_BASED": "false",
@@ -97,29 +103,49 @@ def _policies(
         yield (who, setting or "as it comes"), PeerPolicy(who, weigher.recording, value)
 
 
-def cheaper_lamina(peer: Point, found: Sequence[Point]) -> Point | None:
-    """The cheapest setting of Lamina that keeps as much and goes over the window no more often; None:
-    the peer's is cheaper."""
+def answer(peer: Point, found: Sequence[Point]) -> Point | None:
+    """The cheapest setting of Lamina that keeps as much and sends nothing that a provider refuses (or,
+    where the peer does, no more of it); None: none keeps so much."""
     fair = [
         point
         for point in found
         if point.who == "lamina"
         and point.context >= peer.context * (1 - ALIKE)
         and point.over <= peer.over
-        and point.money <= peer.money * (1 + ALIKE)
     ]
     return min(fair, key=lambda point: point.money, default=None)
 
 
-def beaten_by(found: Sequence[Point]) -> list[Point]:
-    """Peers' settings for which Lamina has no answer."""
-    return [p for p in found if p.who != "lamina" and cheaper_lamina(p, found) is None]
+def beats(peer: Point, found: Sequence[Point]) -> bool:
+    """Whether the peer's requests all fit, and it is cheaper than what Lamina needs to keep as much; a
+    peer that keeps more than any of ours beats us where it is cheaper than the fullest of ours."""
+    if peer.who == "lamina" or peer.over:
+        return False
+    fitting = [point for point in found if point.who == "lamina" and not point.over]
+    own = answer(peer, found) or max(fitting, key=lambda point: point.context)
+    return peer.money < own.money * (1 - ALIKE)
+
+
+def keeps_more(peer: Point, found: Sequence[Point]) -> bool:
+    """Fits, keeps more than any setting of ours that fits, and costs more than it."""
+    apart = peer.who == "lamina" or peer.over > 0 or answer(peer, found) is not None
+    return not apart and not beats(peer, found)
 
 
 def figures(found: Sequence[Point], *, uncut: bool) -> list[Figure]:
     what = "whole histories" if uncut else "as recorded"
-    name = f"{what}: peers' settings cheaper than Lamina at equal kept content"
-    return [at_most(name, len(beaten_by(found)), "", 0)]
+    refused = sum(point.over > 0 for point in found if point.who != "lamina")
+    more = sum(keeps_more(point, found) for point in found)
+    return [
+        at_most(
+            f"{what}: peers' settings cheaper than Lamina at equal or larger kept content",
+            sum(beats(point, found) for point in found),
+            "",
+            0,
+        ),
+        Figure(f"{what}: peers' settings that send refused requests", refused, ""),
+        Figure(f"{what}: peers' settings that keep more, for more money", more, ""),
+    ]
 
 
 def lines(found: Sequence[Point], *, uncut: bool) -> list[str]:
@@ -129,32 +155,48 @@ def lines(found: Sequence[Point], *, uncut: bool) -> list[str]:
         f"## Money against kept content, {what}",
         "",
         (
-            "Each policy at several of its own settings. The last column names the cheapest setting "
-            "of Lamina that keeps at least as much, goes over the window no more often and costs no "
-            "more."
+            "Each policy at several of its own settings. A request that is over the window is refused "
+            "by a provider, so that such a setting could not have done the work. The last column names "
+            "the cheapest setting of Lamina that keeps at least as much and goes over the window no "
+            "more often."
         ),
         "",
         "| policy | setting | money | against nothing | content kept | over the window | Lamina's answer |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
     for point in sorted(found, key=lambda point: -point.context):
-        answer = cheaper_lamina(point, found) if point.who != "lamina" else None
-        told = "" if point.who == "lamina" else "**none**"
-        if answer is not None:
-            told = f"{answer.setting}: ${answer.money:.2f}, {answer.kept(plain.context):.1%}"
         rows.append(
             f"| {point.who} | {point.setting} | ${point.money:.2f} "
             f"| {point.money / plain.money - 1:+.1%} | {point.kept(plain.context):.1%} "
-            f"| {point.over} | {told} |"
+            f"| {point.over} | {_told(point, found)} |"
         )
-    unanswered = beaten_by(found)
-    if unanswered:
-        too_long = sum(point.over > 0 for point in unanswered)
-        rows += [
-            "",
-            (
-                f"{len(unanswered)} settings have no answer. {too_long} of them send requests that "
-                "are too long for the window, which a provider refuses."
-            ),
-        ]
-    return [*rows, ""]
+    return [*rows, "", _summed_up(found), ""]
+
+
+def _told(point: Point, found: Sequence[Point]) -> str:
+    """How Lamina answers a peer's setting."""
+    if point.who == "lamina":
+        return ""
+    own = answer(point, found)
+    if own is None:
+        return (
+            "**cheaper**" if beats(point, found) else "keeps more" + " (refused)" * (point.over > 0)
+        )
+    told = f"{own.setting}: ${own.money:.2f}, {own.kept(found[0].context):.1%}"
+    return f"**cheaper** than {told}" if own.money > point.money * (1 + ALIKE) else told
+
+
+def _summed_up(found: Sequence[Point]) -> str:
+    peers = [point for point in found if point.who != "lamina"]
+    refused = sum(point.over > 0 for point in peers)
+    better = [point for point in peers if beats(point, found)]
+    more = [point for point in peers if keeps_more(point, found)]
+    words = f"Of {len(peers)} other settings {refused} send requests that a provider refuses. "
+    words += f"Of the rest {len(better) or 'none'} costs less than Lamina needs to keep as much"
+    whole = found[0]
+    for point in more:
+        words += (
+            f"; {point.who} ({point.setting}) keeps more than any setting of ours that fits, "
+            f"{point.kept(whole.context):.1%}, for {point.money / whole.money - 1:+.1%} against nothing"
+        )
+    return words + "."

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from lamina.replay.recording import Recording
 from lamina.replay.run import Sent, Turn
 
 ENVIRONMENT = ROOT / ".venv-bench"
+APART = {"openhands": ("cache_openhands.py", ROOT / ".venv-bench-openhands", "openhands-sdk>=1.58")}
 
 
 def peer_python() -> str | None:
@@ -29,21 +31,39 @@ def peer_python() -> str | None:
     """
     if given := os.environ.get("LAMINA_BENCH_PYTHON"):
         return given
-    python = ENVIRONMENT / "bin" / "python"
-    done = ENVIRONMENT / ".installed"
-    if not done.exists():
-        wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-        extra = wanted["project"]["optional-dependencies"]["bench"]
-        peers = [line for line in extra if not line.startswith("lamina")]
-        print(f"Installing the peers into {ENVIRONMENT.name} …", file=sys.stderr)
-        steps = (
-            [sys.executable, "-m", "venv", str(ENVIRONMENT)],
-            [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peers],
-        )
-        for step in steps:
-            if subprocess.run(step, check=False).returncode:
-                return None
-        done.touch()
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extra = wanted["project"]["optional-dependencies"]["bench"]
+    peers = [line for line in extra if not line.startswith("lamina")]
+    return _environment(ENVIRONMENT, sys.executable, peers)
+
+
+def apart_python(name: str) -> str | None:
+    """The interpreter for a peer that needs a newer Python than ours (LAMINA_BENCH_OPENHANDS_PYTHON
+    names another); None: there is none here."""
+    if given := os.environ.get(f"LAMINA_BENCH_{name.upper()}_PYTHON"):
+        return given
+    _, folder, package = APART[name]
+    newer = (shutil.which(f"python3.{minor}") for minor in (12, 13, 14))
+    for python in filter(None, (sys.executable if sys.version_info >= (3, 12) else None, *newer)):
+        if made := _environment(folder, python, [package]):
+            return made
+    return None
+
+
+def _environment(folder: Path, base: str, packages: Sequence[str]) -> str | None:
+    """An environment with these packages, made when first asked for; None: it can't be."""
+    python, done = folder / "bin" / "python", folder / ".installed"
+    if done.exists():
+        return str(python)
+    print(f"Installing {', '.join(packages)} into {folder.name} …", file=sys.stderr)
+    steps = (
+        [base, "-m", "venv", "--clear", str(folder)],
+        [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
+    )
+    for step in steps:
+        if subprocess.run(step, check=False).returncode:
+            return None
+    done.touch()
     return str(python)
 
 
@@ -103,7 +123,8 @@ def sent_by(name: str, recordings: Sequence[Recording], python: str) -> list[Any
     with tempfile.TemporaryDirectory(prefix="lamina-bench-") as folder:
         source, target = Path(folder) / "in.json", Path(folder) / "out.json"
         source.write_text(json.dumps(conversations), "utf-8")
-        script = str(Path(__file__).with_name("cache_peers.py"))
+        script, *_ = APART.get(name.partition(" ")[0], ("cache_peers.py",))
+        script = str(Path(__file__).with_name(script))
         subprocess.run([python, script, name, str(source), str(target)], check=True)
         return json.loads(target.read_text("utf-8"))
 
