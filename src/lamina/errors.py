@@ -5,6 +5,7 @@ LaminaError
 │   └── SettingsError      a settings file or variable that can't be taken, named
 ├── RefusedError           a rule said no (exit code 3)
 │   ├── GateRefused        the memory gate
+│   │   └── InboxFull      too much waits for a person already
 │   └── PermissionRefused  a permission rule or the sandbox
 ├── StorageError           disk full, read-only, unreadable, vanished
 │   ├── LedgerError        a session's record
@@ -51,6 +52,10 @@ class RefusedError(LaminaError):
 
 
 class GateRefused(RefusedError):
+    pass
+
+
+class InboxFull(GateRefused):
     pass
 
 

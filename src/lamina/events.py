@@ -210,10 +210,11 @@ class BackgroundChanged(Event):
 @_event
 @dataclass(frozen=True, slots=True)
 class MemoryUpdated(Event):
-    """Memory files were written."""
+    """Memory files were written, or removed."""
 
     files: Sequence[str]
     writer: str
+    removed: Sequence[str] = ()
 
 
 @_event

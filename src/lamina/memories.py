@@ -69,3 +69,4 @@ class Verdict:
     warnings: Sequence[str] = ()
     update_of: str = ""  # path of the near-duplicate that this should update instead
     origin: str = ""  # whose word it is (an Origin of messages.py); "typed" = the user's own
+    revives: bool = False  # the user had it forgotten and has now asked to remember it

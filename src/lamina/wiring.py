@@ -16,6 +16,7 @@ from lamina.config import Config
 from lamina.errors import LaminaError
 from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.flags import Flags
+from lamina.ledger.edits import written_at
 from lamina.ledger.quotes import Quotes
 from lamina.ledger.record import Ledger
 from lamina.messages import Json
@@ -184,11 +185,19 @@ def make_memory(
             origin_text=quotes.origin_text,
             before=quotes.before,
             dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
+            said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
             inbox_all=config.bool("memory.inbox_all"),
             max_bytes=config.int("memory.max_file"),
             secret_rules=_secret_rules(config),
         )
-        return FileStore(place.directory, place.state, gate=gate, emit=pass_on, background=True)
+        return FileStore(
+            place.directory,
+            place.state,
+            gate=gate,
+            emit=pass_on,
+            background=True,
+            inbox_most=config.int("memory.inbox_most"),
+        )
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
         return None

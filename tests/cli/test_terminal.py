@@ -82,6 +82,12 @@ def test_columns_line_up_whatever_their_colours() -> None:
         (events.CacheBroke("tools", 9, 1), "  the prompt cache broke: tools"),
         (events.CacheBroke("tools", 9, 1, registered=True), None),
         (events.MemoryUpdated(["a.md", "b.md"], "extraction"), "  Memory updated: a.md, b.md"),
+        (events.MemoryUpdated([], "agent", ["a.md"]), "  Memory removed: a.md"),
+        (
+            events.MemoryUpdated(["b.md"], "agent", ["a.md"]),
+            "  Memory updated: b.md; removed: a.md",
+        ),
+        (events.MemoryUpdated([], "user", ["a.md"]), None),  # the command says it itself
         (events.BackgroundChanged("dream", "failed", "why"), "  dream failed: why"),
         (events.BackgroundChanged("dream", "done"), None),
         (events.ModelCalled("main", "m", Usage()), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.memories import directory, kinds, put
 from tests.sessions import Place, run, use
 
 from lamina.cli.chat_commands import run_command
+from lamina.cli.chat_events import line_of
 from lamina.errors import UsageError
 from lamina.events import Event, PermissionRefused
 from lamina.layers import dream, extraction
@@ -246,6 +248,117 @@ def test_a_model_does_not_extract_what_was_wished_away_and_may_what_is_said_agai
     assert files(place) == set()
     run(lambda: story("forget that I am a nurse", "No: I am a nurse", label="m2"))
     assert files(place) == {"user_nurse.md"}
+
+
+# ---- and comes back when the user wants it
+
+WISH = "Please remember that I always deploy from the host pelican, never from my laptop."
+
+
+def forgotten_once(place: Place) -> None:
+    """Said, kept and forgotten; the clock goes on."""
+    say(place, WISH)
+    assert len(files(place)) == 1
+    say(place, "forget that I always deploy from the host pelican, never from my laptop")
+    assert files(place) == set()
+    place.clock.at = time.time() + 60
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        WISH,
+        "Remember: I always deploy from the host pelican, never from my laptop.",
+        "Could you remember that I always deploy from the host pelican, never from my laptop?",
+    ],
+)
+def test_a_new_wish_to_remember_brings_it_back_and_says_so(place: Place, words: str) -> None:
+    forgotten_once(place)
+    told = say(place, words)
+    assert len(files(place)) == 1
+    assert "was forgotten" in told
+    assert "comes back" in told
+    store = FileStore(directory(place))
+    with store:
+        assert store.tombstones.all() == []
+
+
+CLAIM = "I always deploy from the host pelican, never from my laptop"
+REMEMBERS = {
+    "tool_use": [
+        {
+            "name": "Remember",
+            "input": {"content": CLAIM, "name": "Deploys", "description": CLAIM, "type": "user"},
+        }
+    ]
+}
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    "words",
+    [
+        SAID,  # said again, but not asked for
+        f"Do you remember that {SAID[:-1]}?",
+        f"Look at this:\n> {WISH}",
+        f"```\n{WISH}\n```",
+        f"Please remember that I like tea. {SAID}",
+        "Please remember that.",
+    ],
+)
+def test_nothing_else_that_is_said_brings_it_back(place: Place, words: str) -> None:
+    forgotten_once(place)
+    told, _ = agent(place, words, REMEMBERS)
+    assert "waits in the inbox" in told
+    assert files(place) == set()
+
+
+@pytest.mark.spec("L5.6")
+def test_a_wish_from_before_it_was_forgotten_does_not_bring_it_back(place: Place) -> None:
+    place.clock.at = time.time() - 60  # what is said in this session, tombstones come after
+    forget = use("Forget", memory=CLAIM)
+
+    async def story() -> None:
+        async with place.open([REMEMBERS, "ok", forget, "ok", REMEMBERS, "ok"]) as session:
+            await session.ask(WISH)
+            assert len(files(place)) == 1
+            await session.ask(f"Forget that {CLAIM}.")
+            assert files(place) == set()
+            await session.ask("Go on, please.")
+            assert "waits in the inbox" in result(session)[0]
+            assert files(place) == set()
+
+    run(story)
+
+
+@pytest.mark.spec("L5.5", "L5.6")
+@pytest.mark.parametrize("engine", ["rules", "model"])
+def test_extraction_takes_up_the_new_wish_too_and_the_user_hears_it(
+    place: Place, engine: str
+) -> None:
+    forgotten_once(place)
+    file = (
+        "---\nname: Deploys\ndescription: always deploys from the host pelican\ntype: user\n---\n\n"
+        "I always deploy from the host pelican, never from my laptop.\n\n"
+        "```evidence\nm1: I always deploy from the host pelican, never from my laptop\n```\n"
+    )
+
+    def write(_: Any) -> Any:
+        return use("Write", file_path=str(directory(place) / "user_deploys.md"), content=file)
+
+    heard: list[Event] = []
+
+    async def story() -> None:
+        model = ScriptedModel(["ok", *(Step(one, purpose="extraction") for one in (write, "done"))])
+        async with place.open(model, interactive=True, on_event=heard.append) as session:
+            if engine == "rules":  # as many failures as make them serve
+                session.ledger.append(edits.job("extraction", "failed", failures=3))
+            await session.ask(WISH)
+
+    run(story)
+    assert len(files(place)) == 1
+    lines = [line.text for event in heard if (line := line_of(event))]
+    assert sum("you asked for it again" in line for line in lines) == 1
 
 
 # ---- the command

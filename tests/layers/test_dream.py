@@ -275,7 +275,7 @@ def test_doubles_become_one_in_one_commit_and_progress_is_told(place: Place) -> 
         assert [event.step for event in told][:4] == ["orient", "gather", "consolidate", "prune"]
         assert (told[0].status, told[0].phase) == ("running", "starting")
         assert (told[-1].status, told[-1].phase) == ("completed", "updating")
-        assert MemoryUpdated(("deploy.md",), "dream") in heard
+        assert MemoryUpdated((), "dream", ("deploy.md",)) in heard
         assert lock_of(session).stat().st_mtime == pytest.approx(place.clock.now())
 
 

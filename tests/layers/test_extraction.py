@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +394,38 @@ def test_what_went_to_the_inbox_is_said_in_one_line(place: Place) -> None:
         said = [line.text for event in heard if (line := line_of(event)) and "inbox" in line.text]
         assert said == ["  extraction: 1 memory waits in the inbox: `lamina memory inbox`"]
         assert "feedback_no_mocks.md" not in files(place)
+
+    run(story)
+
+
+@pytest.mark.spec("L5.5", "L5.6")
+def test_a_model_that_proposes_without_end_fills_neither_inbox_nor_memory(place: Place) -> None:
+    unproved = [
+        f"---\nname: Rule {n}\ndescription: prefers {word}\ntype: feedback\n---\n\nPrefers {word}.\n"
+        for n, word in enumerate(("tea", "tabs", "vim", "nights", "silence", "pie"))
+    ]
+    facts = [
+        f"---\nname: Fact {n}\ndescription: {word} lives alone\ntype: project\n---\n\n{word} {word * 2}.\n"
+        for n, word in enumerate(map("".join, product("bdfgk", "aeiou", "lmnrs")))
+    ]
+
+    def flood(_: Any) -> dict[str, Any]:
+        calls = [
+            use("Write", file_path=str(directory(place) / f"file_{n}.md"), content=text)
+            for n, text in enumerate([*unproved, *facts])
+        ]
+        return {"tool_use": [call for one in calls for call in one["tool_use"]]}
+
+    model = ScriptedModel(["ok", *extracting(flood, "done")])
+
+    async def story() -> None:
+        heard = await talk(place, model, SAID, config={"memory.inbox_most": 2})
+        lines = [line.text for event in heard if (line := line_of(event)) and "inbox" in line.text]
+        assert lines == [
+            "  extraction: 2 memories wait in the inbox: `lamina memory inbox`",
+            "  extraction: the inbox is full, so 4 more found no room: `lamina memory inbox`",
+        ]
+        assert len(files(place)) == 28 + 1, "30 in one run, two of them in the inbox; and the index"
 
     run(story)
 

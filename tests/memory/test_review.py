@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lamina.errors import Conflict, GateRefused, UsageError
+from lamina.errors import Conflict, GateRefused, InboxFull, UsageError
+from lamina.memories import Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
+from lamina.memory.inbox import Inbox
 from lamina.memory.review import accept, attribute, inbox_diff, reject
 from lamina.testing import a_memory
 
@@ -24,6 +26,13 @@ UNPROVEN = a_memory(
     body="The user likes tabs.",
     writer="extraction",
 )
+
+
+def unproven(number: int) -> Proposal:
+    words = ("tabs", "spaces", "tea", "long walks", "short functions")[number]
+    return replace(
+        UNPROVEN, path=f"user_{number}.md", description=f"Likes {words}", body=f"Likes {words}."
+    )
 
 
 @pytest.fixture
@@ -89,6 +98,43 @@ def test_what_was_rejected_is_not_proposed_again(store: FileStore) -> None:
     assert store.inbox.items() == []
     with pytest.raises(GateRefused, match="rejected"):
         store.write(replace(UNPROVEN, path="other.md"))
+
+
+def test_a_full_inbox_keeps_what_waits_and_says_so(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory", inbox_most=3) as store:
+        first = [store.write(unproven(number)).inbox_id for number in range(3)]
+        with pytest.raises(InboxFull, match=r"full: 3 memories wait .* `lamina memory inbox`"):
+            store.write(unproven(3))
+        assert store.write(unproven(1)).inbox_id == first[1], "what waits already is no new item"
+        assert [item.id for item in store.inbox.items()] == first
+        reject(store, first[0])
+        assert store.write(unproven(3)).decision == "inbox"
+        (store.state / "inbox" / "damaged.json").write_text("{")
+        store.inbox.remove(store.inbox.items()[0])
+        with pytest.raises(InboxFull):
+            store.write(unproven(4))
+
+
+def test_large_proposals_fill_the_inbox_as_well(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox", most_bytes=5_000)
+    waits = Verdict("inbox", "why")
+    inbox.add(replace(UNPROVEN, body="x" * 3_000), waits, base=None, exact=None)
+    with pytest.raises(InboxFull):
+        inbox.add(replace(UNPROVEN, body="y" * 3_000), waits, base=None, exact=None)
+    assert len(inbox.items()) == 1
+    inbox.close()
+
+
+def test_what_a_tool_wrote_by_itself_goes_back_when_the_inbox_is_full(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory", inbox_most=1) as store:
+        store.write(unproven(0))
+        store.remember(a_memory("plain.md"))
+        store.catch_up()
+        content = b"---\nname: Taste\ndescription: Likes tea\ntype: user\n---\n\nTea.\n"
+        (store.directory / "user_tea.md").write_bytes(content)
+        [outcome] = attribute(store, writer="agent")
+        assert isinstance(outcome, InboxFull)
+        assert not (store.directory / "user_tea.md").exists()
 
 
 def test_an_unknown_item_is_named(store: FileStore) -> None:

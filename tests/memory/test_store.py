@@ -258,7 +258,13 @@ def test_writes_are_told_and_the_index_is_not_named(tmp_path: Path) -> None:
     events: list[Event] = []
     with FileStore(tmp_path / "memory", emit=events.append) as store:
         store.remember(a_memory("a.md"))
-    assert events == [MemoryUpdated(["a.md"], "user")]
+        store.rename("a.md", "b.md")
+        store.forget("b.md")
+    assert events == [
+        MemoryUpdated(["a.md"], "user"),
+        MemoryUpdated(["b.md"], "user", ("a.md",)),
+        MemoryUpdated([], "user", ("b.md",)),
+    ]
 
 
 @pytest.mark.spec("L5.6")

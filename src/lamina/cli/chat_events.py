@@ -70,7 +70,13 @@ def _broke(event: events.CacheBroke) -> Line | None:
 def _remembered(event: events.MemoryUpdated) -> Line | None:
     if event.writer == "dream":
         return None  # it says itself how much it improved
-    return Line(f"  Memory updated: {', '.join(map(harmless, event.files))}", "green")
+    told = [
+        f"{what}: {', '.join(map(harmless, files))}"
+        for what, files in (("updated", event.files), ("removed", event.removed))
+        if files
+    ]
+    said = event.writer == "user" and not event.files  # `/forget` says itself what went
+    return None if said or not told else Line(f"  Memory {'; '.join(told)}", "green")
 
 
 def _recalled(event: events.MemoryRecalled) -> Line:

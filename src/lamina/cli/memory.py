@@ -130,6 +130,7 @@ def open_store(config: Config) -> FileStore:
         gate=gate,
         emit=_tell,
         before_first_write=lambda: claim(place),
+        inbox_most=config.int("memory.inbox_most"),
     )
 
 

@@ -144,6 +144,8 @@ _MEMORY = (
             "nothing", variable="LAMINA_MEMORY_GUIDELINES"),
     Setting("memory.inbox_all", "bool", False, "Everything that background work wants to remember waits in the inbox for a person.",
             "nothing"),
+    Setting("memory.inbox_most", "int", 200, "Most memories that wait in the inbox; with that many there, no more are kept until a person has looked.",
+            "nothing", minimum=1, maximum=100_000),
     Setting("memory.index", "bool", True, "Keep MEMORY.md as the index; without it memories are saved in one step."),
     Setting("memory.manifest_files", "int", 200, "Most files that a manifest shows.", minimum=1),
     Setting("memory.past_context", "bool", True, "The system prompt says how to search past sessions.", flag="past_context"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from lamina.errors import Conflict, LaminaError, MemoryStoreError
+from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream_snapshot import Authors, Snapshot
 from lamina.local.claims import statements
 from lamina.local.consolidator import Plan, consolidate
@@ -57,6 +57,10 @@ class Step:
     @property
     def files(self) -> list[str]:
         return [change.path for change in self.changes if change.path != INDEX]
+
+    @property
+    def removed(self) -> list[str]:
+        return [change.path for change in self.changes if change.after is None]
 
     @property
     def empty(self) -> bool:
@@ -320,8 +324,9 @@ def _demand_limits(index: bytes, before: bytes) -> None:
 # ---- the one write
 
 
-def carry_out(store: FileStore, before: Snapshot, step: Step, when: float) -> str:
-    """Bring the step into the files, whole; the commit's id. GaveWay if memory changed meanwhile."""
+def carry_out(store: FileStore, before: Snapshot, step: Step, when: float) -> tuple[str, int]:
+    """Bring the step into the files, whole; the commit's id, and how much the inbox had no room for.
+    GaveWay if memory changed meanwhile."""
     with store.journal.writing():
         if path := before.differs_from(Snapshot.of(store)):
             raise GaveWay(f"{path} was edited during the dream, so the dream gave way.")
@@ -336,8 +341,12 @@ def carry_out(store: FileStore, before: Snapshot, step: Step, when: float) -> st
             store.journal.apply(step.changes, note)
         except Conflict as error:
             raise GaveWay(f"{error} The dream gave way.") from error
+    no_room = 0
     for proposal, verdict, content in step.inbox:
-        store.inbox.add(proposal, verdict, base=None, exact=content)
+        try:
+            store.inbox.add(proposal, verdict, base=None, exact=content)
+        except InboxFull:
+            no_room += 1
     store.journal.settle()
     last = next(store.journal.history.log(), None)
-    return last.id if last is not None and last.writer == "dream" else ""
+    return (last.id if last is not None and last.writer == "dream" else ""), no_room

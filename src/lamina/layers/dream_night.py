@@ -201,14 +201,17 @@ class Night:
         self._progress.phase = "updating"
         self._progress.files = step.files
         self._tell("prune", "Writing")
-        now, commit = self._state.deps.clock.now(), ""
+        now, commit, no_room = self._state.deps.clock.now(), "", 0
         with anyio.CancelScope(shield=True):
-            commit = await anyio.to_thread.run_sync(
+            commit, no_room = await anyio.to_thread.run_sync(
                 carry_out, self._store, desk.before, step, time.time()
             )
             self._lock.succeeded(now)
         if step.files:
-            self._state.emit(MemoryUpdated(tuple(step.files), "dream"))
+            kept = tuple(path for path in step.files if path not in step.removed)
+            self._state.emit(MemoryUpdated(kept, "dream", tuple(step.removed)))
+        if no_room:
+            self._problems += (f"the inbox is full: {no_room} found no room there",)
         return Dreamt("completed", _summary(step), step, commit, self._by, self._problems)
 
     def _nothing(self) -> Dreamt:

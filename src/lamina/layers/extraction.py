@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from lamina import prompts
-from lamina.errors import Conflict, GateRefused, ModelError
+from lamina.errors import Conflict, GateRefused, InboxFull, ModelError
 from lamina.events import LayerActed, MemoryUpdated
 from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed, said_at
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
+_MOST_FILES = 30  # of one run; who proposes more obeys somebody else
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
 
@@ -52,6 +53,8 @@ class Extracted:
     files: list[str] = field(default_factory=list[str])
     inbox: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
+    no_room: int = 0  # what the inbox could not take
+    revived: list[str] = field(default_factory=list[str])  # forgotten once, and asked for again
     reason: str = ""
 
     def take(self, outcome: Outcome) -> str:
@@ -59,10 +62,15 @@ class Extracted:
             self.inbox.append(outcome.path)
         elif outcome.changed and outcome.path not in self.files:
             self.files.append(outcome.path)
+            self.revived += [outcome.path] if outcome.revived else []
         return outcome.sentence
 
+    def turn_away(self, error: GateRefused) -> None:
+        self.refused.append(str(error))
+        self.no_room += isinstance(error, InboxFull)
+
     def to_json(self) -> Json:
-        shown = ("by", "files", "inbox", "refused", "reason")
+        shown = ("by", "files", "inbox", "refused", "revived", "reason")
         return {name: value for name in shown if (value := getattr(self, name))}
 
 
@@ -162,12 +170,23 @@ async def run(state: State, upto: str) -> Extracted:
     state.ledger.append(
         edits.state(CURSOR, upto), edits.job(LAYER, done.status, upto, **done.to_json())
     )
+    _say(state, done)
+    return done
+
+
+def _say(state: State, done: Extracted) -> None:
+    """What the user sees of a run."""
     if done.files:
         state.emit(MemoryUpdated(tuple(done.files), "extraction"))
+    for path in done.revived:
+        state.emit(
+            LayerActed(LAYER, f"{path} was forgotten; you asked for it again, so it is back")
+        )
     if waiting := len(done.inbox):
         what = "1 memory waits" if waiting == 1 else f"{waiting} memories wait"
         state.emit(LayerActed(LAYER, f"{what} in the inbox: `lamina memory inbox`", 0, waiting))
-    return done
+    if lost := done.no_room:
+        state.emit(LayerActed(LAYER, f"the inbox is full, so {lost} more found no room: `lamina memory inbox`", 0, lost))  # fmt: skip
 
 
 def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bool:
@@ -249,6 +268,8 @@ def _keep(
     strict = read_topic(path, content).type in ("user", "feedback")
     body, evidence = words.evidence_for(text, strict=strict)
     try:
+        if len(done.files) + len(done.inbox) >= _MOST_FILES:
+            raise GateRefused(f"{path}: one look at a conversation keeps {_MOST_FILES} at most.")
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{path}: {WHY}.")
         outcome = store.write_file(
@@ -262,7 +283,7 @@ def _keep(
             pointer=True,
         )
     except GateRefused as error:
-        done.refused.append(str(error))
+        done.turn_away(error)
         raise
     return done.take(outcome)
 
@@ -319,7 +340,7 @@ def _write(store: FileStore, proposal: Proposal, done: Extracted) -> None:
         except Conflict:
             continue  # another memory has that name
         except GateRefused as error:
-            done.refused.append(str(error))
+            done.turn_away(error)
         return
 
 

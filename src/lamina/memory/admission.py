@@ -65,6 +65,7 @@ class Admission:
             familiar=self._known.but(path, old),
             pinned=self._pins.all(),
             forgotten=self._tombstones.why,
+            forgotten_at=self._tombstones.when,
             # Where there is no file yet, nobody can have vouched for it.
             vouched=self.vouched if old is not None else nothing_vouched,
         )

@@ -107,4 +107,5 @@ def outcome_of(path: str, verdict: Verdict, *, changed: bool = True, inbox_id: s
         inbox_id=inbox_id,
         update_of=verdict.update_of,
         origin=verdict.origin,
+        revived=verdict.revives and not inbox_id,
     )

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from lamina.memories import Memory, Proposal
+from lamina.memories import Evidence, Memory, Proposal
 from lamina.memory import wording
+from lamina.memory.asserted import told
 from lamina.memory.origins import typed_parts, untyped_parts
+from lamina.memory.persons import speaks_of
 from lamina.memory.polarity import turned_round
 from lamina.messages import Origin
 
@@ -74,17 +76,9 @@ def why_unproven(
         return ""  # nothing new is said
     if not proposal.evidence:
         return "it quotes nothing that the user typed"
-    support: list[str] = []
-    for item in proposal.evidence:
-        session = item.session or proposal.session
-        typed = typed_parts(record.origin_text(session, item.entry))
-        if not _found(item.quote, typed):
-            return f"a quote is not among the words that the user typed: {_short(item.quote)}"
-        if not _found(item.quote, typed, unless_negated=True):
-            return f"a quote leaves out the “not” before it: {_short(item.quote)}"
-        support.append(item.quote)
-        support.append(_confirmed_text(record, session, item.entry))
-        support.extend(record.dates(item.quote, session, item.entry))
+    reason, support, sentences = _supported(proposal, record)
+    if reason:
+        return reason
     proof = "\n".join(support)
     missing = wording.missing_tokens(claim, proof)
     if missing:
@@ -95,7 +89,40 @@ def why_unproven(
         return f"only {share:.0%} of its words are the user's own"
     if turned := turned_round(claim, [item.quote for item in proposal.evidence]):
         return f"it says the opposite of what the user typed: {_short(turned)}"
+    if proposal.type == "user" and (other := speaks_of(claim, sentences)):
+        return f"those words are about somebody else: {_short(other)}"
     return ""
+
+
+def _supported(proposal: Proposal, record: Record) -> tuple[str, list[str], list[str]]:
+    """Why a quote proves nothing, else what all of them state and the sentences they stand in."""
+    support: list[str] = []
+    sentences: list[str] = []
+    for item in proposal.evidence:
+        session = item.session or proposal.session
+        typed = typed_parts(record.origin_text(session, item.entry))
+        where = told(item.quote, typed)
+        reason = ""
+        if not _found(item.quote, typed):
+            reason = "is not among the words that the user typed"
+        elif not _found(item.quote, typed, unless_negated=True):
+            reason = "leaves out the “not” before it"
+        elif where is not None and not where.stated:
+            reason = "is a question, or somebody else's words"
+        if reason:
+            return f"a quote {reason}: {_short(item.quote)}", [], []
+        sentences += where.sentences if where else ()
+        support.append(where.stated if where else item.quote)
+        support.append(_confirmed_text(record, session, item.entry))
+        support.extend(record.dates(item.quote, session, item.entry))
+    return "", support, sentences
+
+
+def is_wish(item: Evidence, session: str, record: Record) -> bool:
+    """Does a quote stand in typed words that ask to remember it?"""
+    typed = typed_parts(record.origin_text(item.session or session, item.entry))
+    where = told(item.quote, typed)
+    return where is not None and where.wished
 
 
 def weakest_origin(proposal: Proposal, record: Record) -> str:

@@ -18,7 +18,7 @@ from lamina.memory import drafts, pointers, ranking
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
-from lamina.memory.inbox import Inbox
+from lamina.memory.inbox import MOST, Inbox
 from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
@@ -52,6 +52,7 @@ class FileStore:
         emit: Emit = quiet,
         background: bool = False,
         before_first_write: Callable[[], object] | None = None,
+        inbox_most: int = MOST,
     ) -> None:
         self._before_first_write = before_first_write
         self.directory = directory
@@ -61,7 +62,7 @@ class FileStore:
         self.scanner = Scanner(self.files, self.state / "headers.sqlite")
         self.tombstones = Tombstones(self._own)
         self._pins = Pins(self._own)
-        self.inbox = Inbox(self.state / "inbox")
+        self.inbox = Inbox(self.state / "inbox", most=inbox_most)
         self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
         self._known = KnownMemories(self.files, self.scanner)
         self.admission = Admission(
@@ -239,7 +240,7 @@ class FileStore:
                 rework = pointers.adding(proposal, verdict.origin, base)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
-            stones = self.tombstones.lifted_by(proposal)
+            stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
             try:
                 changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
             except Conflict as error:

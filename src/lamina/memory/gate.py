@@ -6,6 +6,8 @@ says of a quote) comes in as plain data and callables in a `GateContext`.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +44,14 @@ def _never_forgotten(_proposal: Proposal) -> str:
     return ""
 
 
+def _always_forgotten(_proposal: Proposal) -> float:
+    return math.inf
+
+
+def _never_said(_session: str, _entry: str) -> float:
+    return 0.0
+
+
 def nothing_vouched(_path: str) -> str:
     return ""
 
@@ -57,6 +67,10 @@ class GateContext:
     pinned: Collection[str] = ()  # paths that only the user may change
     # "" or, if the proposal says what was forgotten, a few words on the tombstone ("on 2026-01-02").
     forgotten: Callable[[Proposal], str] = _never_forgotten
+    # When that was, the last time.
+    forgotten_at: Callable[[Proposal], float] = _always_forgotten
+    # When a ledger entry was written; 0.0 if nobody knows.
+    said_at: Callable[[str, str], float] = _never_said
     # The blocks of one ledger entry with their origins. A typed block may hold pasted parts: the
     # gate splits it again. An unknown entry gives ().
     origin_text: Callable[[str, str], OriginTexts] = _nothing_recorded
@@ -86,7 +100,9 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     an inbox entry should update instead of doubling it.
     """
     twin, alike = _nearest(proposal, context.known)
-    refusal = _why_refused(proposal, context)
+    forgotten = context.forgotten(proposal)
+    revives = bool(forgotten) and _asked_again(proposal, context)
+    refusal = _why_refused(proposal, context, "" if revives else forgotten)
     if not refusal and alike >= _SAME and proposal.writer != "user":
         refusal = f"{twin} says the same already"
     if refusal:
@@ -95,15 +111,39 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     if proposal.writer == "user":
         if twin:
             warnings.append(f"{twin} says nearly the same: update it instead?")
-        if forgotten := context.forgotten(proposal):
+        if forgotten:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
-    reason, origin = _why_inbox(proposal, context)
+    reason, origin = _why_inbox(proposal, context, "" if revives else forgotten)
     if twin and not reason:
         reason = f"{twin} says nearly the same, so this should update it"
     if reason:
         return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
-    return Verdict("accept", "", warnings, origin=origin)
+    if revives:
+        warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
+    return Verdict("accept", "", warnings, origin=origin, revives=revives)
+
+
+def _asked_again(proposal: Proposal, context: GateContext) -> bool:
+    """Did the user, after they had it forgotten, ask in words they typed to remember just this?
+
+    Everything new that the memory says must stand in such wishes: what they said otherwise, or said
+    before, brings nothing back.
+    """
+    if proposal.writer not in ("agent", "extraction"):
+        return False
+    since = context.forgotten_at(proposal)
+    record = evidence.Record(context.origin_text, context.before, context.dates)
+    wishes = [
+        item
+        for item in proposal.evidence
+        if context.said_at(item.session or proposal.session, item.entry) > since
+        and evidence.is_wish(item, proposal.session, record)
+    ]
+    vouched = context.vouched(proposal.path)
+    new = evidence.claimed_text(proposal, context.known, vouched).strip()
+    asked = dataclasses.replace(proposal, evidence=wishes)
+    return bool(wishes and new) and not evidence.why_unproven(asked, record, context.known, vouched)
 
 
 def decide_index(before: str, after: str, writer: Writer, context: GateContext) -> Verdict:
@@ -179,7 +219,7 @@ def _is_team(proposal: Proposal, context: GateContext) -> bool:
     return context.scope == "team" or proposal.path.startswith("team/")
 
 
-def _why_refused(proposal: Proposal, context: GateContext) -> str:
+def _why_refused(proposal: Proposal, context: GateContext, forgotten: str) -> str:
     """The rules without appeal, cheapest first. Only pins and tombstones yield to the user."""
     taken = context.known.spellings(proposal.path)
     if bad := why_bad_name(proposal.path, taken) or _why_bad_form(proposal, context.max_bytes):
@@ -192,7 +232,6 @@ def _why_refused(proposal: Proposal, context: GateContext) -> str:
         return ""
     if proposal.path in context.pinned:
         return f"{proposal.path} is pinned: only the user may change it"
-    forgotten = context.forgotten(proposal)
     if forgotten and proposal.writer in ("extraction", "dream", "team"):
         return f"the user had this forgotten {forgotten}"
     return ""
@@ -248,7 +287,7 @@ def _secret_warnings(text: str, context: GateContext) -> list[str]:
     ]
 
 
-def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
+def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
     """Why a person should look first ("" if not), and whose word the memory is."""
     record = evidence.Record(context.origin_text, context.before, context.dates)
     vouched = context.vouched(proposal.path)
@@ -256,7 +295,7 @@ def _why_inbox(proposal: Proposal, context: GateContext) -> tuple[str, str]:
     origin = evidence.weakest_origin(proposal, record) if unproven else "typed"
     if marker := speaks_as_system(_all_text(proposal)):
         return f"it speaks as the system or another turn: {marker}", origin
-    if forgotten := context.forgotten(proposal):
+    if forgotten:
         return f"the user had this forgotten {forgotten}", origin
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin

@@ -1,6 +1,7 @@
 """The inbox: writes that a person should look at first, one file each, with a diff to show.
 
-It keeps proposals and touches only its own folder; accepting one is the store's work.
+It keeps proposals and touches only its own folder; accepting one is the store's work. It has a limit,
+and what waits already stays: nothing that a person was told of vanishes for what came later.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from lamina.errors import UsageError
+from lamina.errors import InboxFull, UsageError
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
 from lamina.memory.blame import diff_text
+
+MOST = 200  # items that wait
+MOST_BYTES = 10_000_000
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +38,10 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
 class Inbox:
     """All that waits, oldest first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._files = Beneath(folder)
+        self._most = most
+        self._most_bytes = most_bytes
 
     def close(self) -> None:
         self._files.close()
@@ -43,8 +49,9 @@ class Inbox:
     def add(
         self, proposal: Proposal, verdict: Verdict, *, base: Memory | None, exact: bytes | None
     ) -> InboxItem:
-        """Keep a proposal; one that waits already is not kept twice."""
-        for item in self.items():
+        """Keep a proposal, once; InboxFull if there is no more room."""
+        waiting = self.items()
+        for item in waiting:
             if (item.proposal.path, item.proposal.body, item.proposal.description) == (
                 proposal.path,
                 proposal.body,
@@ -62,8 +69,23 @@ class Inbox:
             base=base,
             exact=exact,
         )
-        self._files.write(f"{item.id}.json", msgspec.json.encode(item), expected=None)
+        content = msgspec.json.encode(item)
+        self._demand_room(len(waiting), len(content))
+        self._files.write(f"{item.id}.json", content, expected=None)
         return item
+
+    def _demand_room(self, waiting: int, size: int) -> None:
+        """By what lies in the folder: files that nobody can read take room as well."""
+        sizes = [
+            found.st_size
+            for name, _ in self._files.listing()
+            if (found := self._files.stat(name)) is not None
+        ]
+        if len(sizes) >= self._most or sum(sizes) + size > self._most_bytes:
+            raise InboxFull(
+                f"The inbox is full: {waiting} memories wait there, so this one was not kept. "
+                "`lamina memory inbox` shows them; accept or reject some first."
+            )
 
     def items(self) -> list[InboxItem]:
         names = sorted(name for name, _ in self._files.listing() if name.endswith(".json"))

@@ -99,15 +99,21 @@ class Journal:
             self._take_back(done, intent)
             raise
         self._mark(intent)
-        if paths := [change.path for change in done if not change.path.endswith(INDEX)]:
-            self._emit(MemoryUpdated(paths, note.writer))
+        self._announce(done, note)
         self._wake_up()
         return True
 
-    def adopt(self, changes: Sequence[Change], note: Note) -> None:
+    def _announce(self, changes: Sequence[Change], note: Note) -> None:
+        topics = [change for change in changes if not change.path.endswith(INDEX)]
+        kept = [change.path for change in topics if change.after is not None]
+        removed = tuple(change.path for change in topics if change.after is None)
+        if topics:
+            self._emit(MemoryUpdated(kept, note.writer, removed))
+
+    def adopt(self, changes: Sequence[Change], note: Note, *, lifted: Sequence[str] = ()) -> None:
         """Have changes recorded that are in the files already. The caller holds `writing()`."""
         note = note if note.when else replace(note, when=time.time())
-        self._mark(self.intents.write(changes, note))
+        self._mark(self.intents.write(changes, note, lifted=lifted))
         self._wake_up()
 
     def _put(self, change: Change, rework: Rework | None, *, flush: bool = True) -> Change:

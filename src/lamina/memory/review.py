@@ -18,6 +18,7 @@ from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.outside import differences
 from lamina.memory.store import Outcome
+from lamina.memory.tombstones import ids_of
 from lamina.memory.topics import read_topic
 
 
@@ -176,16 +177,20 @@ def _judged(
             store.journal.adopt([change], note)
             return Outcome(path, "accept")
         verdict = store.judge(proposal, change.before, change.after)
+        base = read_topic(path, change.before) if change.before is not None else None
+        item = None
+        if verdict.decision == "inbox":
+            item = store.inbox.add(proposal, verdict, base=base, exact=change.after)
     except GateRefused as error:
         _put_back(store, change)
         return error
-    if verdict.decision == "inbox":
-        base = read_topic(path, change.before) if change.before is not None else None
-        item = store.inbox.add(proposal, verdict, base=base, exact=change.after)
+    if item is not None:
         _put_back(store, change)
         return drafts.outcome_of(path, verdict, inbox_id=item.id)
     subject = drafts.subject_of(change.before, path)
-    store.journal.adopt([change], drafts.note_of(proposal, verdict, subject))
+    stones = store.tombstones.lifted_by(proposal, asked=verdict.revives)
+    note = drafts.note_of(proposal, verdict, subject)
+    store.journal.adopt([change], note, lifted=ids_of(stones))
     return drafts.outcome_of(path, verdict)
 
 

@@ -24,6 +24,7 @@ class Outcome:
     inbox_id: str = ""
     update_of: str = ""  # the memory that says nearly the same
     origin: str = ""
+    revived: bool = False  # it had been forgotten, and the user asked for it again
 
     @property
     def sentence(self) -> str:

@@ -97,11 +97,13 @@ class Tombstones:
         prints = self._prints(memory)
         return [stone for stone in stones if _says_again(stone, prints)]
 
-    def lifted_by(self, proposal: Proposal) -> list[Tombstone]:
-        """The tombstones that yield to this write: all to the user, to the agent its own."""
-        if proposal.writer not in ("user", "agent"):
+    def lifted_by(self, proposal: Proposal, *, asked: bool = False) -> list[Tombstone]:
+        """The tombstones that yield to this write: all to the user (`asked`: by their wish, whoever
+        writes), to the agent its own."""
+        writer = "user" if asked else proposal.writer
+        if writer not in ("user", "agent"):
             return []
-        return [one for one in self.matching(proposal) if _yields(one, proposal.writer)]
+        return [one for one in self.matching(proposal) if _yields(one, writer)]
 
     def says_again(self, forgotten: Memory | Proposal, other: Memory) -> bool:
         """Would a tombstone of the one be in the way of the other?"""
@@ -110,13 +112,21 @@ class Tombstones:
 
     def why(self, proposal: Proposal) -> str:
         """A few words for the gate, "" if nothing of this was forgotten."""
-        agent = proposal.writer == "agent"
-        found = [one for one in self.matching(proposal) if not (agent and _yields(one, "agent"))]
-        if not found:
+        last = self._last(proposal)
+        if last is None:
             return ""
-        last = max(found, key=lambda stone: stone.when)
         day = time.strftime("%Y-%m-%d", time.gmtime(last.when))
         return f"on {day}{_HOW.get(last.kind, '')}"
+
+    def when(self, proposal: Proposal) -> float:
+        """When this was forgotten, the last time; 0.0 if it was not."""
+        last = self._last(proposal)
+        return last.when if last else 0.0
+
+    def _last(self, proposal: Proposal) -> Tombstone | None:
+        agent = proposal.writer == "agent"
+        found = [one for one in self.matching(proposal) if not (agent and _yields(one, "agent"))]
+        return max(found, key=lambda stone: stone.when, default=None)
 
     # ---- fingerprints
 

@@ -1,0 +1,204 @@
+"""A quote that was typed proves only what its writer states of themselves: no question, no words of
+somebody else, no role of somebody else, whatever type a model gives it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.memories import Evidence, MemoryType, Proposal, Verdict
+from lamina.memory.asserted import question_in, told
+from lamina.memory.gate import GateContext, decide
+from lamina.memory.persons import speaks_of
+from lamina.memory.remember_wishes import asks_to_remember, only_asks
+from lamina.messages import Origin
+
+pytestmark = pytest.mark.spec("L5.6")
+
+
+def verdict(said: str, claim: str, kind: MemoryType, quote: str = "") -> Verdict:
+    """What the gate says of a memory that a model made of typed words."""
+    proposal = Proposal(
+        path="x.md",
+        name="",
+        description=claim,
+        type=kind,
+        body="",
+        writer="extraction",
+        evidence=(Evidence(quote or said, "s", "1"),),
+        session="s",
+    )
+
+    def blocks(_session: str, _entry: str) -> list[tuple[Origin, str]]:
+        return [("typed", said)]
+
+    return decide(proposal, GateContext(origin_text=blocks))
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("Should we always squash commits?", "Always squash commits"),
+        ("should we always squash commits", "Always squash commits"),
+        ("So, is it better to use tabs here?", "Use tabs here"),
+        ("What if you never wrote comments?", "Never write comments"),
+        ("Do you always run the linter first?", "Always run the linter first"),
+        ("Ok so why are functions short in this repo?", "Functions are short in this repo"),
+        ("Sollen wir immer Tabs nehmen?", "Immer Tabs nehmen"),
+        ("Wieso nehmen wir hier immer Tabs?", "Hier immer Tabs nehmen"),
+        ("我们是不是应该总是用制表符？", "总是用制表符"),
+        ("提交之前要跑测试吗？", "提交之前要跑测试"),
+    ],
+)
+def test_a_question_is_no_rule(said: str, claim: str) -> None:
+    found = verdict(said, claim, "feedback")
+    assert found.decision == "inbox"
+    assert "question" in found.reason
+    assert verdict(said, claim, "project").origin != "typed", "a fact is not the user's word either"
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("Can you always squash commits?", "Always squash commits"),
+        ("Could you please stop adding comments?", "Stop adding comments"),
+        ("Can we keep functions short?", "Keep functions short"),
+        ("Always squash commits, ok?", "Always squash commits"),
+        ("When I say ship, deploy to staging, right?", "When I say ship, deploy to staging"),
+        ("What I want is short answers.", "Short answers"),
+        ("How about we use uv for everything?", "Use uv for everything"),
+        ("Do the migrations first, always.", "Do the migrations first, always"),
+        ("Have the tests run before every commit.", "Have the tests run before every commit"),
+        ("Kannst du bitte immer Tabs nehmen?", "Immer Tabs nehmen"),
+        ("能不用中文注释吗？", "不用中文注释"),
+    ],
+)
+def test_a_rule_in_any_form_is_one(said: str, claim: str) -> None:
+    assert verdict(said, claim, "feedback").decision == "accept"
+
+
+def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> None:
+    said = "I'm a nurse and new to Rust, how do I always squash commits?"
+    assert verdict(said, "The user is a nurse, new to Rust", "user").decision == "accept"
+    assert verdict(said, "Always squash commits", "feedback").decision == "inbox"
+    two = "Should we use tabs everywhere? I work on the billing service."
+    assert verdict(two, "Use tabs everywhere", "feedback").decision == "inbox"
+    assert verdict(two, "Works on the billing service", "user").decision == "accept"
+
+
+@pytest.mark.parametrize(
+    ("said", "claim", "who"),
+    [
+        ("My colleague Anna is a data scientist.", "The user is a data scientist", "colleague"),
+        ("anna is a data scientist", "The user is a data scientist", "anna"),
+        ("She's a data scientist at Siemens.", "Data scientist at Siemens", "she"),
+        ("I work with Anna, a data scientist.", "The user is a data scientist", "anna"),
+        ("I sit beside Anna, who is a data scientist.", "The user is a data scientist", "anna"),
+        ("The new intern from Lyon prefers Vim.", "The user prefers Vim", "intern"),
+        ("Our team lead hates long meetings.", "The user hates long meetings", "lead"),
+        ("Meine Frau ist Krankenschwester.", "Krankenschwester", "frau"),
+        ("我同事是数据科学家", "用户是数据科学家", "同事"),
+        ("他是数据科学家", "数据科学家", "他"),
+        (
+            "I'm a backend developer and my boss is a data scientist.",
+            "The user is a data scientist",
+            "boss",
+        ),
+    ],
+)
+def test_somebody_elses_role_is_not_the_users(said: str, claim: str, who: str) -> None:
+    found = verdict(said, claim, "user")
+    assert found.decision == "inbox"
+    assert "about somebody else" in found.reason
+    assert who in found.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("I'm a data scientist.", "The user is a data scientist"),
+        ("My job is data science at Siemens.", "Data science at Siemens"),
+        ("My stack is Django and Postgres.", "Django and Postgres"),
+        ("My colleague Anna is a data scientist.", "A colleague of the user is a data scientist"),
+        ("Anna is a data scientist.", "Anna is a data scientist"),
+        ("My boss wants me to write Go from now on.", "Write Go from now on"),
+        ("I'm a backend developer and my boss is a data scientist.", "Backend developer"),
+        ("My colleague and I are nurses.", "Nurses"),
+        ("Postgres is my daily tool.", "Postgres daily"),
+        ("senior Go dev here, new to React", "Senior Go dev, new to React"),
+        ("Ich bin Krankenschwester.", "Krankenschwester"),
+        ("我是民宿老板，不懂技术", "民宿老板，不懂技术"),
+    ],
+)
+def test_what_the_user_says_of_themselves_or_of_somebody_by_name_is_taken(
+    said: str, claim: str
+) -> None:
+    assert verdict(said, claim, "user").decision == "accept"
+
+
+def test_words_in_quotation_marks_are_somebody_elses_unless_asked_to_remember_them() -> None:
+    rule = "always rebase onto main"
+    for said in (
+        f'The old README says "{rule}".',
+        f"Anna wrote “{rule}” on the board.",
+        f"Im Wiki steht „{rule}“.",
+    ):
+        assert verdict(said, "Always rebase onto main", "feedback", rule).decision == "inbox"
+    for said in (f'Remember: "{rule}".', f"{rule.capitalize()}."):
+        assert verdict(said, "Always rebase onto main", "feedback").decision == "accept"
+    assert verdict('Call me "Sam" from now on.', 'Call me "Sam"', "user").decision == "accept"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Remember that we deploy on Fridays.",
+        "Please remember: no mocks",
+        "ok, could you remember that I like tea?",
+        "Don't forget that I like tea",
+        "Keep in mind that the host is pelican.",
+        "Merk dir bitte, dass ich Tee mag.",
+        "Kannst du dir bitte diesen Namen merken?",
+        "请记住我喜欢喝茶",
+        "Retiens que je préfère le thé.",
+    ],
+)
+def test_a_wish_to_remember_is_known(sentence: str) -> None:
+    assert asks_to_remember(sentence)
+    assert not only_asks(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Do you remember that we deploy on Fridays?",
+        "I remember that we deploy on Fridays.",
+        "Remember the old parser?",
+        "remember when we deployed on Fridays",
+        "We should remember tests.",
+        "Don't forget to run the tests",
+        "Forget that I like tea.",
+        "你记得我喜欢喝茶吗？",
+        "",
+    ],
+)
+def test_what_only_sounds_like_a_wish_to_remember_is_none(sentence: str) -> None:
+    assert not asks_to_remember(sentence)
+
+
+@pytest.mark.parametrize("sentence", ["Remember that.", "please remember this!", "记住这个", "Merk dir das."])  # fmt: skip
+def test_a_bare_wish_speaks_of_its_neighbour(sentence: str) -> None:
+    assert only_asks(sentence)
+    found = told("We deploy on Fridays", [f"We deploy on Fridays. {sentence}"])
+    assert found is not None
+    assert found.wished
+
+
+@given(st.text(max_size=200), st.text(max_size=60))
+def test_any_words_are_looked_at_without_harm(text: str, quote: str) -> None:
+    assert 0 <= question_in(text) <= len(text)
+    found = told(quote, [text])
+    assert found is None or isinstance(found.stated, str)
+    assert isinstance(speaks_of(quote, [text]), str)
+    assert asks_to_remember(text) >= only_asks(text)
