@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lamina.cache.guard import Guard, part
-from lamina.ledger import edits
+from lamina.cache.guard import Guard
+from lamina.cache.parting import part
+from lamina.ledger import edits, render
 from lamina.ledger.record import Ledger
 from lamina.messages import Request, Response, Usage, text
 from lamina.ports import Capabilities
@@ -54,9 +57,21 @@ def grep(words: str) -> dict[str, Any]:
         ),
         (
             request("a"),
-            request("a", system="t"),
+            request("a", system="So it is. Today is Monday."),
             ("system", 0, 0),
-            "system prompt changed: block 0",
+            'system prompt changed: block 0, at "So it is. Today is Monday."',
+        ),
+        (
+            request("a", system="Be brief. Be kind."),
+            request("a", system="Be brief."),
+            ("system", 0, 0),
+            "system prompt changed: block 0, cut after 9 characters",
+        ),
+        (
+            request("a", tools=[grep("x"), {**grep("x"), "name": "Read"}]),
+            request("a", tools=[{**grep("x"), "name": "Read"}, grep("x")]),
+            ("tools", 0, 0),
+            "tool list changed: other order",
         ),
         (request("a"), request("a", model="n"), ("model", 0, 0), "model changed: m to n"),
         (
@@ -66,6 +81,19 @@ def grep(words: str) -> dict[str, Any]:
             "message 1, block 0 changed: text",
         ),
         (request("a", "b", "c"), request("a"), ("message", 1, 0), "messages 1 to 2 were removed"),
+        (request("a", "b"), request("a"), ("message", 1, 0), "message 1 was removed"),
+        (
+            request("a", "b", "c", "d", "e"),
+            request("c", "d", "e"),
+            ("message", 0, 0),
+            "messages 0 to 1 were removed",
+        ),
+        (
+            request("a", "b", "c"),
+            request("a", "b", "x", "y", "c"),
+            ("message", 2, 0),
+            "2 messages inserted before message 2",
+        ),
     ],
 )
 def test_it_knows_where_and_why_two_requests_part(
@@ -91,6 +119,55 @@ def test_a_memory_put_before_an_earlier_message_is_called_that() -> None:
     assert found.cause == "memory attachment inserted before message 2"
 
 
+contents = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=8)
+
+
+@pytest.mark.spec("F12")
+@given(contents, contents, st.integers(0, 8))
+def test_it_parts_exactly_where_the_old_blocks_are_no_prefix_any_more(
+    first: list[list[str]], second: list[list[str]], shared: int
+) -> None:
+    old, new = (
+        Request(
+            [],
+            [],
+            [
+                {"role": ("user", "assistant")[n % 2], "content": [text(word) for word in words]}
+                for n, words in enumerate(said)
+            ],
+        )
+        for said in (first, [*first[:shared], *second])
+    )
+    blocks = sum(map(len, first))
+    same = render.prefix_length(old.messages, new.messages)
+    found = part(old, new)
+    assert (found is None) == (same == blocks)
+    if found is not None:
+        assert sum(map(len, first[: found.message])) + found.block == same
+        assert found.cause
+
+
+@pytest.mark.spec("F12")
+def test_blocks_put_into_an_earlier_message_or_taken_out_of_it_are_told() -> None:
+    plain, fuller = request("a", "b", "c", "d", "e"), request("a", "b", "c", "d", "e")
+    memory = text("<system-reminder>Memory (saved 3 days ago): x.md</system-reminder>")
+    fuller.messages[2]["content"].append(memory)
+    came, went = part(plain, fuller), part(fuller, plain)
+    assert came
+    assert went
+    assert (came.block, came.cause) == (1, "memory attachment inserted before message 3")
+    assert (went.block, went.cause) == (1, "memory attachment removed from message 2")
+    moved = request("a", "b", "c", "d", "e")
+    moved.messages[2]["content"].insert(0, memory)
+    found = part(moved, plain)
+    assert found
+    assert (found.block, found.cause) == (0, "memory attachment removed from message 2")
+    # At the end of the prompt it breaks nothing.
+    grown = request("a", "b", "c", "d", "e")
+    grown.messages[4]["content"].append(memory)
+    assert part(plain, grown) is None
+
+
 @pytest.mark.spec("F12")
 @pytest.mark.parametrize(
     ("change", "cause"),
@@ -98,6 +175,10 @@ def test_a_memory_put_before_an_earlier_message_is_called_that() -> None:
         ({"tools": [grep("x")]}, "tool list changed: Grep added"),
         ({}, "the provider lost its cache: the prompt only grew"),
         ({"wait": 301}, "TTL of 5 min passed (5 min)"),
+        (
+            {"wait": 900, "tools": [grep("x")]},
+            "tool list changed: Grep added; TTL of 5 min passed (15 min)",
+        ),
         ({"said": "too busy"}, "the provider says: too busy"),
     ],
 )
