@@ -162,6 +162,31 @@ def test_with_systemd_the_timer_is_put_in_place_and_started(
     units = sorted(path.name for path in (world / ".config/systemd/user").iterdir())
     assert [unit.rpartition(".")[2] for unit in units] == ["service", "timer"]
     assert f"--user enable --now {units[1]}" in (world / "called").read_text()
+    ran = lamina("dream", "--uninstall-timer")
+    assert (ran.code, ran.out) == (0, f"{units[1]} is removed: no more dreams at night.\n")
+    assert [*(world / ".config/systemd/user").iterdir()] == []
+    called = (world / "called").read_text().splitlines()
+    assert called[-2:] == [f"--user disable --now {units[1]}", "--user daemon-reload"]
+    assert lamina("dream", "--install-timer", "--json").json["timer"] == units[1]
+    assert lamina("dream", "--uninstall-timer", "--json").json["status"] == "removed"
+    again = lamina("dream", "--uninstall-timer")
+    assert again.code == 2
+    assert "crontab -e" in again.err
+
+
+@pytest.mark.spec("L6.7")
+def test_units_that_systemd_refuses_to_stop_stay_and_are_named(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = world / "bin" / "systemctl"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\ncase "$2" in disable) echo "Unit is masked" >&2; exit 1;; esac\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+    assert lamina("dream", "--install-timer").code == 0
+    ran = lamina("dream", "--uninstall-timer")
+    assert (ran.code, ran.err) == (1, "lamina: systemctl disable failed: Unit is masked.\n")
+    assert len([*(world / ".config/systemd/user").iterdir()]) == 2
 
 
 @pytest.mark.spec("L5.8", "L5.2")
@@ -194,6 +219,11 @@ def test_with_memory_off_both_say_so(lamina: Run, monkeypatch: pytest.MonkeyPatc
         (["--now", "undo"], "go without `undo`"),
         (["--dry-run", "log"], "go without `log`"),
         (["log", "-n", "-3"], "0 shows all"),
+        (["--install-timer", "--uninstall-timer"], "goes without"),
+        (["--uninstall-timer", "--now"], "--uninstall-timer goes without --now"),
+        (["--install-timer", "kill"], "--install-timer goes without `kill`"),
+        (["--uninstall-timer", "--print"], "goes without --print"),
+        (["--print"], "--print goes with --install-timer"),
     ],
 )
 def test_words_that_do_not_go_together_are_wrong_use(

@@ -29,6 +29,7 @@ lamina dream log
 lamina dream undo                        take the last one back
 lamina dream kill                        end one that runs; memory stays as it was
 lamina dream --install-timer --print     a nightly dream, by systemd or cron
+lamina dream --uninstall-timer           no more of them
 """
 
 _COLOURS = {"completed": "green", "nothing": "dim", "failed": "red", "killed": "yellow"}
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="this model instead of the setting's")
     parser.add_argument("--install-timer", action="store_true", help="dream every night")
     parser.add_argument("--print", action="store_true", help="with it: only print how")
+    parser.add_argument("--uninstall-timer", action="store_true", help="no more nightly dreams")
     verbs = parser.add_subparsers(dest="verb", metavar="diff | log | undo | kill", required=False)
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
@@ -51,10 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
-    if args.install_timer:
-        from lamina.cli.dream_timer import install
-
-        return install(args, config)
+    if args.install_timer or args.uninstall_timer:
+        return _set_timer(args, config)
     if args.print:
         raise UsageError("--print goes with --install-timer.")
     if args.verb:
@@ -69,6 +69,24 @@ def run(args: argparse.Namespace) -> int:
     if not (args.now or args.dry_run) and (why := _not_due(config)):
         return _say(args, {"status": "not due", "text": why})
     return _dream(args)
+
+
+def _set_timer(args: argparse.Namespace, config: Config) -> int:
+    from lamina.cli.dream_timer import install, uninstall
+
+    given = {
+        "--install-timer": args.install_timer,
+        "--uninstall-timer": args.uninstall_timer,
+        "--now": args.now,
+        "--dry-run": args.dry_run,
+        "--model": args.model,
+        f"`{args.verb}`": args.verb,
+        "--print": args.print and args.uninstall_timer,
+    }
+    first, *others = [name for name, value in given.items() if value]
+    if others:
+        raise UsageError(f"{first} goes without {others[0]}.")
+    return (install if args.install_timer else uninstall)(args, config)
 
 
 # ---- dreaming

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lamina.cli.terminal import note, out
+from lamina.cli.terminal import note, out, out_json
 from lamina.config import Config
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, UsageError
 from lamina.ledger.places import slug
 
 _HOUR = 3
@@ -20,14 +20,17 @@ _HOUR = 3
 
 def install(args: argparse.Namespace, config: Config) -> int:
     """Print it, or put it in place."""
-    name = f"lamina-dream{slug(config.project)}"
+    name = _name(config)
     command = _command(args, config)
     units = {f"{name}.service": _service(command, config), f"{name}.timer": _timer(config)}
-    cron = f"0 {_HOUR} * * * {shlex.join(command)}"
+    cron = f"0 {_HOUR} * * * {shlex.join(command)}".replace("%", "\\%")
     if args.print:
+        if args.json:
+            out_json({"units": units, "cron": cron})
+            return 0
         for file, text in units.items():
             out(f"# ~/.config/systemd/user/{file}\n{text}")
-        out(f"# or, for cron:\n{cron.replace('%', chr(92) + '%')}")
+        out(f"# or, for cron:\n{cron}")
         return 0
     if not _has_systemd():
         raise LaminaError(
@@ -40,16 +43,53 @@ def install(args: argparse.Namespace, config: Config) -> int:
             (folder / file).write_text(text, "utf-8")
     except OSError as error:
         raise LaminaError(f"Can't write {folder}: {error.strerror}.") from error
-    for words in (["daemon-reload"], ["enable", "--now", f"{name}.timer"]):
-        done = subprocess.run(
-            ["systemctl", "--user", *words], capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise LaminaError(f"systemctl {words[0]} failed: {' '.join(done.stderr.split())}.")
+    _systemctl("daemon-reload")
+    _systemctl("enable", "--now", f"{name}.timer")
+    if args.json:
+        out_json({"status": "installed", "timer": f"{name}.timer", "hour": _HOUR})
+        return 0
     out(f"{name}.timer runs every night at {_HOUR}:00.")
     if not args.quiet:
-        note(f"`systemctl --user disable --now {name}.timer` ends that.")
+        note("`lamina dream --uninstall-timer` ends that.")
     return 0
+
+
+def uninstall(args: argparse.Namespace, config: Config) -> int:
+    """Take it away again."""
+    name = _name(config)
+    folder = _folder()
+    there = [path for kind in ("timer", "service") if (path := folder / f"{name}.{kind}").is_file()]
+    if not there:
+        raise UsageError(
+            f"There is no {name}.timer in {folder}. A line that you gave to cron goes by `crontab -e`."
+        )
+    systemd = _has_systemd()
+    if systemd:
+        _systemctl("disable", "--now", f"{name}.timer")
+    try:
+        for path in there:
+            path.unlink()
+    except OSError as error:
+        raise LaminaError(f"Can't remove {error.filename}: {error.strerror}.") from error
+    if systemd:
+        _systemctl("daemon-reload")
+    if args.json:
+        out_json({"status": "removed", "timer": f"{name}.timer"})
+    else:
+        out(f"{name}.timer is removed: no more dreams at night.")
+    return 0
+
+
+def _name(config: Config) -> str:
+    return f"lamina-dream{slug(config.project)}"
+
+
+def _systemctl(*words: str) -> None:
+    done = subprocess.run(
+        ["systemctl", "--user", *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise LaminaError(f"systemctl {words[0]} failed: {' '.join(done.stderr.split())}.")
 
 
 def _command(args: argparse.Namespace, config: Config) -> list[str]:
