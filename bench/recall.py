@@ -7,6 +7,7 @@ does not count.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -104,6 +105,17 @@ def score(index: SessionSearch | Ranker, corpus: Corpus, questions: Sequence[Que
     return Scores.of(questions, [[hit.id for hit in hits] for hits in found])
 
 
+def adapter(script: Path, peer: str) -> str:
+    """What a peer's answers depend on in the script: all of it but the other peers' functions."""
+    return "\n".join(
+        ast.unparse(node)
+        for node in ast.parse(script.read_text()).body
+        if not isinstance(node, ast.FunctionDef)
+        or not (node.returns and ast.unparse(node.returns) == "Search")
+        or node.name.startswith(peer)
+    )
+
+
 def ask_peer(
     peer: str, corpora: Sequence[tuple[Iterable[Any], Sequence[Question]]]
 ) -> dict[str, Any] | None:
@@ -124,7 +136,7 @@ def ask_peer(
     }
     asked = json.dumps(job)
     script = HERE / "recall_peers.py"
-    kept = KEPT / f"{peer}-{sha256((script.read_text() + asked).encode()).hexdigest()[:16]}.json"
+    kept = KEPT / f"{peer}-{sha256((adapter(script, peer) + asked).encode()).hexdigest()[:16]}.json"
     if kept.exists():
         return json.loads(kept.read_text())
     with tempfile.TemporaryDirectory() as folder:

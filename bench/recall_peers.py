@@ -10,6 +10,7 @@ The answer: {"rankings": [[[id, …], …], …], "build_s": seconds, "query_ms"
 """
 
 # pyright: basic, reportMissingImports=false
+# ruff: noqa: SLF001 - memsearch has no public way to take many files at once
 from __future__ import annotations
 
 import asyncio
@@ -220,8 +221,15 @@ def _embeddings(texts: list[str]) -> str:
 
 
 def memsearch(items: list[list[str]], folder: Path) -> Search:
-    """memsearch's hybrid search (Milvus Lite) with MiniLM, one file a memory."""
+    """memsearch's hybrid search (Milvus Lite) with MiniLM, one file a memory.
+
+    Its `index()` first asks, file by file, what is stored of that file, which reads all that is
+    stored: time grows with the square of the files. Here nothing is stored yet, so the same chunks
+    go in by its own batches; what is stored, and every search, is the same.
+    """
+    from memsearch.chunker import chunk_markdown
     from memsearch.core import MemSearch
+    from memsearch.scanner import scan_paths
 
     names = _as_files(items, folder / "notes")
     address = _embeddings([text for _, text in items])
@@ -234,7 +242,18 @@ def memsearch(items: list[list[str]], folder: Path) -> Search:
         embedding_api_key="none",
         milvus_uri=str(folder / "milvus.db"),
     )
-    loop.run_until_complete(engine.index())
+    chunks = [
+        chunk
+        for file in scan_paths([str(folder / "notes")])
+        for chunk in chunk_markdown(
+            file.path.read_text(),
+            source=str(file.path),
+            max_chunk_size=engine._max_chunk_size,
+            overlap_lines=engine._overlap_lines,
+        )
+    ]
+    engine._store._ensure_collection_for_write()
+    loop.run_until_complete(engine._embed_and_store(chunks))
 
     def search(query: str, k: int) -> list[str]:
         found = loop.run_until_complete(engine.search(query, top_k=k))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lamina.recall.dates import asked_dates, asked_span, date_terms
 from lamina.recall.manuals import is_manual, tool_terms
-from lamina.recall.words import LONGEST_WORD, proper_names, stated_counts, term_counts, terms
+from lamina.recall.words import LONGEST_WORD, proper_names, terms
 
 DAY = 86_400.0
 # A Wednesday.
@@ -124,23 +124,3 @@ def test_a_manual_is_told_from_a_warning_and_from_other_tools() -> None:
     assert not is_manual("grep at work", "the user likes grep", "reference", grep)
     assert not is_manual("grep usage", "how to use grep", "feedback", grep)
     assert not is_manual("grep usage", "options of grep", "reference", tool_terms(["", "__"]))
-
-
-def test_a_word_counts_half_in_a_question_and_whole_in_a_statement() -> None:
-    found = stated_counts("Do you like hiking? I bought a tent. Which tent is best?")
-    assert found["tent"] == 1.5
-    assert found["hike"] == 0.5
-    assert found["buy"] == 1
-    assert stated_counts("你喜欢登山吗？我买了帐篷。")["登山"] == 0.5
-    assert stated_counts("你喜欢登山吗？我买了帐篷。")["帐篷"] == 1
-
-
-def test_a_question_mark_inside_an_address_asks_nothing() -> None:
-    assert stated_counts("the board is at https://example.org/view?board=7")["board"] == 2
-
-
-@given(st.text(alphabet="ab .?!？\n", max_size=60))
-def test_no_word_counts_less_than_half_or_more_than_it_stands_there(text: str) -> None:
-    plain, stated = term_counts(text), stated_counts(text)
-    assert list(plain) == list(stated)
-    assert all(plain[term] / 2 <= stated[term] <= plain[term] for term in plain)

@@ -4,9 +4,10 @@ file there are simply no vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -75,18 +76,21 @@ class WordVectors:
         length = float(vector @ vector) ** 0.5
         return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
 
-    def embed_all(self, texts: Sequence[Mapping[str, float]]) -> Floats:
+    def rows_of(self, terms: Iterable[str]) -> list[int]:
+        """Where each term's vector is, for `embed_rows`."""
+        return [*map(self._rows.__getitem__, terms)]
+
+    def embed_rows(self, sizes: Iterable[int], rows: NDArray[np.intp], counts: Floats) -> Floats:
         """The directions of many texts, one a row, where the roots of the counts pull; zeros where
-        no word is known. A row is the same to the last bit whatever stands beside it."""
+        no word is known. Texts come one after the other, each with so many words. A row is the same
+        to the last bit whatever stands beside it."""
         import numpy as np
 
-        found = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        row_of, vectors = self._rows.__getitem__, self._vectors
-        for place, weights in enumerate(texts):
-            size = len(weights)
-            rows = np.fromiter(map(row_of, weights), dtype=np.intp, count=size)
-            amounts = np.fromiter(weights.values(), dtype=np.float32, count=size)
-            np.dot(np.sqrt(amounts), vectors.take(rows, axis=0), out=found[place])
+        ends = [0, *accumulate(sizes)]
+        pulls, vectors = np.sqrt(counts), self._vectors
+        found = np.zeros((len(ends) - 1, DIMENSIONS), dtype=np.float32)
+        for place, (start, end) in enumerate(pairwise(ends)):
+            np.dot(pulls[start:end], vectors.take(rows[start:end], axis=0), out=found[place])
         lengths = np.sqrt(np.add.reduce(found * found, axis=1, keepdims=True))
         found *= np.float32(_STEPS) / np.maximum(lengths, np.float32(1e-9))
         return np.rint(found, out=found)

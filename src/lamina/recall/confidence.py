@@ -35,8 +35,10 @@ def rarities(question: Mapping[str, float]) -> dict[str, float]:
 
 
 def coverage(weights: Mapping[str, float], held: Collection[str]) -> float:
-    """The share of a question, weighed by `rarities`, that these terms make up."""
-    return sum(weights[term] for term in held if term in weights) / max(sum(weights.values()), 1e-9)
+    """The share of a question, weighed by `rarities`, that these terms make up. Added up in the
+    question's order: that of a set is another in every process, and so would the last bit be."""
+    found = sum(weight for term, weight in weights.items() if term in held)
+    return found / max(sum(weights.values()), 1e-9)
 
 
 def confidence(evidence: Evidence) -> float:

@@ -14,7 +14,7 @@ from lamina.recall.postings import Postings
 from lamina.recall.words import LONGEST_QUERY, frame_terms, terms
 
 if TYPE_CHECKING:
-    from lamina.recall.postings import Floats, Slots
+    from lamina.recall.rows import Floats, Slots
 
 _MOST_TERMS = 64  # of a question; a pasted document is asked for by its first and rarest words
 _FRAME_WEIGHT = 0.5

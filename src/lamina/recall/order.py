@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lamina.recall.postings import Floats, Slots
+    from lamina.recall.rows import Floats, Slots
 
 _FIRST_TAKE = 16
 _SMALL = 4_000

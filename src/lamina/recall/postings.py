@@ -1,266 +1,251 @@
 """The derived index under the ranker: which document holds which term, how often, in which field.
 
 Documents come and go one by one, and every score is the same as if the index had been built anew.
-Lives in memory; touches no files.
+What comes in waits and is worked out all at once when somebody asks. Lives in memory; touches no
+files.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lamina.recall.counting import Runs, Waiting
+from lamina.recall.lexicon import lexicon
+from lamina.recall.rows import Rows, Sorted
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats: TypeAlias = NDArray[np.float32]
-    Slots: TypeAlias = NDArray[np.uint32]
+    from lamina.recall.rows import Floats, Slots
 
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
 _SWEEP_FROM = 64
-
-Held: TypeAlias = "tuple[array[int], array[float]]"  # keys of a document's terms, their counts
-
-
-class _Posting:
-    """Where one term stands in one field: the places of documents, and how often in each."""
-
-    __slots__ = ("alive", "counts", "slots")
-
-    def __init__(self, slots: Slots, counts: Floats) -> None:
-        self.slots = slots
-        self.counts = counts
-        self.alive = len(slots)  # documents that still exist; `slots` may name dead ones
-
-    def extend(self, slots: Slots, counts: Floats) -> None:
-        import numpy as np
-
-        self.slots = np.concatenate((self.slots, slots))
-        self.counts = np.concatenate((self.counts, counts))
-        self.alive += len(slots)
+_MOST_WAITING = 100_000  # runs; more are counted at once, so that no crowd of numbers piles up
+# New rows are sorted apart from the rest until they are this many and this share of it.
+_APART = 64
+_APART_SHARE = 1 / 16
 
 
-class _Keys(dict[str, int]):
-    """The keys of one field's terms. Keys are given out in order, over all fields together."""
+class _Words(dict[str, int]):
+    """The numbers of words, given out in order."""
 
-    def __init__(self, field: int, fields: bytearray) -> None:
-        self._field = field
-        self._fields = fields  # by key; shared
-
-    def __missing__(self, term: str) -> int:
-        return self.take(term)
-
-    def take(self, term: str) -> int:
-        """The next key, for a new term."""
-        key = self[term] = len(self._fields)
-        self._fields.append(self._field)
-        return key
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
 
 
 class Postings:
     """Terms of many documents in several fields. A document is a place (slot), numbered from 0; a
-    term in a field has a key, numbered from 0 too."""
+    word in a field has a key: the word's number times the number of fields, plus the field."""
 
     def __init__(self, fields: int) -> None:
         self.fields = fields
-        self._field_of = bytearray()
-        self._keys: list[_Keys] = [_Keys(field, self._field_of) for field in range(fields)]
-        self._postings: list[_Posting | None] = []
-        self._forward: list[Held | None] = []
+        self._words = _Words()
+        self._rows = Rows()
+        self._waiting = Waiting(lexicon(), fields)
+        self._dead: set[int] = set()  # places
+        self._missing: Counter[int] = Counter()  # by key: dead places that hold it
         self._lengths = [array("f") for _ in range(fields)]
         self._totals = [0.0] * fields
         self._filled = [0] * fields
-        self._size = 0
-        self._living: NDArray[np.bool_] | None = None
-        self._sorted = 0  # places below this are in the postings; the rest waits for a search
+        self._sorted: list[Sorted] = []  # the most of the rows, and those that came since
+        self._most = 0  # rows in the first of them
+        self._unsorted = False  # did any come since?
 
     def __len__(self) -> int:
-        return self._size
+        return self.slots - len(self._dead)
 
     @property
     def slots(self) -> int:
         """Places in use or dead: the length of every array of scores."""
-        return len(self._forward)
+        return len(self._rows) + self._waiting.documents
 
-    def add(self, texts: Sequence[Mapping[str, float]]) -> int:
-        """Takes the counts of a document's terms, field by field, and returns its place."""
-        keys, counts = array("I"), array("f")
-        for known, text in zip(self._keys, texts, strict=True):
-            keys.extend(map(known.__getitem__, text))
-            counts.extend(text.values())
-        return self._place((keys, counts))
+    @property
+    def words(self) -> Collection[str]:
+        """All words, by their number."""
+        self._count_in()
+        return self._words.keys()
 
-    def _place(self, held: Held) -> int:
-        self._forward.append(held)
-        self._size += 1
-        return len(self._forward) - 1
+    def add(self, texts: Sequence[Runs]) -> int:
+        """Takes a document's runs, field by field, and returns its place."""
+        numbers = lexicon()
+        if numbers is not self._waiting.lexicon or self._waiting.runs > _MOST_WAITING:
+            self._count_in()
+            self._waiting = Waiting(numbers, self.fields)
+        self._waiting.add(texts)
+        self._unsorted = True
+        return self.slots - 1
 
-    def _sort_in(self) -> None:
-        """Brings what was added since the last search into the postings, all at once."""
+    def rows(self) -> Rows:
+        """What each document holds."""
+        self._count_in()
+        return self._rows
+
+    def _count_in(self) -> None:
+        """Makes rows of what was added since the last time, all at once."""
         import numpy as np
 
-        first, slots = self._sorted, len(self._forward)
-        if first == slots:
+        waiting = self._waiting
+        if not waiting.documents:
             return
-        self._sorted = slots
-        new = len(self._field_of) - len(self._postings)
-        self._postings.extend([None] * new)
-        held = [row or (array("I"), array("f")) for row in self._forward[first:]]
-        keys = np.frombuffer(b"".join(row[0].tobytes() for row in held), dtype=np.uint32)
-        counts = np.frombuffer(b"".join(row[1].tobytes() for row in held), dtype=np.float32)
-        places = np.repeat(np.arange(first, slots, dtype=np.uint32), [len(row[0]) for row in held])
-        self._measure(keys, counts, places, first)
-        if not len(keys):
-            return
-        order = np.argsort(keys, kind="stable")
-        keys, places = keys[order], places[order]
-        amounts = counts[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=np.uint32(0xFFFFFFFF)))
-        edges: list[int] = [*starts.tolist(), len(keys)]
-        found: list[int] = keys[starts].tolist()
-        for key, start, end in zip(found, edges, edges[1:], strict=False):
-            posting = self._postings[key]
-            # Copies: a view would keep the whole batch alive.
-            slots, times = places[start:end].copy(), amounts[start:end].copy()
-            if posting is None:
-                self._postings[key] = _Posting(slots, times)
-            else:
-                posting.extend(slots, times)
+        self._waiting = Waiting(waiting.lexicon, self.fields)
+        found = waiting.count()
+        number = self._words.__getitem__
+        known = waiting.lexicon.terms
+        met = np.flatnonzero(np.bincount(found.terms))
+        words = np.zeros(len(known), dtype=np.uint32)
+        words[met] = [number(known[term]) for term in met.tolist()]
+        keys = words[found.terms] * np.uint32(self.fields) + found.fields
+        self._rows.extend(found.sizes, keys, found.amounts)
+        places = np.repeat(np.arange(waiting.documents, dtype=np.uint32), found.sizes)
+        self._measure(places, found.fields, found.amounts, waiting.documents)
 
-    def _measure(self, keys: Slots, counts: Floats, places: Slots, first: int) -> None:
-        """Counts the lengths of documents for places from `first` on."""
+    def _measure(self, places: Slots, fields: Slots, counts: Floats, documents: int) -> None:
+        """Counts the lengths of so many new documents."""
         import numpy as np
 
-        new = len(self._forward) - first
-        fields = np.frombuffer(bytes(self._field_of), dtype=np.uint8)[keys]
         for field, lengths in enumerate(self._lengths):
             here = fields == field
-            fresh = np.bincount(places[here] - first, weights=counts[here], minlength=new)
+            fresh = np.bincount(places[here], counts[here], documents)
             lengths.frombytes(fresh.astype(np.float32).tobytes())
             self._totals[field] += float(fresh.sum())
             self._filled[field] += int(np.count_nonzero(fresh))
 
+    def _sort_in(self) -> None:
+        """Brings what was added since the last search into the postings."""
+        self._count_in()
+        rows = len(self._rows)
+        self._unsorted = False
+        if rows - self._most > max(_APART, self._most * _APART_SHARE):
+            self._sorted, self._most = [Sorted(self._rows, 0, rows)], rows
+        else:
+            most = self._sorted[:1] if self._most else []
+            self._sorted = [*most, Sorted(self._rows, self._most, rows)]
+
     def remove(self, slot: int) -> None:
-        self._sort_in()
-        held = self._forward[slot]
-        if held is None:
+        self._count_in()
+        if slot in self._dead:
             return
-        self._forward[slot] = None
-        self._living = None
-        self._size -= 1
+        self._dead.add(slot)
         for field, lengths in enumerate(self._lengths):
             self._totals[field] -= lengths[slot]
             self._filled[field] -= lengths[slot] > 0
             lengths[slot] = 0
-        for key in held[0]:
-            posting = self._postings[key]
-            if posting is not None:
-                posting.alive -= 1
-                if not posting.alive:
-                    self._postings[key] = None
+        self._missing.update(self._rows.keys(slot))
 
     @property
     def wants_sweep(self) -> bool:
-        dead = self.slots - self._size
-        return dead >= _SWEEP_FROM and dead > _SWEEP_SHARE * self.slots
+        return len(self._dead) >= _SWEEP_FROM and len(self._dead) > _SWEEP_SHARE * self.slots
 
     def sweep(self) -> list[int]:
-        """Drops dead places and terms. Returns the old places of those that stay, in order."""
-        stay = [slot for slot, held in enumerate(self._forward) if held is not None]
-        fresh = Postings(self.fields)
-        terms = self._terms()
-        for slot in stay:
-            keys, counts = self._forward[slot] or (array("I"), array("f"))
-            renamed = [fresh._keys[self._field_of[key]][terms[key]] for key in keys]
-            fresh._place((array("I", renamed), counts))
+        """Drops dead places and words. Returns the old places of those that stay, in order."""
+        self._count_in()
+        stay = [slot for slot in range(self.slots) if slot not in self._dead]
+        if not self._dead:
+            return stay
+        words = list(self._words)
+        fresh = Postings.from_rows(self.fields, words, self._rows.without(self._dead))
         self.__dict__.update(fresh.__dict__)
         return stay
 
-    def _terms(self) -> list[str]:
-        """All terms, by key."""
-        found = [""] * len(self._field_of)
-        for known in self._keys:
-            for term, key in known.items():
-                found[key] = term
-        return found
+    @classmethod
+    def from_rows(cls, fields: int, words: Sequence[str], rows: Rows) -> Postings:
+        """An index of these rows, whose keys go by these words; those that none uses are dropped."""
+        import numpy as np
+
+        places, keys, counts = rows.between(0, len(rows))
+        used = np.unique(keys // np.uint32(fields))
+        if len(used) and used[-1] >= len(words):
+            raise ValueError("a row names a word that does not exist")
+        if len(used) < len(words):
+            numbers = np.zeros(len(words), dtype=np.uint32)
+            numbers[used] = np.arange(len(used), dtype=np.uint32)
+            rows = rows.renamed(numbers[keys // fields] * np.uint32(fields) + keys % fields)
+        index = cls(fields)
+        old: list[int] = used.tolist()
+        index._words.update({words[number]: place for place, number in enumerate(old)})
+        if len(index._words) != len(used):
+            raise ValueError("a word stands twice")
+        index._rows, index._unsorted = rows, True
+        index._measure(places, keys % fields, counts, len(rows))
+        return index
 
     def keys_of(self, terms: Collection[str]) -> dict[int, str]:
         """The keys of these terms in all fields, for `holds`."""
-        return {known[term]: term for known in self._keys for term in terms if term in known}
+        self._count_in()
+        return {
+            self._words[term] * self.fields + field: term
+            for field in range(self.fields)
+            for term in terms
+            if term in self._words
+        }
 
     def holds(self, slot: int, keys: Mapping[int, str]) -> set[str]:
         """Which of the terms with these keys a document holds, in any field."""
-        held = self._forward[slot]
-        return {keys[key] for key in keys.keys() & held[0]} if held else set()
+        self._count_in()
+        return {keys[key] for key in keys.keys() & self._rows.keys(slot)}
 
     def holders(self, term: str) -> int:
         """How many documents hold the term, in any field."""
+        found = ((field, self.find(term, field)) for field in range(self.fields))
+        held = {field: places[0] for field, places in found if places is not None}
+        if len(held) > 1:
+            return self._different(held.values())
+        for field, places in held.items():
+            return len(places) - self._missing[self._words[term] * self.fields + field]
+        return 0
+
+    def _different(self, held: Iterable[Slots]) -> int:
+        """How many living places these are together."""
         import numpy as np
 
-        self._sort_in()
-        found = [self._postings[known[term]] for known in self._keys if term in known]
-        postings = [posting for posting in found if posting is not None]
-        if len(postings) < 2:
-            return postings[0].alive if postings else 0
-        holds = np.zeros(len(self._forward), dtype=bool)
-        for posting in postings:
-            holds[posting.slots] = True
-        return int(np.count_nonzero(holds & self._alive()))
-
-    def _alive(self) -> NDArray[np.bool_]:
-        import numpy as np
-
-        if self._living is None or len(self._living) != len(self._forward):
-            self._living = np.array([held is not None for held in self._forward], dtype=bool)
-        return self._living
+        holds = np.zeros(self.slots, dtype=bool)
+        for places in held:
+            holds[places] = True
+        holds[list(self._dead)] = False
+        return int(np.count_nonzero(holds))
 
     def find(self, term: str, field: int) -> tuple[Slots, Floats] | None:
-        """Places and counts of a term in a field; dead places may be among them."""
-        self._sort_in()
-        key = self._keys[field].get(term)
-        posting = None if key is None else self._postings[key]
-        return None if posting is None else (posting.slots, posting.counts)
+        """Places and counts of a term in a field; dead places may be among them, but not alone."""
+        if self._unsorted:  # asked for dozens of times in a search: the common way must be short
+            self._sort_in()
+        word = self._words.get(term)
+        if word is None:
+            return None
+        key = word * self.fields + field
+        found = self._sorted[0].find(key)
+        if len(self._sorted) > 1:
+            found = _joined(found, self._sorted[1].find(key))
+        if self._missing and found is not None and len(found[0]) == self._missing.get(key):
+            return None
+        return found
 
     def lengths(self, field: int) -> tuple[Floats, float]:
         """Each document's length in a field, and the mean over those that have the field at all."""
         import numpy as np
 
-        self._sort_in()
+        self._count_in()
         mean = self._totals[field] / self._filled[field] if self._filled[field] else 1.0
         return np.array(self._lengths[field], dtype=np.float32), mean
 
     def to_state(self) -> dict[str, Any]:
         """Enough to build the index again, as plain values. Call `sweep` before: no gaps here."""
-        rows = [held or (array("I"), array("f")) for held in self._forward]
-        return {
-            "terms": self._terms(),
-            "fields": bytes(self._field_of),
-            "sizes": array("I", [len(keys) for keys, _ in rows]).tobytes(),
-            "keys": b"".join(keys.tobytes() for keys, _ in rows),
-            "counts": b"".join(counts.tobytes() for _, counts in rows),
-        }
+        self._count_in()
+        return {"words": list(self._words), "rows": self._rows.to_state()}
 
     @classmethod
     def from_state(cls, fields: int, state: Mapping[str, Any]) -> Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
-        index = cls(fields)
-        rows: list[tuple[str, int]] = list(zip(state["terms"], state["fields"], strict=True))
-        for term, field in rows:
-            if field >= fields or term in index._keys[field]:
-                raise ValueError("a term stands where it can't")
-            index._keys[field].take(term)
-        sizes, keys, counts = array("I"), array("I"), array("f")
-        sizes.frombytes(state["sizes"])
-        keys.frombytes(state["keys"])
-        counts.frombytes(state["counts"])
-        if not sum(sizes) == len(keys) == len(counts):
-            raise ValueError("the rows don't add up")
-        if keys and max(keys) >= len(index._field_of):
-            raise ValueError("a row names a term that does not exist")
-        first = 0
-        for size in sizes:
-            index._place((keys[first : first + size], counts[first : first + size]))
-            first += size
-        return index
+        return cls.from_rows(fields, list(state["words"]), Rows.from_state(state["rows"]))
+
+
+def _joined(
+    one: tuple[Slots, Floats] | None, other: tuple[Slots, Floats] | None
+) -> tuple[Slots, Floats] | None:
+    import numpy as np
+
+    if one is None or other is None:
+        return one or other
+    return np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1]))

@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from hashlib import blake2b
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lamina.recall.confidence import Evidence, confidence, coverage, rarities
@@ -19,20 +18,21 @@ from lamina.recall.lexical import Field, Lexical, question_terms
 from lamina.recall.manuals import is_manual, tool_terms
 from lamina.recall.order import best_first, promising
 from lamina.recall.postings import Postings
+from lamina.recall.pull import Pull
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import proper_names, stated_counts
+from lamina.recall.words import asked_runs, proper_names, runs
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from lamina.memories import Memory
-    from lamina.recall.postings import Floats
+    from lamina.recall.rows import Floats
 
 FIELDS = ("name", "description", "body")
 _FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
-_VECTOR_TERMS = 120  # different words of a body that make its vector: what it opens with
-_HEADING_IN_VECTOR = 9.0  # a word of name or description counts as often as this
+# What makes a vector: the words that a body opens with; one of name or description counts for nine.
+_PULL = Pull(len(FIELDS), body=2, first=120, headings=(0, 1), heading=9.0)
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _RELATED = 0.4  # what a word of like meaning is worth where the question's own is missing
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
@@ -112,7 +112,7 @@ class Ranker:
     def __init__(self) -> None:
         self._postings = Postings(len(FIELDS))
         self._lexical = Lexical(self._postings, _FIELD_WEIGHTS)
-        self._vectors = Vectors()
+        self._vectors = Vectors(self._postings, _PULL)
         self._documents: list[Document | None] = []  # by place, without their bodies
         self._slots: dict[str, int] = {}
         self._shares: _Shares | None = None
@@ -131,13 +131,10 @@ class Ranker:
         """Takes a document; one with the same id is replaced."""
         self.remove(document.id)
         file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
-        texts = (
-            stated_counts(f"{file} {document.name}"),
-            stated_counts(document.description),
-            stated_counts(document.body),
+        texts = (f"{file} {document.name}", document.description, document.body)
+        self._slots[document.id] = self._postings.add(
+            [(runs(text), asked_runs(text)) for text in texts]
         )
-        self._slots[document.id] = self._postings.add(texts)
-        self._vectors.append(_pull(texts))
         self._documents.append(_without_body(document))
         self._changed()
 
@@ -156,6 +153,7 @@ class Ranker:
         return True
 
     def _sweep(self) -> None:
+        self._vectors.rows()
         stay = self._postings.sweep()
         self._vectors.keep(stay)
         self._documents = [self._documents[place] for place in stay]
@@ -199,6 +197,7 @@ class Ranker:
         index._slots = {doc.id: place for place, doc in enumerate(index._documents) if doc}
         index._postings = Postings.from_state(len(FIELDS), state["postings"])
         index._lexical = Lexical(index._postings, _FIELD_WEIGHTS)
+        index._vectors = Vectors(index._postings, _PULL)
         index._vectors.from_bytes(state["vectors"])
         if not len(index._slots) == index._postings.slots == len(index._vectors):
             raise ValueError("the index does not fit its documents")
@@ -327,13 +326,3 @@ def _without_body(document: Document) -> Document:
 
 def _own(document: Document | None) -> float:
     return _OWN if document is not None and document.type == "user" else 0.0
-
-
-def _pull(texts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """How much each word of a document pulls its vector: headings more, repeats less and less (the
-    root is taken of all of it)."""
-    pull: dict[str, float] = dict(islice(texts[2].items(), _VECTOR_TERMS))
-    for heading in texts[:2]:
-        for term in heading:
-            pull[term] = pull.get(term, 0.0) + _HEADING_IN_VECTOR
-    return pull

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 from lamina.errors import StorageError
 
 # Raised whenever terms, fields or vectors change their meaning.
-_VERSION = 2
+_VERSION = 3
 _MAGIC = b"lamina-recall-index\n"
 
 

@@ -14,18 +14,20 @@ from lamina.recall.dates import asked_dates, asked_span, date_terms
 from lamina.recall.lexical import Field, Lexical, question_terms, rarity
 from lamina.recall.order import best_first
 from lamina.recall.postings import Postings
+from lamina.recall.pull import Pull
 from lamina.recall.rank import Hit
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import proper_names, stated_counts, terms
+from lamina.recall.words import asked_runs, proper_names, runs, terms
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lamina.recall.postings import Floats
+    from lamina.recall.rows import Floats
 
 _TEXT, _DATE = 0, 1
 _FIELDS = (Field(1.0), Field(1.0, length=0.0))
+_PULL = Pull(len(_FIELDS), body=_TEXT)
 _SESSION = Field(1.0, length=0.75)
 _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "model"})
 
@@ -86,7 +88,7 @@ class SessionSearch:
     def __init__(self) -> None:
         self._postings = Postings(len(_FIELDS))
         self._lexical = Lexical(self._postings, _FIELDS)
-        self._vectors = Vectors()
+        self._vectors = Vectors(self._postings, _PULL)
         self._ids: list[str | None] = []
         self._slots: dict[str, int] = {}
         self._sessions: dict[str, int] = {}  # name -> number
@@ -110,9 +112,8 @@ class SessionSearch:
         """Takes the next turn of its session; a turn that is known already changes nothing."""
         if turn.id in self._slots:
             return
-        texts = (stated_counts(turn.text), dict.fromkeys(date_terms(turn.said), 1))
-        slot = self._postings.add(texts)
-        self._vectors.append(texts[0])
+        said = runs(turn.text), asked_runs(turn.text)
+        slot = self._postings.add([said, (date_terms(turn.said), ())])
         session = self._sessions.setdefault(turn.session, len(self._sessions))
         self._before.append(self._last.get(session, -1))
         self._last[session] = slot
@@ -143,6 +144,7 @@ class SessionSearch:
 
     def _sweep(self) -> None:
         """Closes the gaps. Sessions go as a whole, so the turn before always moves along."""
+        self._vectors.rows()
         stay = self._postings.sweep()
         self._vectors.keep(stay)
         place = {old: new for new, old in enumerate(stay)}
@@ -193,6 +195,7 @@ class SessionSearch:
         index._last = {session: slot for slot, session in enumerate(index._session_of)}
         index._postings = Postings.from_state(len(_FIELDS), state["postings"])
         index._lexical = Lexical(index._postings, _FIELDS)
+        index._vectors = Vectors(index._postings, _PULL)
         index._vectors.from_bytes(state["vectors"])
         if not len(index._slots) == index._postings.slots == len(index._vectors):
             raise ValueError("the index does not fit its turns")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200_000
 LONGEST_QUERY = 4_000
 LONGEST_WORD = 64
-_MOST_RUNS = 200_000
+_MOST_RUNS = 20_000
 
 _RUN = re.compile(r"[^\W_]+")
 # Every ASCII character that is no letter, digit or underscore becomes a space.
@@ -132,21 +132,27 @@ def _pairs(run: str) -> list[str]:
     return pairs + (_HAN.findall(run) if pairs else [run])
 
 
-class _Runs(dict[str, tuple[str, ...]]):
-    """Terms of every run of letters seen so far; starts over before it grows without bound."""
+class _Known(dict[str, tuple[str, ...]]):
+    """Terms of the runs that questions were made of so far; starts over before it grows without
+    bound."""
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         if len(self) >= _MOST_RUNS:
             self.clear()
-        found = tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
+        found = terms_of(run)
         if len(run) <= LONGEST_WORD:
             self[run] = found
         return found
 
 
 @cache
-def _known_runs() -> _Runs:
-    return _Runs()
+def _known() -> _Known:
+    return _Known()
+
+
+def terms_of(run: str) -> tuple[str, ...]:
+    """The terms of one run, as `runs` gives them."""
+    return tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
 
 
 def _terms_of_run(run: str) -> tuple[str, ...]:
@@ -174,33 +180,27 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
 
     `resetKeyCache` gives the whole and its parts, `a_b` its parts, `記憶` its pairs.
     """
-    return list(_all_terms(text, limit))
+    return list(chain.from_iterable(map(_known().__getitem__, runs(text, limit))))
 
 
-def _all_terms(text: str, limit: int) -> Iterator[str]:
-    # All of it runs in C: this is where the time of building an index goes. ASCII is split here;
-    # what other marks join (a dash, a quotation mark) is taken apart when first met.
-    plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS).decode()
-    return chain.from_iterable(map(_known_runs().__getitem__, plain.split()))
+def runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
+    """A text split where ASCII marks stand; what other marks join (a dash, a quotation mark) is taken
+    apart when its terms are asked for. All of it runs in C: this is where the time of building an
+    index goes."""
+    plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS)
+    return plain.decode().split()
+
+
+def asked_runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
+    """The runs of its questions: who asks about a thing says less about it than who states it."""
+    if "?" not in text and "？" not in text:
+        return []
+    return [run for question in _questions(text[:limit]) for run in runs(question)]
 
 
 def term_counts(text: str, limit: int = LONGEST_TEXT) -> dict[str, int]:
     """How often each term stands in a text, in the order of first use."""
-    return Counter(_all_terms(text, limit))
-
-
-_ASKED = 0.5  # what a term counts in a question; in a statement it counts 1
-
-
-def stated_counts(text: str, limit: int = LONGEST_TEXT) -> Mapping[str, float]:
-    """As `term_counts`, but who asks about a thing says less about it than who states it."""
-    found: Counter[str] = Counter(_all_terms(text, limit))
-    if "?" in text or "？" in text:
-        asked = cast("dict[str, float]", found)
-        for question in _questions(text[:limit]):
-            for term in _all_terms(question, limit):
-                asked[term] -= 1 - _ASKED
-    return found
+    return Counter(terms(text, limit))
 
 
 def _questions(text: str) -> Iterator[str]:
