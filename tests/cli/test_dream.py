@@ -38,9 +38,10 @@ def test_a_dry_run_prints_a_diff_and_changes_nothing(lamina: Run, world: Path) -
     ran = lamina("dream", "--dry-run")
     assert ran.code == 0
     assert "--- a/deploy_b.md\n+++ /dev/null" in ran.out
-    assert "Nothing was changed" in ran.err
+    assert "Would improve 1 memory. Nothing was changed." in ran.err
     assert (memory_of(world) / "deploy_b.md").exists()
     assert "--- a/deploy_b.md" in lamina("dream", "--dry-run", "--json").json["diff"]
+    assert lamina("dream", "log", "--json").json[0]["text"].startswith("Would improve")
 
 
 @pytest.mark.spec("L6.4", "L6.5")

@@ -111,7 +111,7 @@ def _dream(args: argparse.Namespace) -> int:
     done = anyio.run(_run, args)
     if args.dry_run and not args.json and done.status == "completed":
         _show_diff(done.diff)
-        note(f"A dream would change {len(done.step.files)} memories. Nothing was changed now.")
+        note(done.text)
         return 0
     value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
     return _say(args, value)

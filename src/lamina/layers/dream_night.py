@@ -145,7 +145,7 @@ class Night:
         if step.empty:
             return self._nothing()
         if not self._apply:
-            return Dreamt("completed", _summary(step), step, "", self._by, self._problems)
+            return Dreamt("completed", would_do(step), step, "", self._by, self._problems)
         return await self._carried_out(desk, step)
 
     def _look(self) -> Desk:
@@ -265,8 +265,20 @@ async def _aside(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-def _summary(step: Step) -> str:
+def would_do(step: Step) -> str:
+    """The end of a dry run."""
+    if step.files:
+        return f"Would improve {_counted(step)}. Nothing was changed."
+    what = "put the index in order" if step.changes else "leave something in the inbox"
+    return f"Would {what}. Nothing was changed."
+
+
+def _counted(step: Step) -> str:
     count = len(step.files)
-    if count:
-        return f"Improved {count} {'memory' if count == 1 else 'memories'}."
+    return f"{count} {'memory' if count == 1 else 'memories'}"
+
+
+def _summary(step: Step) -> str:
+    if step.files:
+        return f"Improved {_counted(step)}."
     return "Put the index in order." if step.changes else "Left something in the inbox."
