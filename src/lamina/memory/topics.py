@@ -21,6 +21,7 @@ _TYPES: dict[str, MemoryType] = {known: known for known in MEMORY_TYPES}
 _FENCE = re.compile(r"---[ \t]*\r?\n?\Z")
 _KEY = re.compile(r"([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
 _NESTED = re.compile(r"[ \t]+([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
+_BLOCK = re.compile(r"[|>][-+\d]*")
 _COMMENT = re.compile(r"[ \t]+#(?:[ \t].*)?\Z")
 # The three keys in the usual order, each a plain value on its line.
 _USUAL = re.compile(
@@ -191,7 +192,7 @@ def _take_apart(content: bytes) -> _Parts:
         whole = bounded[taken : taken + len(line) + 1]
         taken += len(whole)
         complete = whole.endswith("\n") or len(content) < HEAD_BYTES
-        fence = complete and bool(_FENCE.match(whole))
+        fence = complete and line.startswith("---") and bool(_FENCE.match(whole))
         if not head and not fence:
             break
         head.append(whole)
@@ -247,7 +248,7 @@ def _nested(parent: str, head: list[str], first: int, behind: int) -> dict[str, 
 
 def _folded(inline: str, below: list[str]) -> str:
     plain = inline.strip()
-    if re.fullmatch(r"[|>][-+\d]*", plain):
+    if plain[:1] in ("|", ">") and _BLOCK.fullmatch(plain):
         return " ".join(below)
     if below and all(line.startswith("- ") for line in below):
         return ", ".join(_scalar(line[2:]) for line in below)
@@ -261,7 +262,7 @@ def _scalar(text: str) -> str:
         return re.sub(r"\\(.)", _unescaped, match.group(1))
     if text[:1] == "'" and (match := re.match(r"'((?:[^']|'')*)'\s*(?:#.*)?\Z", text)):
         return match.group(1).replace("''", "'")
-    return _COMMENT.sub("", text)
+    return _COMMENT.sub("", text) if "#" in text else text
 
 
 def _unescaped(match: re.Match[str]) -> str:

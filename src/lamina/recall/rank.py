@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +184,7 @@ class Ranker:
         """The whole index as plain values, for `recall/saved.py`."""
         self._sweep()
         return {
-            "documents": [astuple(document) for document in self._documents if document],
+            "documents": [_as_row(document) for document in self._documents if document],
             "postings": self._postings.to_state(),
             "vectors": self._vectors.to_bytes(),
         }
@@ -322,6 +322,11 @@ def _without_body(document: Document) -> Document:
         document.mtime,
         document.uses,
     )
+
+
+def _as_row(document: Document) -> tuple[Any, ...]:
+    """Its values in the order of `Document`."""
+    return tuple(getattr(document, name) for name in Document.__slots__)
 
 
 def _own(document: Document | None) -> float:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 INDEX = "recall.index"
 MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to a thread
 _LARGEST = 1_000_000  # bytes of one memory that are indexed
+_ROOM = 4_096  # for what was added since the directory was listed
 _Stamp = tuple[int, int, int]
 
 
@@ -110,7 +111,8 @@ class Shelf:
         seen = time.time_ns()
         content = None
         with suppress(MemoryStoreError):
-            content = self.store.files.read(path, _LARGEST)
+            # Asking for far more than there is costs more than reading it.
+            content = self.store.files.read(path, min(_LARGEST, 2 * stamp[1] + _ROOM))
         if content is None or is_binary(content):
             held.ranker.remove(path)
         else:
