@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.cli.conftest import Ran
 from tests.layers.test_tool_results import saying
 from tests.sessions import StillClock, run, use
 from tests.test_turn import Probe
 
-from lamina.cli.spend import bar
+from lamina.cli.fitting import bar, fitted
+from lamina.cli.terminal import columns
 from lamina.models.scripted import ScriptedModel
 from lamina.session import Session
 
@@ -85,7 +91,7 @@ def test_context_without_a_session_says_so(lamina: Lamina, world: Path) -> None:
     assert "There are no sessions here yet" in ran.err
 
 
-def book(world: Path) -> None:
+def book(world: Path, others: Sequence[str] = ()) -> None:
     from lamina.cache.spend import Spend
     from lamina.messages import Usage
 
@@ -102,6 +108,9 @@ def book(world: Path) -> None:
             session="s1",
             at=1_790_000_000.0 + at,
         )
+    for name in others:
+        usage = Usage(3_000_000, 10, 90_000_000)
+        spend.book(purpose=name, model=name, usage=usage, session=name, at=1_790_000_000.0)
 
 
 @pytest.mark.spec("F10")
@@ -141,3 +150,84 @@ def test_spend_before_the_first_call_says_so(lamina: Lamina, world: Path) -> Non
     ran = lamina("spend")
     assert ran.code == 0
     assert "No model call has been booked yet." in ran.err
+
+
+NAMES = [
+    "a short one",
+    "a name that is far too long for most terminals and must be cut",
+    "日本語の長い名前" * 4,
+]
+
+
+@pytest.mark.spec("F10", "I2")
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*NAMES, "x"]),
+            st.integers(0, 10**9),
+            st.floats(0, 1e6),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(24, 140),
+)
+def test_a_table_with_bars_never_is_wider_than_the_terminal(rows: Any, room: int) -> None:
+    shown = fitted(
+        [[name, f"{count:,}", f"{cost:.2f}"] for name, count, cost in rows],
+        ["name", "count", "cost"],
+        room,
+        gives_way=(2, 1),
+        cut=0,
+        right=(1, 2),
+        bars=[cost for _, _, cost in rows],
+        bar_after=1,
+    )
+    lines = shown.splitlines()
+    assert len(lines) == len(rows) + 1
+    assert all(columns(line) <= room for line in lines)
+    if room >= 60 and max(cost for _, _, cost in rows) > 0:
+        assert "█" in shown
+
+
+@pytest.mark.spec("F10", "I2")
+@pytest.mark.parametrize("room", [40, 60, 80, 120])
+@pytest.mark.parametrize("words", [["spend"], ["spend", "--by", "model"], ["context"]])
+def test_no_line_is_wider_than_the_terminal(
+    lamina: Lamina, world: Path, monkeypatch: pytest.MonkeyPatch, room: int, words: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(room))
+    book(world, [*NAMES, "main"])
+    talk(world, 2, "a long line of output\n" * 4_000)
+    shown = lamina(*words).out
+    assert "█" in shown
+    assert [line for line in shown.splitlines() if columns(line) > room] == []
+
+
+@pytest.mark.spec("F10")
+@pytest.mark.parametrize(
+    ("by", "first", "last"),
+    [("session", "s999", "961 others"), ("day", "961 others", "2026-09-26")],
+)
+def test_of_very_many_the_dearest_or_the_latest_are_shown_and_the_rest_is_one_row(
+    lamina: Lamina, world: Path, by: str, first: str, last: str
+) -> None:
+    folder = world / "home" / "spend"
+    folder.mkdir(parents=True)
+    days = [
+        (datetime(2024, 1, 1, tzinfo=UTC) + timedelta(n)).strftime("%Y-%m-%d") for n in range(1_000)
+    ]
+    with (folder / "2026-01.jsonl").open("w") as file:
+        for n in range(1_000):
+            row = {"ts": days[n], "purpose": "main", "session": f"s{n}", "input": n, "cost": n}
+            file.write(json.dumps(row) + "\n")
+        file.write('{"torn\n[1]\nnot json\n')
+    lines = lamina("spend", "--by", by).out.splitlines()
+    assert len(lines) == 42
+    assert lines[1].startswith(first)
+    assert lines[-2].startswith(last)
+    assert "█" not in next(line for line in lines if "others" in line)
+    assert lines[-1].startswith("$499,500.00 in 1,000 calls, 499,500 tokens in")
+    value = lamina("spend", "--by", by, "--json").json
+    assert len(value["groups"]) == 1_000
+    assert value["cost"] == 499_500

@@ -1,5 +1,5 @@
 """`lamina context`: a session's fuel gauge. What fills the window, what each layer has taken out of it,
-and when the next one would act. Reads one recorded session; changes nothing.
+what broke the prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lamina.cli.fitting import fitted
 from lamina.cli.options import config_of
 from lamina.cli.sessions import choose, find
-from lamina.cli.terminal import harmless, out, out_json, style, table, width
+from lamina.cli.terminal import columns, harmless, one_line, out, out_json, style, width
+from lamina.cli.wrapping import wrapped
 from lamina.messages import Json
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from lamina.ledger.window import Window
     from lamina.ports import Capabilities
 
+SIDE_BY_SIDE = 60  # columns from which names stand beside what is said of them
+MOST_BREAKS = 8
 EXAMPLES = """
 lamina context                   of the last session here
 lamina context 3f2a              by the beginning of its id
@@ -39,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lamina import flags
     from lamina.cache.account import Account, rates
-    from lamina.cli.context_parts import parts_of, savings_of
+    from lamina.cli.context_parts import cache_of, parts_of, savings_of
     from lamina.ledger import log
     from lamina.ledger.record import Ledger
 
@@ -67,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
             for layer, (count, saved) in savings_of(ledger.entries).items()
         },
         "balance": round(account.saved) if account is not None else None,
+        "cache": cache_of(ledger.entries),
         "next": list(_next(ledger, flags.read(config), window, able)),
     }
     if args.json:
@@ -143,35 +148,82 @@ def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
 
 
 def _show(value: Json) -> None:
-    tokens, window = value["tokens"], value["window"]
+    tokens, window, room = value["tokens"], value["window"], width()
     share = tokens / window if window else 0
     head = f"{tokens:,} of {window:,} tokens ({share:.0%})"
-    out(f"{style(head, 'bold')}  {harmless(value['model'])}, session {value['session'][:8]}")
-    room = max(20, min(72, width() - 2))
-    out(gauge(tokens, window, value["marks"], room))
+    of = f"{harmless(value['model'])}, session {value['session'][:8]}"
+    one = columns(head) + 2 + columns(of) <= room
+    out(f"{style(head, 'bold')}  {of}" if one else f"{style(head, 'bold')}\n{wrapped(of, room, 2)}")
+    out(gauge(tokens, window, value["marks"], max(10, min(72, room - 2))))
     out()
-    rows = [
-        [f"  {name}", f"{size:,}", _share(size, tokens), _bar(size, tokens, 24)]
-        for name, size in value["parts"].items()
-        if size
-    ]
-    out(table(rows) if rows else "  The session is empty.")
-    if value["saved"]:
+    out(_parts(value["parts"], tokens, room))
+    if value["saved"] or value["balance"]:
         out()
         out(style("Taken out of the view", "bold"))
-        rows = [
-            [f"  {harmless(layer)}", f"{row['count']}×", f"{row['tokens']:,} tokens"]
-            for layer, row in value["saved"].items()
-        ]
-        out(table(rows))
+        for layer, row in value["saved"].items():
+            _line(harmless(layer), f"{row['count']}×, {row['tokens']:,} tokens")
     if value["balance"]:
         earned = "saved" if value["balance"] > 0 else "lost"
-        out(
-            f"  Breaks and re-reads paid, {abs(value['balance']):,} tokens of input {earned} so far"
+        words = (
+            f"Breaks and re-reads paid, {abs(value['balance']):,} tokens of input {earned} so far"
         )
+        out(wrapped(f"  {words}", room, 4))
+    _show_cache(value["cache"])
     out()
     out(style("What comes next", "bold"))
-    out(table([[f"  {row['layer']}", harmless(row["when"])] for row in value["next"]]))
+    for row in value["next"]:
+        _line(row["layer"], harmless(row["when"]))
+
+
+def _parts(parts: dict[str, int], tokens: int, room: int) -> str:
+    shown = {name: size for name, size in parts.items() if size}
+    if not shown:
+        return "  The session is empty."
+    rows = [[name, f"{size:,}", _share(size, tokens)] for name, size in shown.items()]
+    return "\n".join(
+        f"  {line}"
+        for line in fitted(
+            rows,
+            ["part", "tokens", "share"],
+            min(60, room - 2),
+            gives_way=(2,),
+            cut=0,
+            right=(1, 2),
+            bars=list(shown.values()),
+            bar_after=2,
+        ).splitlines()
+    )
+
+
+def _show_cache(cache: Json) -> None:
+    """What the provider read from its cache, and what broke it."""
+    if not cache["read"] and not cache["breaks"]:
+        return
+    out()
+    out(style("The prompt cache", "bold"))
+    words = f"{cache['read'] / max(1, cache['input']):.0%} of {cache['input']:,} tokens of input read from it"
+    out(wrapped(f"  {words}", width(), 4))
+    breaks = sorted(cache["breaks"], key=lambda row: (row["expected"], -row["tokens"]))
+    for row in breaks[:MOST_BREAKS]:
+        kind = "expected" if row["expected"] else "broken"
+        times = f"{row['count']}×, " if row["count"] > 1 else ""
+        cause = one_line(row["cause"], 200)
+        _line(
+            kind,
+            f"{cause} ({times}{row['tokens']:,} tokens)",
+            None if row["expected"] else "yellow",
+        )
+    if more := len(breaks[MOST_BREAKS:]):
+        _line("", f"and {more} other cause{'s' * (more > 1)}")
+
+
+def _line(name: str, words: str, colour: str | None = None) -> None:
+    """A name and what is to be said of it, broken between words and indented where it goes on."""
+    room = width()
+    beside = room >= SIDE_BY_SIDE
+    said = f"  {name:<12}  {words}" if beside else f"  {name}: {words}" if name else f"  {words}"
+    said = wrapped(said, room, 16 if beside else 4)
+    out(style(said, colour) if colour else said)
 
 
 def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
@@ -188,7 +240,3 @@ def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
 
 def _share(size: int, total: int) -> str:
     return f"{size / total:.0%}" if total else ""
-
-
-def _bar(size: int, total: int, room: int) -> str:
-    return "█" * max(1, round(room * size / total)) if size and total else ""

@@ -1,15 +1,16 @@
-"""What fills the view, in estimated tokens by part, and what each layer has taken out of it. Pure: looks
-at a ledger.
+"""What fills the view, in estimated tokens by part, what each layer has taken out of it, and what broke the
+prompt cache. Pure: looks at a ledger.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, cast
 
 from lamina.ledger import tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row, dicts
-from lamina.messages import Block, Json
+from lamina.messages import Block, Json, Usage
 
 # In the order of the prompt.
 PARTS: tuple[str, ...] = (
@@ -88,3 +89,38 @@ def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
         count, saved = sums.get(layer, (0, 0))
         sums[layer] = (count + times, saved + before - projection.tokens)
     return sums
+
+
+def cache_of(entries: list[Json]) -> Json:
+    """How much of all input came from the provider's cache, and every cause that broke it: how often,
+    and how many tokens were not read that should have been."""
+    used = Usage()
+    breaks: dict[tuple[str, bool], tuple[int, int]] = {}
+    for entry in entries:
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            used += Usage.from_json(entry.get("usage"))
+        told: Any = entry.get("event") if entry["kind"] == "event" else None
+        if not isinstance(told, dict) or cast("Json", told).get("kind") != "cache_broke":
+            continue
+        event = cast("Json", told)
+        cause = _SIZES.sub("", str(event.get("cause") or "?"))
+        name = (cause, bool(event.get("registered")))
+        count, lost = breaks.get(name, (0, 0))
+        gone = _number(event.get("expected")) - _number(event.get("read"))
+        breaks[name] = (count + 1, lost + max(0, gone))
+    return {
+        "input": used.prompt,
+        "read": used.cache_read,
+        "breaks": [
+            {"cause": cause, "expected": registered, "count": count, "tokens": lost}
+            for (cause, registered), (count, lost) in breaks.items()
+        ],
+    }
+
+
+# How long a pause was and how much a layer took: such breaks are one kind, however large.
+_SIZES = re.compile(r" \(\d+ min\)| of \d+ min$|: [\d,]+ tokens[^;]*")
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

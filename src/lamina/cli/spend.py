@@ -5,9 +5,17 @@ ledger of spending under the home; changes nothing.
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
+from lamina.cli.fitting import fitted
 from lamina.cli.options import config_of
-from lamina.cli.terminal import harmless, note, out, out_json, style, table, width
+from lamina.cli.terminal import harmless, note, out, out_json, style, width
+from lamina.cli.wrapping import wrapped
+
+if TYPE_CHECKING:
+    from lamina.cache.spend import Group
+
+MOST_ROWS = 40  # --json has all of them
 
 EXAMPLES = """
 lamina spend                     by layer: what each is called for
@@ -43,43 +51,56 @@ def run(args: argparse.Namespace) -> int:
     if not groups:
         note("No model call has been booked yet.")
         return 0
+    kept = _shown(groups, args.by)
+    named = {id(group) for group in groups}
+    shown = fitted(
+        [_row(group) for group in kept],
+        [args.by, "cost", "calls", "tokens in", "cached", "tokens out"],
+        width(),
+        gives_way=(5, 4, 3, 2),
+        cut=0,
+        right=(1, 2, 3, 4, 5),
+        bars=[group.cost if id(group) in named else 0.0 for group in kept],
+        bar_after=1,
+    )
+    out(shown)
     used = sum((group.usage for group in groups), Usage())
-    most = max(group.cost for group in groups)
-    names = [_short(group.name) for group in groups]
-    room = max(10, min(40, width() - max(map(len, names)) - 50))
-    rows = [
-        [
-            name,
-            _money(group.cost),
-            bar(group.cost, most, room),
-            f"{group.calls:,}",
-            f"{group.usage.prompt:,}",
-            f"{group.usage.cache_read / group.usage.prompt:.0%}" if group.usage.prompt else "–",
-            f"{group.usage.output:,}",
-        ]
-        for name, group in zip(names, groups, strict=True)
-    ]
-    heading = [args.by, "cost", "", "calls", "tokens in", "cached", "tokens out"]
-    out(table(rows, [style(word, "dim") for word in heading]))
     calls = sum(group.calls for group in groups)
     words = f"{_money(total)} in {calls:,} calls, {used.prompt:,} tokens in, {used.output:,} out"
-    out(style(words, "bold"))
+    out(style(wrapped(words, width(), 2), "bold"))
     return 0
 
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+def _shown(groups: list[Group], by: str) -> list[Group]:
+    """What a person is shown: the dearest, or the latest days, and all others as one."""
+    from lamina.cache.spend import Group
+    from lamina.messages import Usage
+
+    if len(groups) <= MOST_ROWS:
+        return groups
+    days = by == "day"
+    kept = groups[-MOST_ROWS + 1 :] if days else groups[: MOST_ROWS - 1]
+    others = groups[: -MOST_ROWS + 1] if days else groups[MOST_ROWS - 1 :]
+    rest = Group(
+        f"{len(others):,} others",
+        sum(group.calls for group in others),
+        sum((group.usage for group in others), Usage()),
+        sum(group.cost for group in others),
+    )
+    return [rest, *kept] if days else [*kept, rest]
 
 
-def bar(value: float, most: float, room: int) -> str:
-    """A bar whose length is the value's share of `most`, to an eighth of a character."""
-    eighths = round(8 * room * value / most) if most > 0 else 0
-    whole, rest = divmod(eighths, 8)
-    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+def _row(group: Group) -> list[str]:
+    usage = group.usage
+    return [
+        harmless(group.name),
+        _money(group.cost),
+        f"{group.calls:,}",
+        f"{usage.prompt:,}",
+        f"{usage.cache_read / usage.prompt:.0%}" if usage.prompt else "–",
+        f"{usage.output:,}",
+    ]
 
 
 def _money(dollars: float) -> str:
     return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
-
-
-def _short(name: str) -> str:
-    return harmless(name if len(name) <= 40 else name[:39] + "…")
