@@ -80,6 +80,17 @@ def test_long_descriptions_become_short_hooks() -> None:
     assert short_hook("a.md", "Title", "short") == "short"
 
 
+def test_a_line_holds_no_link_but_its_pointer_and_no_comment() -> None:
+    hook = short_hook("a.md", "Title", "see [x](https://e.x/) ![p](p.png) <!-- hides the rest")
+    assert hook == "see [x] (https://e.x/) ![p] (p.png) <! -- hides the rest"
+    index = with_pointer(b"", "a.md", "T](b.md) <!--", hook)
+    assert [pointer.file for pointer in pointers_of(index)] == ["a.md"]
+    assert index.count(b"](") == 1
+    assert b"<!--" not in index
+    by_hand = "- [A](a.md) — see [wiki](https://w.x/)\n".encode()
+    assert with_pointer(by_hand, "b.md", "B", "two").startswith(by_hand), "a person's line stays"
+
+
 def test_a_small_index_is_loaded_whole_without_a_warning() -> None:
     loaded = load_index(SECTIONS)
     assert (loaded.text.encode(), loaded.warning) == (SECTIONS, "")

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import MemoryStoreError
-from lamina.memory.topics import edit_topic, is_binary, new_topic, read_header, read_topic
+from lamina.memory.topics import (
+    edit_topic,
+    is_binary,
+    new_topic,
+    read_header,
+    read_topic,
+    why_ambiguous,
+)
 
 pytestmark = pytest.mark.spec("M3")
 
@@ -258,3 +265,37 @@ def test_real_memory_files_keep_all_bytes_but_the_value_that_is_changed(memory_d
         old, new = content.splitlines(True), changed.splitlines(True)
         assert len(old) == len(new)
         assert sum(one != two for one, two in zip(old, new, strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "type: project\ntype: user",
+        "type: &t user",
+        "type: !!str user",
+        "? type\n: user",
+        "{type: user}",
+        '"type": user',
+        "<<: *other",
+        "type: project\nmetadata:\n  type: user",
+        "type: user\n" + "x: y\n" * 40,
+    ],
+)
+def test_frontmatter_that_others_read_in_another_way_is_told(head: str) -> None:
+    assert why_ambiguous(f"---\nname: a\n{head}\n---\n\nBody.\n".encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "---\nname: a\ndescription: '*Never* mock: it lies'\ntype: user # mine\n---\n\nBody.\n",
+        "---\nname: a\ntype: |\n  user\ntags:\n- one\n- two\n---\n\nBody.\n",
+        "---\nname: a\nmetadata:\n  type: user\n  node: x\n---\n\nBody.\n",
+        "---\nname: a\ntype: preference\n# a comment\n\n---\n\ntype: user\ntype: user\n",
+        "No frontmatter.\n---\n? type\n",
+        "---\n",
+        "",
+    ],
+)
+def test_plain_frontmatter_is_clear(content: str) -> None:
+    assert why_ambiguous(content.encode()) == ""

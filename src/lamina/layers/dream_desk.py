@@ -23,7 +23,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.gate import decide
 from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, without_pointer
 from lamina.memory.intents import Change, Note
-from lamina.memory.topics import edit_topic, read_topic
+from lamina.memory.topics import edit_topic, read_topic, why_ambiguous
 from lamina.recall import uses
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
@@ -171,7 +171,7 @@ class Desk:
         for path, content in after.items():
             if content == self.before.files.get(path):
                 continue
-            if isinstance(content, MemoryStoreError):
+            if isinstance(content, MemoryStoreError) or (path in own and why_ambiguous(content)):
                 bad.append(path)
                 continue
             wider = {*own, *(p for p in self.before.files if p not in after)} if path in own else ()

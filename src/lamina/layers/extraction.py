@@ -264,6 +264,10 @@ def _keep(
     before: bytes | None,
 ) -> str:
     """One file of the fork, on its way through the gate."""
+    if len(content) > 2 * store.admission.rules.max_bytes:  # the rest would only cost time
+        error = GateRefused(f"{path}: {len(content):,} bytes are too many for a memory.")
+        done.turn_away(error)
+        raise error
     text = content.decode("utf-8", "replace")
     strict = read_topic(path, content).type in ("user", "feedback")
     body, evidence = words.evidence_for(text, strict=strict)

@@ -26,6 +26,7 @@ _LONGEST_MESSAGE, _LONGEST = 2_000, 16_000  # characters of typed words in the p
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
 _MOST_SOURCES = 20
+_MOST_QUOTES = 50  # each is looked for in the record; a memory rests on a few
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def take_evidence(content: str) -> tuple[str, list[tuple[str, str]]]:
             elif line.strip():
                 quotes.append(("", line.strip(" -*\"“”'‘’")))
     body = _FENCE.sub("\n", content)
-    return (body.rstrip("\n") + "\n" if quotes else body), quotes
+    return (body.rstrip("\n") + "\n" if quotes else body), quotes[:_MOST_QUOTES]
 
 
 def any_typed(entries: Sequence[Json]) -> bool:

@@ -17,7 +17,7 @@ from lamina.memory.journal import Journal
 from lamina.memory.known import KnownMemories
 from lamina.memory.pins import Pins
 from lamina.memory.tombstones import Tombstones
-from lamina.memory.topics import read_topic
+from lamina.memory.topics import read_topic, why_ambiguous
 
 
 class Admission:
@@ -40,6 +40,8 @@ class Admission:
         """Accept or inbox; refusals are raised. `current` is the file before the change, `exact` the
         bytes after it where the writer gave those."""
         path = proposal.path
+        if exact is not None and proposal.writer != "user" and not is_index(path):
+            demand_clear(path, exact, current)
         if is_index(path):
             before, after = (
                 (content or b"").decode("utf-8", "replace") for content in (current, exact)
@@ -77,6 +79,13 @@ class Admission:
             return users_word(blame(self._journal.history.versions(path)), path)
         except HistoryDamaged:
             return ""
+
+
+def demand_clear(path: str, content: bytes, before: bytes | None) -> None:
+    """Frontmatter that others could read in another way is refused; what stood there may stay."""
+    why = why_ambiguous(content)
+    if why and (before is None or not why_ambiguous(before)):
+        raise GateRefused(f"{path} can be read in two ways: {why}. Write plain `key: value` lines.")
 
 
 def _let_in(verdict: Verdict) -> Verdict:

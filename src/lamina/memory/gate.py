@@ -19,7 +19,7 @@ from lamina.memory.characters import hidden_character, speaks_as_system
 from lamina.memory.familiar import Familiar, Listed, stems_said
 from lamina.memory.index import pointers_of
 from lamina.memory.naming import why_bad_name
-from lamina.memory.orders import find_order
+from lamina.memory.orders import find_order, speaks_for_user
 from lamina.messages import Origin
 
 if TYPE_CHECKING:
@@ -301,11 +301,13 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
         text = evidence.claimed_text(proposal, context.known, vouched)
+        kind = proposal.type or "memory"
         if order := find_order(text):
-            return (
-                f"a {proposal.type or 'memory'} states facts, and this gives an order: “{order}”",
-                origin,
-            )
+            return f"a {kind} states facts, and this gives an order: “{order}”", origin
+        if wish := speaks_for_user(text):
+            return f"a {kind} states facts, and this speaks for the user: “{wish}”", origin
+        if "<!--" in text:
+            return "it hides words in a comment", origin
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin
     return "", origin

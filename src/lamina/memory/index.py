@@ -135,14 +135,14 @@ def without_change(content: bytes, before: bytes, after: bytes) -> bytes:
 
 def pointer_line(file: str, title: str, hook: str) -> str:
     """`- [Title](file.md) — hook`, on one line."""
-    title = _one_line(title).replace("[", "(").replace("]", ")") or file
+    title = _title(title) or file
     hook = _one_line(hook)
     return f"- [{title}]({_link(file)})" + (f" — {hook}" if hook else "")
 
 
 def short_hook(file: str, title: str, description: str, *, suffix: str = "") -> str:
     """The description cut so that the whole line stays within what is advised."""
-    description = _one_line(description)
+    description = harmless_hook(_one_line(description))
     room = ADVISED_LINE - len(pointer_line(file, title, "x")) + 1 - len(suffix)
     if len(description) > room:
         words = description[: max(room - 1, 20)]
@@ -151,11 +151,17 @@ def short_hook(file: str, title: str, description: str, *, suffix: str = "") -> 
     return description + suffix
 
 
+def harmless_hook(text: str) -> str:
+    """Words as they may stand in a line that others read: no link or picture besides the pointer, and
+    no comment that would hide the lines after it from whoever looks at the rendered page."""
+    return text.replace("](", "] (").replace("<!--", "<! --")
+
+
 # ---- lines
 
 
 def _changed(line: str, match: re.Match[str], title: str, hook: str) -> str:
-    title = _one_line(title).replace("[", "(").replace("]", ")")
+    title = _title(title)
     hook = _one_line(hook)
     old_hook = match["hook"].rstrip()
     if (not title or title == match["title"].strip()) and (not hook or hook == old_hook.strip()):
@@ -202,6 +208,10 @@ def _named(link: str) -> str:
 
 def _link(file: str) -> str:
     return re.sub(r"[\s()<>%#]", lambda found: f"%{ord(found.group(0)):02X}", file)
+
+
+def _title(text: str) -> str:
+    return harmless_hook(_one_line(text)).replace("[", "(").replace("]", ")")
 
 
 def _one_line(text: str) -> str:

@@ -39,6 +39,13 @@ _ADDRESSED = re.compile(
     r"(?:previous|prior|above|earlier|existing|other|system)\b|\bfrom\s+now\s+on\b|\bmake\s+sure\s+(?:to|that|you)\b",
     re.IGNORECASE,
 )
+_SPEAKS_FOR_USER = re.compile(
+    r"\b(?:the user|user|(?:der|die) (?:be)?nutzer(?:in)?|(?:der|die) anwender(?:in)?)\s+(?:\w+ly\s+|has\s+|hat\s+)?"
+    r"(?:wants?|wanted|prefers?|preferred|would\s+like|ask(?:s|ed)|request(?:s|ed)|said|says|told|insist(?:s|ed)"
+    r"|instruct(?:s|ed)|approve[sd]|allow(?:s|ed)|permit(?:s|ted)|authori[sz]e[sd]|confirm(?:s|ed)|agree[sd]|decided"
+    r"|will|möchte|wünscht|verlangt|erlaubt|bevorzugt)\b|用户(?:想|要|希望|喜欢|要求|允许|同意|说)",
+    re.IGNORECASE,
+)
 _LEAD = re.compile(r"^(?:[\s>#*_~`\-+•–—\"'“‘(\[\]]|\d{1,3}[.)]\s|\[[ xX]\])+")
 _LABEL = re.compile(r"^[\w /-]{1,40}:[*_]{0,2}\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;:。！？])[\"'”’)*_]*\s+|\s+[—–]\s+|,\s+(?=then\b)")
@@ -52,6 +59,12 @@ def find_order(text: str) -> str:
                 bare = " ".join(sentence.split())
                 return bare if len(bare) <= 80 else f"{bare[:77]}…"
     return ""
+
+
+def speaks_for_user(text: str) -> str:
+    """ "" or the words by which a text says what the user wants: theirs to say, not a source's."""
+    found = _SPEAKS_FOR_USER.search(text)
+    return " ".join(text[found.start() : found.end() + 40].split())[:80] if found else ""
 
 
 def _commands(sentence: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from lamina.memories import Memory, Proposal
 from lamina.memory.index import (
     INDEX,
+    harmless_hook,
     pointers_of,
     short_hook,
     with_pointer,
@@ -38,7 +39,7 @@ def adding(proposal: Proposal, origin: str, base: Memory | None) -> Rework:
     # Whose word it is shows in the line, unless it is the user's own.
     suffix = "" if origin in ("", "typed") else f" (source: {origin})"
     hook = (
-        f"{proposal.hook}{suffix}"
+        f"{proposal.hook if proposal.writer == 'user' else harmless_hook(proposal.hook)}{suffix}"
         if proposal.hook
         else short_hook(link, proposal.name, proposal.description, suffix=suffix)
     )

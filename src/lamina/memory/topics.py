@@ -201,6 +201,30 @@ def _take_apart(content: bytes) -> _Parts:
     return _Parts(bom, [], text, {})
 
 
+def why_ambiguous(content: bytes) -> str:
+    """ "" or why other readers of the file could see another type in it than we do: they know all of
+    YAML, where the last of two keys counts, keys come in more forms, and a value may carry a tag."""
+    parts = _take_apart(content)
+    if not parts.head:
+        open_ended = _looks_open(_decode(content[:HEAD_BYTES]))
+        return f"its frontmatter does not end within {HEAD_LINES} lines" if open_ended else ""
+    seen: set[str] = set()
+    for line in parts.head[1:-1]:
+        match = _KEY.match(line)
+        if match and match.group(1) in seen:
+            return f"its frontmatter says {match.group(1)} twice"
+        if match:
+            seen.add(match.group(1))
+        elif line.startswith(("?", ":", "{", "[", "<", "&", "*", "!", "%", '"', "'")):
+            return f"its frontmatter has a line that is no plain key and value: {line.strip()[:40]}"
+    kinds = {parts.fields[key].value for key in ("type", "metadata.type") if key in parts.fields}
+    if len(kinds) > 1:
+        return "its frontmatter gives two types"
+    if any(memory_type(kind) is None and not re.fullmatch(r"[\w-]*", kind) for kind in kinds):
+        return "its type is no plain word"
+    return ""
+
+
 def _looks_open(text: str) -> bool:
     """Does it begin like frontmatter that never ends: a fence and a key?"""
     lines = text.removeprefix(_BOM)[:HEAD_BYTES].split("\n", 2)
