@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -140,6 +141,40 @@ def test_heights_of_the_stack_are_in_proportion() -> None:
             heights[rect.attrib["class"]] = float(rect.attrib["height"])
     assert heights["read"] == pytest.approx(2 * heights["write"], abs=0.02)
     assert heights["write"] == pytest.approx(heights["miss"], abs=0.02)
+
+
+@pytest.mark.parametrize("many", [2, 6])
+def test_names_at_the_ends_of_equal_lines_neither_overlap_nor_leave_the_drawing(many: int) -> None:
+    policies = [PolicyResult(f"policy {n}", 7_000, figures(7)) for n in range(many)]
+    context, *_, money = svgs(render_report([result(policies)]))
+    for drawing in (context, money):
+        height = float(drawing.attrib["viewBox"].split()[3])
+        places = sorted(
+            float(element.attrib["y"])
+            for element in drawing.iter("text")
+            if (element.text or "").startswith("policy")
+        )
+        assert len(places) == many
+        assert places[0] >= 10
+        assert places[-1] <= height
+        assert all(after - before >= 14.9 for before, after in pairwise(places))
+
+
+def test_what_costs_as_much_is_neither_praised_nor_blamed() -> None:
+    policies = [PolicyResult(name, 9_000, figures(4)) for name in ("none", "other")]
+    page = render_report([result(policies)])
+    assert '<small class="same">±0.0%</small>' in page
+
+
+def test_narrow_screens_are_told_the_names_of_lines_and_rows() -> None:
+    acting = figures(3, actions=[Action("microcompact", "cleared 4", 1500)])
+    policies = [PolicyResult("none", 9_000, figures(3)), PolicyResult("lamina", 9_000, acting)]
+    page = render_report([result(policies)])
+    legends = re.findall(r'<p class="legend[^>]*>(.*?)</p>', page)
+    told = [re.sub(r"<[^>]+>", " ", legend).split() for legend in legends]
+    assert ["none", "lamina"] in told
+    assert ["L2", "microcompaction"] in told
+    assert any(words[0] == "lamina" and "written" in words for words in told)
 
 
 def test_thousands_of_requests_stay_a_small_file() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.cli.options import config_of
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style
+from lamina.cli.terminal import columns, harmless, note, one_line, out, out_json, style, width
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ class _Progress:
     def say(self, text: str) -> None:
         if self._shown and time.monotonic() - self._began > PATIENCE:
             self.clear()
-            self._length = len(text)
+            text = one_line(text, width() - 1)  # a second line would stay
+            self._length = columns(text)
             with suppress(OSError):
                 sys.stderr.write(style(text, "dim", sys.stderr))
                 sys.stderr.flush()

@@ -4,21 +4,24 @@ colours, which follow the terminal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from lamina.cli.terminal import one_line, style, table, width
+from lamina.cli.fitting import fitted
+from lamina.cli.terminal import one_line, style, width
+from lamina.cli.wrapping import wrapped
 from lamina.replay.charts import layer_name, money_text, tokens_text
 from lamina.replay.results import PolicyResult, ReplayResult
 
-HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-reads", "layers")
+HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-reads")
 
 
 def lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[str]:
     for result in results:
-        name = one_line(PurePath(result.file).name, max(20, width() - 50))
         many = "request" if result.requests == 1 else "requests"
         about = f"{result.format}, {result.requests:,} {many}"
+        name = one_line(PurePath(result.file).name, max(12, width() - len(about) - 2))
         yield f"{style(name, 'bold')}  {style(about, 'dim')}"
         yield from _indented(result.policies)
         if result.skipped and not quiet:
@@ -49,12 +52,16 @@ def merged(results: Sequence[ReplayResult]) -> list[PolicyResult]:
 def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
     plain = next((policy for policy in policies if policy.policy == "none"), None)
     rows = [_row(policy, plain) for policy in policies]
-    heading = [style(word, "dim") for word in HEADING]
-    for line in table(rows, heading).splitlines():
-        yield f"  {line}"
+    shown = fitted(
+        rows, HEADING, width() - 2, gives_way=(4, 6, 5, 3), cut=0, right=(1, 2, 3, 4, 5, 6)
+    )
+    for line in shown.splitlines():
+        yield f"  {_coloured(line)}"
+    yield from _acted(policies)
     if any(policy.guessed_price for policy in policies):
         prices = ", ".join(dict.fromkeys(name for p in policies for name in p.prices))
-        yield style(f"  Prices are guessed ({one_line(prices, 60)}): --model names another.", "dim")
+        words = f"  Prices are guessed ({one_line(prices, 60)}): --model names another."
+        yield style(wrapped(words, width(), 4), "dim")
 
 
 def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
@@ -62,14 +69,8 @@ def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
     change = ""
     if plain is not None and policy is not plain and plain.cost:
         share = policy.cost / plain.cost - 1
-        change = style(f"{share:+.1%}", "green" if share <= 0 else "red")
+        change = f"{share:+.1%}"
     again = f"{len(rereads)} ({tokens_text(sum(r.tokens for r in rereads))})" if rereads else "0"
-    layers = ", ".join(
-        f"{layer_name(name)} {times}× {tokens_text(saved)}"
-        if saved
-        else f"{layer_name(name)} {times}×"
-        for name, (times, saved) in policy.layers.items()
-    )
     return [
         policy.policy,
         money_text(policy.cost),
@@ -78,8 +79,28 @@ def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
         tokens_text(policy.max_context),
         str(policy.overflows),
         again,
-        style(layers, "dim"),
     ]
+
+
+def _acted(policies: Sequence[PolicyResult]) -> Iterator[str]:
+    """What the layers of each policy did, where they did something."""
+    for policy in policies:
+        told = ", ".join(
+            f"{layer_name(name)} {times}×" + (f" {tokens_text(saved)}" if saved else "")
+            for name, (times, saved) in policy.layers.items()
+        )
+        if told:
+            words = f"  {policy.policy} did: {told}"
+            yield "\n".join(style(line, "dim") for line in wrapped(words, width(), 4).split("\n"))
+
+
+def _coloured(line: str) -> str:
+    """What a policy costs less in green, and more in red."""
+    found = re.search(r" ([+-])[\d.,]+%(?= |$)", line)
+    if found is None or found.group().strip(" +-0.%") == "":
+        return line
+    colour = "green" if found.group(1) == "-" else "red"
+    return line[: found.start()] + style(found.group(), colour) + line[found.end() :]
 
 
 def _skipped(result: ReplayResult) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import floor, log10
+from typing import TypeAlias
 
 from lamina.replay.results import PolicyResult, ReplayResult, RequestFigures
 
@@ -18,7 +19,8 @@ LANE = 18
 IDLE = 300.0  # seconds after which a pause is drawn
 LABELLED_PAUSES = 5
 MANY_MARKS = 40  # beyond that only the rows below the plot show them
-LONGEST_NAME = 26
+LONGEST_NAME = 28
+HIGHEST_LABEL = 11.0
 
 
 def tokens_text(value: float) -> str:
@@ -154,7 +156,10 @@ def _end_labels(space: _Space, ends: list[tuple[float, str, str]]) -> Iterable[s
         y = min(space.y(value) + 4, lowest)
         lowest = y - 15
         placed.append((y, words, css))
-    for y, words, css in placed:
+    highest = HIGHEST_LABEL
+    for y, words, css in reversed(placed):  # from the top down: none leaves the drawing there
+        y = max(y, highest)  # noqa: PLW2901
+        highest = y + 15
         yield f'<text class="end {css}" x="{space.right + 8}" y="{y:.1f}">{escape(_short(words))}</text>'
 
 
@@ -180,7 +185,7 @@ def context_chart(result: ReplayResult, css: dict[str, str]) -> str:
     parts.extend(_end_labels(space, ends))
     parts.extend(_marks(space, policies))
     parts.extend(_request_axis(space, figures, result.timed))
-    lanes, height = _lanes(space, policies)
+    lanes, height = _lanes(space, lanes_of(policies))
     return _svg(height, [*parts, *lanes, *_hover(space, policies)], "context size by request")
 
 
@@ -203,9 +208,13 @@ def _marks(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
             )
 
 
-def _lanes(space: _Space, policies: Sequence[PolicyResult]) -> tuple[list[str], int]:
-    """Below the plot one row for each layer that acted, and one for re-reads, by policy."""
-    rows: dict[tuple[str, str], list[tuple[int, str]]] = {}
+Lanes: TypeAlias = dict[tuple[str, str], list[tuple[int, str]]]
+
+
+def lanes_of(policies: Sequence[PolicyResult]) -> Lanes:
+    """One row for each layer that acted, and one for re-reads, by policy: its name and class, and at
+    which requests what happened."""
+    rows: Lanes = {}
     for policy in policies:
         of = f", {policy.policy}" if len(policies) > 2 else ""
         for number, request in enumerate(policy.requests):
@@ -219,6 +228,11 @@ def _lanes(space: _Space, policies: Sequence[PolicyResult]) -> tuple[list[str], 
             for reread in request.rereads:
                 words = f"request {number + 1}: {reread.kind} {reread.what}"
                 rows.setdefault((f"re-reads{of}", "miss"), []).append((number, words))
+    return rows
+
+
+def _lanes(space: _Space, rows: Lanes) -> tuple[list[str], int]:
+    """The rows below the plot."""
     parts: list[str] = []
     y = space.floor + 46
     for (label, css), marks in rows.items():
@@ -317,12 +331,12 @@ def money_chart(result: ReplayResult, css: dict[str, str]) -> str:
 
 
 LAYERS = {
-    "tool_results": "1 results on disk",
-    "microcompact": "2 microcompaction",
-    "snip": "2 snip",
-    "notes": "3 session notes",
-    "collapse": "4 collapse",
-    "compaction": "4 compaction",
+    "tool_results": "L1 results on disk",
+    "microcompact": "L2 microcompaction",
+    "snip": "L2 snip",
+    "notes": "L3 session notes",
+    "collapse": "L4 collapse",
+    "compaction": "L4 compaction",
     "recorder": "recorder compacted",
     "dropped": "oldest dropped",
 }

@@ -15,6 +15,7 @@ from lamina.cache.prices import checked_on
 from lamina.replay.charts import (
     cache_chart,
     context_chart,
+    lanes_of,
     layer_name,
     money_chart,
     money_text,
@@ -24,6 +25,7 @@ from lamina.replay.charts import (
 from lamina.replay.results import PolicyResult, ReplayResult
 
 MOST_ACTIONS = 200
+CACHE_WORDS = "tokens that each request read, wrote and missed; a re-read's call adds to it"
 _COLOURS = 6
 # Take effect instead of being shown, on a terminal or by turning the line round.
 _UNSEEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
@@ -112,10 +114,14 @@ def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
     if result.policies and result.policies[0].requests:
         top = max(f.usage.prompt for p in result.policies for f in p.requests) or 1
         parts.append(_cards(result.policies, css))
-        parts.append(_plot("Context size", "tokens in each prompt", context_chart(result, css)))
-        cache = "".join(cache_chart(p, top, css[p.policy]) for p in result.policies)
-        parts.append(_plot("Cache", "tokens of each prompt read, written and missed", cache))
-        parts.append(_plot("Money", "sum up to each request", money_chart(result, css)))
+        legend = _legend(result.policies, css)
+        context = legend + context_chart(result, css) + _lane_legend(result.policies)
+        parts.append(_plot("Context size", "tokens in each prompt", context))
+        cache = "".join(
+            _cache_legend(p, css) + cache_chart(p, top, css[p.policy]) for p in result.policies
+        )
+        parts.append(_plot("Cache", CACHE_WORDS, cache))
+        parts.append(_plot("Money", "sum up to each request", legend + money_chart(result, css)))
         parts.append(_layers(result.policies))
         parts.append(_actions(result.policies))
     parts.append(_skipped(result))
@@ -147,12 +153,13 @@ def _cards(policies: Sequence[PolicyResult], css: dict[str, str]) -> str:
         change = ""
         if plain is not None and policy is not plain and plain.cost > 0:
             percent = 100 * (policy.cost / plain.cost - 1)
-            sense = "less" if percent <= 0 else "more"
-            change = f'<small class="{sense}">{percent:+.1f}%</small>'
-        told = "".join(f"<li>{words}</li>" for words in _card_lines(policy))
+            sense = "same" if abs(percent) < 0.05 else "less" if percent < 0 else "more"
+            told = "±0.0%" if sense == "same" else f"{percent:+.1f}%"
+            change = f'<small class="{sense}">{told}</small>'
+        rows = "".join(f"<li>{words}</li>" for words in _card_lines(policy))
         cards.append(
             f'<div class="card {css[policy.policy]}"><b>{escape(policy.policy)}</b>'
-            f'<span class="big">{money_text(policy.cost)}{change}</span><ul>{told}</ul></div>'
+            f'<span class="big">{money_text(policy.cost)}{change}</span><ul>{rows}</ul></div>'
         )
     return f'<div class="cards">{"".join(cards)}</div>'
 
@@ -180,6 +187,35 @@ def _from_cache(policy: PolicyResult) -> str:
 
 def _plot(name: str, words: str, svg: str) -> str:
     return f'<h3>{name} <small>{escape(words)}</small></h3><div class="plot">{svg}</div>'
+
+
+def _legend(policies: Sequence[PolicyResult], css: dict[str, str]) -> str:
+    """Names of the lines; on a wide screen they stand at the lines' ends."""
+    names = "".join(
+        f'<span><i class="{css[policy.policy]}"></i>{escape(policy.policy)}</span>'
+        for policy in policies
+    )
+    return f'<p class="legend">{names}</p>'
+
+
+def _lane_legend(policies: Sequence[PolicyResult]) -> str:
+    """Names of the rows of marks, in their order."""
+    names = "".join(
+        f'<span><i class="{css}"></i>{escape(label)}</span>' for label, css in lanes_of(policies)
+    )
+    return f'<p class="legend rows">{names}</p>' if names else ""
+
+
+def _cache_legend(policy: PolicyResult, css: dict[str, str]) -> str:
+    used = policy.usage
+    kinds = (("read", used.cache_read), ("write", used.cache_write), ("miss", used.input))
+    words = {"read": "read", "write": "written", "miss": "missed"}
+    parts = "".join(
+        f'<span><i class="{kind}"></i>{words[kind]} {100 * amount / max(1, used.prompt):.1f}%</span>'
+        for kind, amount in kinds
+    )
+    name = f'<b class="{css[policy.policy]}">{escape(policy.policy)}</b>'
+    return f'<p class="legend">{name}{parts}</p>'
 
 
 def _layers(policies: Sequence[PolicyResult]) -> str:
