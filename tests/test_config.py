@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
+import pwd
 from pathlib import Path
 from typing import Any, get_args
 
@@ -493,6 +495,12 @@ def test_the_home_is_the_variable_or_a_folder_of_the_user(tmp_path: Path) -> Non
         load(".", env=env, home="a\0b", managed=None)
     with pytest.raises(SettingsError, match="no such user"):
         load(".", env=env, home="~nobody-of-that-name/x", managed=None)
+
+
+def test_an_empty_home_is_no_home(tmp_path: Path) -> None:
+    account = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    for env in ({"HOME": ""}, dict[str, str]()):
+        assert load(tmp_path, env=env, managed=None).home == account / ".lamina"
 
 
 # ---- Claude mode

@@ -134,7 +134,8 @@ def test_in_a_conversation(talk: Talk, world: Path) -> None:  # noqa: F811
     screen.say("/undo")
     screen.expect("There is no fold to undo")
     screen.say("/compact stress the ports")
-    screen.expect("of the probed facts kept. /undo brings it")
+    said = screen.expect("of the probed facts kept. /undo brings it")
+    assert "tokens saved" not in said, "what came of it is said once"
     screen.say("/undo")
     screen.expect("Undone: compaction")
     screen.expect(PROMPT)

@@ -39,6 +39,23 @@ def install(
 
 
 @pytest.mark.spec("I2")
+def test_a_project_that_never_was_is_named_and_one_that_is_gone_can_be_looked_at(
+    lamina: Run, world: Path
+) -> None:
+    gone = world / "gone"
+    for words in (["memory", "list"], ["sessions", "list"], ["dream", "--now"]):
+        ran = lamina(*words, "--project", str(gone))
+        assert (ran.code, ran.err.count("\n")) == (2, 1)
+        assert f"There is no directory {gone}" in ran.err
+    gone.mkdir()
+    assert lamina("memory", "add", "--project", str(gone), "Pelicans deploy on Fridays").code == 0
+    gone.rmdir()
+    ran = lamina("memory", "list", "--project", str(gone))
+    assert ran.code == 0
+    assert "elican" in ran.out
+
+
+@pytest.mark.spec("I2")
 def test_the_version_is_printed_without_loading_anything_else() -> None:
     code = (
         "import sys; before = set(sys.modules);"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,17 @@ def test_sessions_are_listed_newest_first_with_what_they_began_with(
     lamina: Run, folder: Path
 ) -> None:
     record(folder, "aaaa-1", at=1_700_000_000, question="Older  one\nhere")
-    record(folder, "bbbb-2", at=1_700_000_100)
+    reminded = record(folder, "bbbb-2", at=1_700_000_100)
+    ledger = Ledger.open(reminded, now=lambda: 1_700_000_100)
+    ledger.append(edits.message("user", [text("<system-reminder>x")], "system"))
+    ledger.close()
+    os.utime(reminded, (1_700_000_100, 1_700_000_100))
     rows = lamina("sessions", "list", "--json").json
     assert [(row["id"], row["messages"], row["title"]) for row in rows] == [
         ("bbbb-2", 4, "Fix the test"),
         ("aaaa-1", 4, "Older  one\nhere"),
     ]
+    assert datetime.fromisoformat(rows[1]["changed"]).timestamp() == 1_700_000_000
     lines = lamina("sessions", "list").out.splitlines()
     assert lines[0].split() == ["session", "last", "change", "messages", "begins", "with"]
     assert lines[2].endswith("Older one here")

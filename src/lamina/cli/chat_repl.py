@@ -20,7 +20,7 @@ from lamina.cli.terminal import harmless, note, one_line, out, stream, style, wi
 from lamina.cli.wrapping import WordWrap, wrapped
 from lamina.config import Config
 from lamina.errors import LaminaError
-from lamina.events import Event, PermissionRefused, TextDelta, ToolFinished
+from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished
 from lamina.session import Session
 
 
@@ -40,6 +40,7 @@ class Conversation:
         self._session: Session | None = None
         self._streamed: WordWrap | None = None  # an answer that stands on the line
         self._refused = False  # the last event said so
+        self._compacting = False  # by hand: the command says what came of it
         self._asking = anyio.Lock()  # one question at a time
 
     async def run(self) -> int:
@@ -92,6 +93,7 @@ class Conversation:
                 continue
             try:
                 if line.startswith("/") and not pasted:
+                    self._compacting = line.startswith("/compact")
                     following = await run_command(session, line.strip())
                     if isinstance(following, Use):
                         self._config = self._config.with_(model=following.model)
@@ -102,6 +104,8 @@ class Conversation:
             except LaminaError as error:
                 self._end_line()
                 self._complain(error)
+            finally:
+                self._compacting = False
 
     # ---- one turn
 
@@ -120,6 +124,8 @@ class Conversation:
         refused, self._refused = self._refused, isinstance(event, PermissionRefused)
         if refused and isinstance(event, ToolFinished):
             return  # that it was refused is said
+        if self._compacting and isinstance(event, LayerActed) and event.layer == "compaction":
+            return
         line = line_of(event)
         if line is not None and not (self._quiet and line.style == "dim"):
             self._end_line()

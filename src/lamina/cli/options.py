@@ -78,7 +78,19 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
     """The settings for a command's options. Imported here: `--version` needs none of it."""
     from lamina.config import load
 
-    return load(args.project, home=args.home, claude=args.claude, overrides=overrides)
+    config = load(args.project, home=args.home, claude=args.claude, overrides=overrides)
+    if not config.project.is_dir():
+        _demand_known(config, args.project)
+    return config
+
+
+def _demand_known(config: Config, given: str) -> None:
+    """A project that is gone may still be looked at; a path that never was one is a slip."""
+    from lamina.ledger.places import find_project_folder
+
+    homes = {config.own_home, config.home}
+    if not any(find_project_folder(home, config.project).is_dir() for home in homes):
+        raise UsageError(f"There is no directory {given}. --project takes the project's directory.")
 
 
 def _sentence(text: str) -> str:

@@ -119,7 +119,12 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         style(word, "bold") for word in ("session", "last change", "messages", "begins with")
     ]
     cells = [
-        [row["id"][:8], row["changed"], str(row["messages"]), one_line(row["title"], room)]
+        [
+            row["id"][:8],
+            row["changed"][:16].replace("T", " "),
+            str(row["messages"]),
+            one_line(row["title"], room),
+        ]
         for row in rows
     ]
     out(table(cells, heading))

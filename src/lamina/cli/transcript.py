@@ -48,8 +48,8 @@ def summary(file: Path) -> dict[str, Any]:
     return {
         "id": file.stem,
         "file": str(file),
-        "changed": changed.strftime("%Y-%m-%d %H:%M"),
-        "messages": len(messages),
+        "changed": changed.isoformat(timespec="seconds"),
+        "messages": sum(not _reminds(entry) for entry in messages),
         "bytes": file.stat().st_size,
         "title": title,
     }
@@ -168,6 +168,12 @@ def _content(block: Json) -> str:
     if isinstance(content, str):
         return content
     return text_of(_dicts(content))
+
+
+def _reminds(entry: Json) -> bool:
+    """Put in by Lamina or a hook: nobody said it."""
+    origins: list[Any] = entry.get("origins") or []
+    return bool(origins) and {*origins} <= {"system", "hook", "recalled"}
 
 
 def _typed(entry: Json) -> str:

@@ -192,13 +192,23 @@ def find_home(
 ) -> tuple[Path, bool]:
     """The home directory, and whether it is in Claude mode."""
     env = os.environ if env is None else env
-    user_home = Path(env.get("HOME") or Path.home())
     if given is None and not env.get("LAMINA_HOME"):
+        user_home = Path(env.get("HOME") or _account_home())
         if claude:
             return absolute(claude_mode.config_directory(env, user_home)), True
         return user_home / ".lamina", False
     home = absolute(given if given is not None else env["LAMINA_HOME"])
     return home, claude or claude_mode.is_config_directory(home, env)
+
+
+def _account_home() -> str:
+    """Where HOME is unset or empty, what the account says: an empty one would mean the root."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise SettingsError("HOME is not set, and the account has no home. Set HOME or LAMINA_HOME.") from None  # fmt: skip
 
 
 def absolute(path: str | Path) -> Path:
