@@ -54,9 +54,9 @@ async def run(state: State) -> str:
 
 
 async def _rounds(state: State) -> str:
-    most = state.max_calls or state.config.int("turn.max_calls")
     continued = stopped = 0
     while True:
+        most = state.max_calls or state.config.int("turn.max_calls")
         if most and len([e for e in state.events if e.kind == "model_called"]) >= most:
             if state.purpose == "main":
                 state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))

@@ -10,6 +10,7 @@ from tests.sessions import Place, run, use
 
 from lamina.agents.fork import PLACEHOLDER, Forks, is_fork
 from lamina.errors import UsageError
+from lamina.events import Event
 from lamina.ledger import log, render
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Decision
@@ -158,6 +159,51 @@ def test_a_cap_stops_it_before_the_first_call_with_one_sentence(place: Place) ->
             assert (await session.ask("ho")).text == "ho"
 
     run(story)
+
+
+@pytest.mark.spec("F10", "L7.1")
+def test_the_call_that_reaches_a_cap_is_the_last_one(place: Place) -> None:
+    reads = use("Read", file_path=str(place.project / "a.txt"))
+    model = ScriptedModel(["hi"], otherwise={"dream": reads})
+    config = {
+        "spend.layer_caps": {"dream": 0.000001},
+        "prices": {"scripted": {"input": 5.0, "output": 5.0}},
+    }
+
+    async def story() -> None:
+        async with place.open(model, config=config) as session:
+            await session.ask("hi")
+            state = session.state
+            result = await Forks(state)("x", purpose="dream", permit=reads_only, max_calls=30)
+            assert (result.stop, result.calls) == ("refused", 1)
+            assert "cap" in result.error
+            assert sum(e.kind == "warned" and "cap" in e.message for e in state.events) == 1
+
+    run(story)
+
+
+@pytest.mark.spec("F10", "L7.1")
+def test_that_a_cap_is_spent_is_not_said_again_after_a_restart_but_on_another_day(
+    place: Place,
+) -> None:
+    config = {
+        "spend.layer_caps": {"notes": 0.000001},
+        "prices": {"scripted": {"input": 5.0, "output": 5.0}},
+    }
+
+    async def tried(name: str) -> int:
+        model = ScriptedModel([], otherwise={"notes": "a word"})
+        heard: list[Event] = []
+        wishes = {"session_id": name, "resume": True} if name else {"session_id": "once"}
+        async with place.open(model, config=config, on_event=heard.append, **wishes) as session:
+            for _ in range(2):
+                await Forks(session.state)("x", purpose="notes", permit=reads_only, max_calls=1)
+        return sum(event.kind == "warned" for event in heard)
+
+    assert run(tried, "") == 1
+    assert run(tried, "once") == 0
+    place.clock.at += 86_400
+    assert run(tried, "once") == 1
 
 
 @pytest.mark.spec("L7.1")

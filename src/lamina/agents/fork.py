@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from lamina import turn
@@ -21,6 +22,7 @@ from lamina.ports import ForkResult, HookName, HookResult, Permit, SeenFile, Too
 from lamina.state import State
 
 TAG = "fork-directive"
+_SAID = "spend.said"  # caps that the user was told of
 PLACEHOLDER = "[Not run: this is a side task on the same conversation]"
 
 
@@ -61,6 +63,9 @@ class Forks:
         if stop == "blocked":  # not sent at all: it can't fit
             over = child.ledger.tokens() - child.window.blocking
             return _result(child, start, stop, "the prompt is too long", too_long=max(1, over))
+        if stop == "max_calls" and (reason := spend.refusal(purpose, parent.deps.clock.now())):
+            _say_once(parent, reason)
+            return _result(child, start, "refused", reason)
         return _result(child, start, stop, "")
 
 
@@ -86,6 +91,7 @@ def branch_of(
     child.tools.todos = None
     child.tools.snip = None
     child.listeners.append(lambda event: _pass_on(parent, event))
+    child.listeners.append(lambda event: _mind_the_cap(child, event))
     return child
 
 
@@ -117,10 +123,22 @@ def _pass_on(parent: State, event: Event) -> None:
             listener(event)
 
 
+def _mind_the_cap(child: State, event: Event) -> None:
+    """The call that reaches a cap is the last one: a fork of thirty would go far beyond it."""
+    if isinstance(event, ModelCalled):
+        deps = child.deps
+        if deps.spend.refusal(child.purpose, deps.clock.now()):
+            child.max_calls = sum(isinstance(one, ModelCalled) for one in child.events)
+
+
 def _say_once(parent: State, reason: str) -> None:
-    """One sentence to the user when a cap is reached, not one at each try."""
-    if reason not in parent.said:
-        parent.said.add(reason)
+    """One sentence to the user when a cap is reached, not one at each try, nor after a restart of
+    the session; on another day the cap is another one."""
+    day = datetime.fromtimestamp(parent.deps.clock.now(), UTC).date().isoformat()
+    known: Json = parent.ledger.state(_SAID) or {}
+    reasons: list[str] = known.get("reasons", []) if known.get("day") == day else []
+    if reason not in reasons:
+        parent.ledger.append(edits.state(_SAID, {"day": day, "reasons": [*reasons, reason]}))
         parent.emit(Warned(reason))
 
 
