@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Ran
+from tests.cli.test_bad_places import run as powerless
 from tests.replay.conftest import Session
 
 Lamina = Callable[..., Ran]
@@ -141,7 +143,37 @@ def test_a_file_of_which_nothing_can_be_used_is_a_sentence_and_a_failure(
     assert ran.out == ""
     assert "Traceback" not in ran.err
     assert "bad.jsonl" in ran.err
-    assert ran.err.splitlines()[-1] == "lamina: None of the 1 files could be replayed."
+    [line] = ran.err.splitlines()
+    assert line.startswith("lamina: ")
+
+
+@pytest.mark.spec("I4")
+def test_a_folder_of_all_sorts_is_replayed_with_one_line_for_each_that_is_not(
+    lamina: Lamina, world: Path
+) -> None:
+    folder = world / "sorts"
+    (folder / "inner").mkdir(parents=True)
+    good = transcript(world).read_bytes()
+    (folder / "inner" / "good.jsonl").write_bytes(good)
+    (folder / "mark.jsonl").write_bytes(b"\xef\xbb\xbf" + good.replace(b"\n", b"\r\n"))
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ok"}]
+    (folder / "messages.json").write_text(json.dumps({"messages": said}))
+    (folder / "packed.jsonl").write_bytes(gzip.compress(good))
+    (folder / "wide.jsonl").write_bytes(good.decode().encode("utf-16"))
+    (folder / "notes.json").write_text('{"colour": "blue"}')
+    (folder / "gone.jsonl").symlink_to("nowhere")
+    (folder / "round.jsonl").symlink_to("round.jsonl")
+    (folder / "self").symlink_to(".")
+    (folder / "inner" / "up").symlink_to("..")
+    ran = lamina("replay", str(folder), "--json")
+    assert ran.code == 0
+    done = [Path(json.loads(line)["file"]).name for line in ran.out.splitlines()]
+    assert done == ["mark.jsonl", "messages.json", "good.jsonl"]
+    told = {Path(line.split()[3]).name: line for line in ran.err.splitlines()}
+    assert sorted(told) == ["notes.json", "packed.jsonl", "wide.jsonl"]
+    assert told["packed.jsonl"].endswith("(compressed with gzip: unpack it first).")
+    assert told["wide.jsonl"].endswith("(UTF-16 text: write it as UTF-8).")
+    assert lamina("replay", str(folder), "--json", "--quiet").err == ""
 
 
 @pytest.mark.parametrize(
@@ -160,6 +192,21 @@ def test_wrong_use_is_one_sentence(
     assert ran.code in (1, 2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.spec("I4")
+def test_a_folder_that_may_not_be_looked_into_is_named(world: Path) -> None:
+    folder = world / "mine"
+    folder.mkdir()
+    (folder / "good.jsonl").write_bytes(transcript(world).read_bytes())
+    closed = folder / "closed"
+    closed.mkdir(mode=0o000)
+    done = powerless("replay", str(folder))
+    assert done.returncode == 0
+    assert done.stderr == f"lamina: not looked into: {closed} (Permission denied).\n"
+    done = powerless("replay", str(closed))
+    assert done.returncode == 2
+    assert done.stderr == f"lamina: Can't look into {closed}: Permission denied.\n"
 
 
 def test_an_empty_folder_says_what_it_was_looked_through_for(lamina: Lamina, world: Path) -> None:

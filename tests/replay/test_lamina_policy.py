@@ -182,6 +182,38 @@ def test_torn_recordings_still_give_prompts_that_can_be_sent(
 
 
 @pytest.mark.spec("I4")
+def test_a_result_whose_call_was_lost_weighs_what_it_weighed(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("go")
+    session.answer([{"type": "text", "text": "Looking."}], usage=(0, 1_000, 0))
+    lost = {"type": "tool_result", "tool_use_id": "lost", "content": "a few dense words " * 2_000}
+    session.user([lost])
+    session.answer([{"type": "text", "text": "I see."}], usage=(0, 30_000, 1_000))
+    session.user("and on")
+    session.answer([{"type": "text", "text": "Yes."}], usage=(0, 100, 31_000))
+    plain, result, sent = put_through(save(session), config)
+    assert sent[-1][2]["content"][0]["type"] == "text"  # a session can't hold it as a result
+    assert [f.context for f in result.requests] == [f.context for f in plain.requests]
+
+
+@pytest.mark.spec("I4", "L1.4")
+def test_results_of_no_known_form_fail_no_layer(
+    session: Session, save: Save, config: Config
+) -> None:
+    odd = [[["x"]], 5, None, {"type": "text"}, {"type": "text", "text": 7}, {"text": "y"}]
+    session.user("go")
+    for name in ("a", "b"):
+        call = {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": "x"}}
+        session.answer([call], usage=None)
+        session.user([{"type": "tool_result", "tool_use_id": name, "content": odd}])
+    finish(session)
+    _, result, sent = put_through(save(session), config)
+    assert not [action for request in result.requests for action in request.actions]
+    assert sent[-1][2]["content"][0]["content"] == odd
+
+
+@pytest.mark.spec("I4")
 def test_what_was_sent_unrecorded_with_a_message_weighs_the_same_under_every_policy(
     session: Session, save: Save, config: Config
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -195,6 +197,43 @@ def test_bad_lines_among_good_ones_are_listed(session: Any, save: Save) -> None:
     assert len(recording.requests) == 1
     assert [entry.where for entry in recording.skipped] == [f"line {n}" for n in range(3, 8)]
     assert recording.skipped[0].reason == "nested too deeply"
+
+
+@pytest.mark.parametrize(("levels", "taken"), [(100, True), (300, False), (980, False)])
+def test_what_is_nested_deeper_than_anyone_writes_is_skipped(
+    session: Any, save: Save, levels: int, taken: bool
+) -> None:
+    """The parser takes more than the code that takes it apart later."""
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    session.user("@")
+    session.answer([{"type": "text", "text": "second"}])
+    deep = '[{"type":"text","text":"[[{{","x":' + "[" * levels + "]" * levels + "}]"
+    recording = read_recording(save(session.text().replace('"@"', deep).encode()))
+    reasons = [entry.reason for entry in recording.skipped]
+    assert ("nested too deeply" in reasons) is not taken
+    assert len(recording.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (gzip.compress(b'{"type":"user"}'), "compressed with gzip: unpack it first"),
+        (b"PK\x03\x04 and more", "a zip archive: unpack it first"),
+        ('{"messages": []}'.encode("utf-16"), "UTF-16 text: write it as UTF-8"),
+    ],
+)
+def test_a_file_in_another_form_is_told_which(save: Save, raw: bytes, reason: str) -> None:
+    with pytest.raises(TranscriptError, match=re.escape(reason)):
+        read_recording(save(raw))
+
+
+def test_a_mark_at_the_beginning_of_the_file_is_passed_over(session: Any, save: Save) -> None:
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    recording = read_recording(save(b"\xef\xbb\xbf" + session.text().encode()))
+    assert not recording.skipped
+    assert recording.messages[0].message["content"][0]["text"] == "one"
 
 
 def test_a_line_of_200_mb_is_passed_over_in_little_memory(session: Any, save: Save) -> None:

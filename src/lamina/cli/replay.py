@@ -5,6 +5,7 @@ the transcripts that it is given, writes only the report that is asked for.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.window < 1_000:
         raise UsageError(f"A window of {args.window} tokens is too small; give 1000 or more.")
     config = config_of(args)
-    files = list(_files(args.paths))
+    files = list(_files(args.paths, quiet=args.quiet))
     progress = _Progress(shown=sys.stderr.isatty() and not args.quiet)
     results: list[ReplayResult] = []
     for number, (path, asked) in enumerate(files, 1):
@@ -70,8 +71,11 @@ def run(args: argparse.Namespace) -> int:
             result = _replayed(path, names, args, config, progress, label)
         except LaminaError as error:
             progress.clear()
+            if len(files) == 1:
+                raise
             if asked or not args.quiet:
-                note(f"lamina: not replayed: {harmless(str(error))}")
+                why = str(error) if asked else str(error).partition("; ")[0].rstrip(".") + "."
+                note(f"lamina: not replayed: {harmless(why)}")
             continue
         progress.clear()
         results.append(result)
@@ -98,17 +102,32 @@ def _policies(text: str) -> list[str]:
     return names
 
 
-def _files(paths: Sequence[str]) -> Iterator[tuple[Path, bool]]:
+def _files(paths: Sequence[str], *, quiet: bool) -> Iterator[tuple[Path, bool]]:
     """Files to read, and whether each was named itself. Sub-agents come with their session."""
     for given in map(Path, paths):
         path = given.expanduser()
         if not path.is_dir():
             yield path, True
             continue
-        found = [f for f in sorted(path.rglob("*")) if f.suffix in SUFFIXES and f.is_file()]
+        closed: list[OSError] = []
+        found = list(_transcripts(path, closed))
+        if closed and not found:
+            raise UsageError(f"Can't look into {closed[0].filename}: {closed[0].strerror}.")
+        if closed and not quiet:
+            more = f" and {len(closed) - 1} more folders" * (len(closed) > 1)
+            where = harmless(f"{closed[0].filename} ({closed[0].strerror})")
+            note(f"lamina: not looked into: {where}{more}.")
         if not found:
             raise UsageError(f"There are no transcripts (*.jsonl, *.json, *.traj) in {path}.")
-        yield from ((f, False) for f in found if f.parent.name not in ("subagents", "tool-results"))
+        yield from ((file, False) for file in found)
+
+
+def _transcripts(folder: Path, closed: list[OSError]) -> Iterator[Path]:
+    """In order; links to folders are not followed, so that none is met twice."""
+    for place, inner, names in os.walk(folder, onerror=closed.append):
+        inner[:] = sorted(name for name in inner if name not in ("subagents", "tool-results"))
+        files = (Path(place, name) for name in sorted(names) if name.endswith(SUFFIXES))
+        yield from (file for file in files if file.is_file())
 
 
 def _replayed(

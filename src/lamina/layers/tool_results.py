@@ -36,10 +36,6 @@ class _Result:
     place: int  # of its call among those of the message, from 1
     moved: str = ""  # the preview that takes its place
 
-    @property
-    def size(self) -> int:
-        return len(self.moved or self.text)
-
 
 def act(state: State) -> None:
     """Move what is over its tool's threshold, then the largest until each message fits."""
@@ -104,8 +100,11 @@ def _limit(state: State, tool: str) -> int:
 
 
 def _length(block: Block) -> int:
-    content = block.get("content")
-    return len(content) if isinstance(content, str) else len(text_of(content or ()))
+    content: Any = block.get("content")
+    if isinstance(content, str):
+        return len(content)
+    parts = cast("list[Any]", content) if isinstance(content, list) else []
+    return len(text_of([cast("Block", part) for part in parts if isinstance(part, dict)]))
 
 
 def _move(state: State, results: list[_Result], total: int) -> list[_Result]:

@@ -56,7 +56,7 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
             continue
         name = str(block.get("tool_use_id"))
         if not waiting.get(name):
-            others.append(text(_said(block) or NO_OUTPUT))
+            others.append(as_text(block))
             continue
         own = waiting[name].pop(0)
         if own != name:
@@ -75,6 +75,11 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
         return results  # the rest may still come
     origins = ["system" if _said(b).startswith(_REMINDER) else "typed" for b in others]
     return [*results, *closing, edits.message("user", others, origins)]  # pyright: ignore[reportArgumentType]
+
+
+def as_text(result: Block) -> Block:
+    """A result without its call: what it says."""
+    return text(_said(result) or NO_OUTPUT)
 
 
 def _tool_names(ledger: Ledger) -> dict[str, str]:

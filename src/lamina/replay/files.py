@@ -14,6 +14,7 @@ from lamina.errors import TranscriptError
 from lamina.messages import Json
 
 LINE_LIMIT = 32 * 1024 * 1024  # a longer line is skipped, unread
+DEEPEST = 200  # levels of a value: what is deeper is skipped
 FILE_LIMIT = 256 * 1024 * 1024  # a longer file is read only line by line
 
 _CHUNK = 1024 * 1024
@@ -39,24 +40,58 @@ def decode(raw: bytes) -> Any | Unreadable:
     """A JSON value, or the reason why there is none."""
     import msgspec
 
+    raw = raw.removeprefix(b"\xef\xbb\xbf")  # some editors begin a file with it
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
+        return Unreadable("nested too deeply") if _too_deep(value, raw) else value
     except RecursionError:
         return Unreadable("nested too deeply")
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     try:
         # The standard parser is slower, but takes lone surrogates and NaN.
-        return json.loads(raw.decode("utf-8", "replace"))
+        value = json.loads(raw.decode("utf-8", "replace"))
+        return Unreadable("nested too deeply") if _too_deep(value, raw) else value
     except RecursionError:
         return Unreadable("nested too deeply")
     except ValueError as error:
         return Unreadable(_reason(raw, error))
 
 
+def _too_deep(value: Any, raw: bytes) -> bool:
+    """Whether something would be too deep for whoever takes it apart later."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: object) -> list[object]:
+    parts: list[object] = [*as_object(value).values(), *as_list(value)]
+    return [part for part in parts if isinstance(part, (dict, list))]
+
+
+_MARKS = (
+    (b"\x1f\x8b", "compressed with gzip: unpack it first"),
+    (b"PK\x03\x04", "a zip archive: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"),
+    (b"BZh", "compressed with bzip2: unpack it first"),
+    (b"\xfd7zXZ", "compressed with xz: unpack it first"),
+    (b"\xff\xfe", "UTF-16 text: write it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text: write it as UTF-8"),
+)
+
+
 def _reason(raw: bytes, error: ValueError) -> str:
     if not raw.strip(b"\x00 \t\r\n"):
         return "holds nothing"
+    for mark, reason in _MARKS:
+        if raw.startswith(mark):
+            return reason
     if b"\x00" in raw[:1024]:
         return "binary data, not JSON"
     if isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1:

@@ -184,7 +184,7 @@ class _Conversation:
         if isinstance(event, LayerActed):
             self._actions.append(Action(event.layer, event.what, event.tokens_saved))
         elif isinstance(event, LayerFailed):
-            self._actions.append(Action(event.layer, f"failed: {event.error}"))
+            self._actions.append(Action(f"{event.layer} failed", event.error))
 
     def _go_back(self, keep: int) -> None:
         """The recorder took another way from an earlier message on: so does the ledger."""

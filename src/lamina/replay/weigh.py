@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from lamina.cache.simulate import PaperBlock
 from lamina.messages import Block, Message
+from lamina.replay.entries import as_text
 from lamina.replay.recording import Frame, Recording, Step
 from lamina.replay.scales import Scales, calibrate, piece_of
 
@@ -53,6 +54,19 @@ class Weigher:
         # Equal blocks were stretched each by its own anchor. Which of them a policy kept can't be
         # told, so that it gets their mean: the last one's weight would be a saving or a loss.
         self._by_key = {key: round(sum(sizes) / len(sizes)) for key, sizes in found.items()}
+        self._note_orphans()
+
+    def _note_orphans(self) -> None:
+        """Results whose call the recording has lost: a session would hold their words as text, which
+        weighs what they weighed."""
+        messages = [entry.message["content"] for entry in self.recording.messages]
+        calls = {b.get("id") for blocks in messages for b in blocks if b.get("type") == "tool_use"}
+        for index, paper in self._paper.items():
+            for block, (key, tokens) in zip(messages[index], paper, strict=False):
+                if block.get("type") == "tool_result" and block.get("tool_use_id") not in calls:
+                    words = piece_of(as_text(block)).key
+                    self._by_key[words] = tokens
+                    self._tails[words] = self._tails.get(_name(block, key), [])
 
     def at(self, number: int) -> Sequence[PaperBlock]:
         """Weigh for this request from now on. Returns what precedes its messages: system and
