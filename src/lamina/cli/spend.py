@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     out(shown)
     used = sum((group.usage for group in groups), Usage())
     calls = sum(group.calls for group in groups)
-    words = f"{_money(total)} in {calls:,} calls, {used.prompt:,} tokens in, {used.output:,} out"
+    many = "call" if calls == 1 else "calls"
+    words = f"{_money(total)} in {calls:,} {many}, {used.prompt:,} tokens in, {used.output:,} out"
     out(style(wrapped(words, width(), 2), "bold"))
     return 0
 
