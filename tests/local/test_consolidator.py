@@ -157,6 +157,34 @@ def test_dates_of_facts_are_written_out_from_the_day_they_were_said() -> None:
 
 
 @pytest.mark.spec("L6.6")
+def test_what_the_index_shows_of_a_fact_has_its_dates_written_out_too() -> None:
+    one = memory("demo.md", "The demo is tomorrow.", said="2026-05-27")
+    index = "- [demo](demo.md) — The demo is tomorrow. (source: tool)\n"
+    plan = dream(one, index=index, labels={"demo.md": " (source: tool)"})
+    assert plan.memories[0].description == "The demo is tomorrow (2026-05-28)."
+    assert plan.index == "- [demo](demo.md) — The demo is tomorrow (2026-05-28). (source: tool)\n"
+    assert again(plan, labels={"demo.md": " (source: tool)"}).empty
+    own = memory("ask.md", "Ask me again tomorrow.", kind="feedback", said="2026-05-27")
+    assert dream(own, index="- [ask](ask.md) — Ask me again tomorrow.\n").empty
+
+
+@pytest.mark.spec("L6.6")
+def test_what_had_no_end_gets_none_by_what_it_takes_in() -> None:
+    lasting = memory("train.md", "The release train of the shop leaves every month. Kim owns it.")
+    dated = memory(
+        "trains.md", "The release train of the shop leaves every month.", due="2026-01-01"
+    )
+    plan = dream(lasting, dated, uses={"train.md": 1, "trains.md": 1})
+    assert [merge.into for merge in plan.merges] == ["train.md"]
+    assert "due" not in plan.merges[0].after.extra
+    both = dream(
+        memory("a.md", "The shop freeze for the audit ends soon, says Kim.", due="2026-07-01"),
+        memory("b.md", "The shop freeze for the audit ends soon, says Kim.", due="2026-08-01"),
+    )
+    assert both.merges[0].after.extra["due"] == "2026-08-01"
+
+
+@pytest.mark.spec("L6.6")
 def test_a_past_and_unused_project_fact_ages_out_and_a_used_one_stays() -> None:
     past = memory("past.md", "The demo is due.", due="2026-03-01")
     used = memory("used.md", "The fair ends by 2026-03-02.")

@@ -115,6 +115,10 @@ class Desk:
         extra = {**other.extra, **into.extra}
         if "said" in into.extra and "said" in other.extra:
             extra["said"] = max(into.extra["said"], other.extra["said"])
+        if dues := [one.extra["due"] for one in (into, other) if "due" in one.extra]:
+            extra["due"] = max(dues)
+            if len(dues) == 1:  # what had no end does not get one by what it takes in
+                del extra["due"]
         self._now[into.path] = replace(
             into, body=body, extra=extra, mtime=max(into.mtime, other.mtime), size=0
         )

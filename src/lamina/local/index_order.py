@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from lamina.local.dates import with_absolute_dates
+from lamina.local.desk import said_on
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory.index import (
     ADVISED_LINE,
@@ -91,12 +93,21 @@ def _line(memory: Memory, pointer: Pointer | None, labels: Mapping[str, str]) ->
     """The line for a memory: as it stands if it is short enough, else with a hook of its description."""
     label = labels.get(memory.path, "")
     title = pointer.title if pointer and pointer.title else memory.name
-    hook = pointer.hook if pointer else ""
+    hook = _dated(pointer.hook, memory, label) if pointer else ""
     if hook and len(pointer_line(memory.path, title, hook)) <= ADVISED_LINE:
         return pointer_line(memory.path, title, hook if hook.endswith(label) else hook + label)
     text = (memory.description or hook).removesuffix(label)
     room = max(ADVISED_LINE - len(pointer_line(memory.path, "", "x" * 30)), 20)
     return pointer_line(memory.path, _short(title, room), short_hook(memory.path, _short(title, room), text, suffix=label))  # fmt: skip
+
+
+def _dated(hook: str, memory: Memory, label: str) -> str:
+    """A line is read on another day than it was written on."""
+    said = said_on(memory)
+    if memory.type in ("user", "feedback") or said is None:
+        return hook
+    bare = hook.removesuffix(label)
+    return with_absolute_dates(bare, said, bare=False) + hook[len(bare) :]
 
 
 def _short(title: str, room: int) -> str:

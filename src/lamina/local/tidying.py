@@ -34,8 +34,10 @@ def write_out_dates(desk: Desk) -> bool:
             part if fenced else with_absolute_dates(part, said, bare=False)
             for part, fenced in _around_fences(memory.body)
         )
-        if body != memory.body:
-            desk.rewrite(replace(memory, body=body, size=0), "dates written out")
+        description = with_absolute_dates(memory.description, said, bare=False)
+        if (body, description) != (memory.body, memory.description):
+            dated = replace(memory, body=body, description=description, size=0)
+            desk.rewrite(dated, "dates written out")
             changed = True
     return changed
 
