@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.memories import put
 from tests.sessions import Place, run, use
 
 from lamina import prompts
@@ -559,6 +560,76 @@ def test_when_the_agent_saved_something_itself_the_range_is_skipped(
     run(story)
 
 
+@pytest.mark.spec("L5.2")
+@pytest.mark.parametrize("what", ["refused", "outside"])
+def test_what_was_not_saved_in_memory_skips_nothing(place: Place, what: str) -> None:
+    def works(_: Any) -> dict[str, Any]:
+        if what == "outside":
+            return write(str(place.project / "notes.md"), "The migration broke.")
+        bad = {"content": "x", "name": "X", "description": "x\u202ey", "type": "project"}
+        return {"tool_use": [{"name": "Remember", "input": bad}]}
+
+    async def story() -> None:
+        model = ScriptedModel([works, "Done.", *extracting("nothing")])
+        async with place.open(model, interactive=True, ask=_always) as session:
+            await session.ask(PLAIN)
+        assert jobs(place) == ["started", "done"]
+        model.assert_finished()
+
+    run(story)
+
+
+@pytest.mark.spec("L5.6")
+def test_a_rule_stays_the_users_own_though_a_tool_said_the_same_words(place: Place) -> None:
+    (place.project / "STYLE.md").write_text(SAID)
+    reads = use("Read", file_path=str(place.project / "STYLE.md"))
+    file = InMemory(place, "feedback_no_mocks.md", RULE)
+
+    async def story() -> None:
+        await talk(place, ScriptedModel([reads, "ok", *extracting(file, "done")]), SAID)
+        index = (directory(place) / "MEMORY.md").read_text()
+        assert "(feedback_no_mocks.md)" in index
+        assert "(source:" not in index
+
+    run(story)
+
+
+@pytest.mark.spec("L5.4")
+def test_of_very_long_talk_the_prompt_shows_a_bounded_part(place: Place) -> None:
+    model = ScriptedModel([*["ok"] * 12, *extracting("nothing")])
+
+    async def story() -> None:
+        talks = [f"Message {n} says " + "word " * 1_000 for n in range(12)]
+        await talk(place, model, *talks, config={"extraction.every_turns": 12})
+        [asked] = [one for one in model.requests if one.purpose == "extraction"]
+        directive = asked.messages[-1]["content"][-1]["text"]
+        words = directive.partition("words that the user typed")[2]
+        assert "m1 (" in words
+        assert "m12 (" not in words
+        assert len(words) < 20_000
+
+    run(story)
+
+
+@pytest.mark.spec("L5.4")
+def test_of_too_many_files_the_prompt_names_those_that_share_words_with_what_was_said(
+    place: Place,
+) -> None:
+    put(place, "project_mocks.md", "How the database is mocked in integration tests", days=30)
+    for number in range(4):
+        put(place, f"project_{number}.md", f"Invoice batch {number} closes at {number} o'clock")
+    model = ScriptedModel(["ok", *extracting("nothing")])
+
+    async def story() -> None:
+        await talk(place, model, SAID, config={"memory.manifest_files": 2})
+        directive = model.requests[-1].messages[-1]["content"][-1]["text"]
+        shown = re.findall(r"^- \[project\] (\S+)", directive, re.MULTILINE)
+        assert shown[0] == "project_mocks.md"
+        assert len(shown) == 2
+
+    run(story)
+
+
 async def _always(tool: str, question: str) -> Any:
     return "always"
 
@@ -604,6 +675,11 @@ def test_what_is_not_drained_runs_at_the_next_open(place: Place) -> None:
             await session.ask(SAID)
         assert jobs(place)[-1] == "deferred"
         assert files(place) == []
+        for off in ({"interactive": False}, {"config": {"extraction.enabled": False}}):
+            wishes: dict[str, Any] = {"interactive": True, **off}
+            async with place.open(ScriptedModel([]), session_id="s", **wishes):
+                pass
+            assert jobs(place)[-1] == "deferred", "not where it is not wanted"
         later = ScriptedModel(extracting(InMemory(place, "feedback_no_mocks.md", RULE), "done"))
         async with place.open(later, interactive=True, session_id="s"):
             pass
