@@ -46,10 +46,20 @@ def test_why_says_what_was_weighed_picked_shown_and_used(place: Place, lamina: R
     assert "ranker picked project_staging.md (there is no small model)" in told
     assert "the answer used it: pelican" in told
     assert lamina("memory", "why", name[:8], "--turn", "1").out == told
-    nothing = lamina("memory", "why", "--turn", "7")
-    assert (nothing.code, nothing.out) == (0, "")
-    assert "Nothing was recalled" in nothing.err
+    for wrong in ("7", "0", "-1"):
+        refused = lamina("memory", "why", "--turn", wrong)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"There is no message {wrong} in session {name[:8]}: 1 was typed." in refused.err
     assert lamina("memory", "why", "nobody").code == 2
+
+
+@pytest.mark.spec("M11", "I2")
+def test_why_says_so_where_nothing_was_recalled(place: Place, lamina: Run) -> None:
+    name = talk(place, asked="thanks")
+    nothing = lamina("memory", "why", "--turn", "1")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert f"Nothing was recalled for message 1 in session {name[:8]}." in nothing.err
+    assert lamina("memory", "why", name, "--json").json == []
 
 
 @pytest.mark.spec("M7", "I2")
@@ -58,6 +68,27 @@ def test_search_finds_by_meaning_with_scores_by_part(place: Place, lamina: Run) 
     [first, *_] = lamina("memory", "search", "who bakes bread", "--json").json
     assert first["path"] == "user_cooking.md"
     assert first["parts"]["description"] > 0
+    everything = lamina("memory", "search", "-n", "0", "staging", "host", "--json").json
+    assert everything[0]["path"] == "project_staging.md"
+    assert "Give a word" in lamina("memory", "search", "  ").err
+    assert lamina("memory", "search", "").code == 2
+
+
+@pytest.mark.spec("M7", "I2")
+def test_a_sign_that_is_no_word_is_looked_for_as_it_is(place: Place, lamina: Run) -> None:
+    put(place, "mascot.md", "our mascot 🦩 is called Flo")
+    [found] = lamina("memory", "search", "🦩", "--json").json
+    assert found["path"] == "mascot.md"
+    assert lamina("memory", "search", "🦭", "--json").json == []
+    assert lamina("memory", "search", "is the", "--json").json == []
+
+
+@pytest.mark.spec("M7", "I2")
+def test_a_question_of_any_size_and_script_is_answered(place: Place, lamina: Run) -> None:
+    put(place, "zh.md", "部署服务器在上海的数据中心")
+    assert lamina("memory", "search", "staging " * 12_500, "--json").json
+    assert lamina("memory", "search", "服务器在哪里", "--json").json[0]["path"] == "zh.md"
+    assert lamina("memory", "search", "\x00\udcff ) (", "--json").json == []
     assert "Nothing found" in lamina("memory", "search", "xyzzy").err
 
 
@@ -75,7 +106,7 @@ def test_the_same_in_a_conversation(
     shown = json.loads(lamina("memory", "list", "--json").out)
     [new] = [one for one in shown if "albatross" in one["description"]]
     assert new["type"] == "user"
-    for wrong in ("/remember", "/why x"):
+    for wrong in ("/remember", "/why x", "/why 0", "/why 9", "/why ²"):
         with pytest.raises(UsageError):
             talk(place, wrong)
 
@@ -109,3 +140,18 @@ def test_what_only_stood_beside_the_words_that_were_asked_for_is_not_listed(
     assert not [one for one in found if "train" in one["text"]]
     assert all(one["confidence"] >= 0.15 for one in found)
     assert "message 9" in lamina("memory", "why", "--turn", "9").err
+
+
+@pytest.mark.spec("M7", "I2")
+def test_a_search_of_sessions_keeps_to_the_time_that_is_asked_for(
+    place: Place, lamina: Run
+) -> None:
+    talk(place, asked="our mascot is a walrus called Wendell")
+    asked = ("sessions", "search", "mascot walrus", "--json")  # the clock stands in September 2026
+    within = lamina(*asked, "--since", "2026-09-01", "--until", "2026-09-30").json
+    assert "Wendell" in within[0]["text"]
+    assert lamina(*asked, "--since", "2026-10-01").json == []
+    assert lamina(*asked, "--until", "2026-09-01").json == []
+    assert lamina("sessions", "search", "mascot walrus", "--since", "soon").code == 2
+    assert "no word to search for" in lamina("sessions", "search", "?!").err
+    assert len(lamina("sessions", "search", "mascot walrus", "-n", "0", "--json").json) >= 1

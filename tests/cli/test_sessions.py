@@ -179,7 +179,8 @@ def test_grep_finds_lines_and_says_by_its_exit_code_whether(lamina: Run, folder:
     assert (ran.code, ran.out) == (0, "aaaa-1 user      Fix the test\n")
     assert lamina("sessions", "grep", "FIX").code == 1
     hits = lamina("sessions", "grep", "line", "--json", "-n", "3").json
-    assert hits == [{"session": "aaaa-1", "who": "result", "text": "line"}] * 3
+    when = "2023-11-14T22:13:20+00:00"
+    assert hits == [{"session": "aaaa-1", "who": "result", "text": "line", "when": when}] * 3
     assert lamina("sessions", "grep", "a.py", "--json").json[0]["who"] == "call"
     bad = lamina("sessions", "grep", "(")
     assert (bad.code, "no regular expression" in bad.err) == (2, True)

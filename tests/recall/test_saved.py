@@ -92,5 +92,15 @@ def test_one_kind_of_index_is_not_taken_for_the_other(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    with pytest.raises(StorageError, match="could not be written"):
+    with pytest.raises(StorageError, match="file is not a directory"):
         save(ranker(DOCUMENTS), blocked / "recall.index")
+    (tmp_path / "x").mkdir()
+    with pytest.raises(StorageError, match="could not be written"):
+        save(ranker(DOCUMENTS), tmp_path / "x")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "x"]
+
+
+def test_an_index_is_its_owners_alone(tmp_path: Path) -> None:
+    save(ranker(DOCUMENTS), tmp_path / "new" / "recall.index")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new" / "recall.index").stat().st_mode & 0o777 == 0o600

@@ -146,7 +146,7 @@ def test_removing_a_session_is_as_if_it_had_never_been(
     index = SessionSearch()
     for turn in turns_of(talks):
         index.add(turn)
-    assert index.remove_session(gone) == len(talks.get(gone, []))
+    assert index.remove_sessions([gone]) == len(talks.get(gone, []))
     rest = {name: said for name, said in reversed(talks.items()) if name != gone}
     clean = SessionSearch()
     for turn in turns_of(rest):

@@ -22,11 +22,12 @@ _ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
 async def why(session: Session, argument: str) -> None:
     """The recalls of a turn; with no number those of the last turn that had any."""
     from lamina.cli.memory_why import show
-    from lamina.recall.why import recalls_of
+    from lamina.recall.why import recalls_of, turns_of
 
     found = recalls_of(session.ledger.entries)
-    if argument and not argument.isdigit():
-        raise UsageError("/why takes the number of a message, counted from 1.")
+    typed = turns_of(session.ledger.entries)
+    if argument and not (argument.isdecimal() and 1 <= int(argument) <= typed):
+        raise UsageError(f"/why takes the number of a message; {typed} were typed so far.")
     turn = int(argument) if argument else max((one.turn for one in found), default=0)
     chosen = [one for one in found if one.turn == turn]
     show(chosen)
@@ -90,6 +91,7 @@ async def forget(session: Session, argument: str) -> None:
 
 async def memory(session: Session, argument: str) -> None:
     """Where memory is and what it holds, or the memories that fit some words."""
+    from lamina.recall.searches import fitting
     from lamina.recall.shelf import Shelf
 
     store = _store(session)
@@ -97,13 +99,14 @@ async def memory(session: Session, argument: str) -> None:
     room = max(20, width() - 48)
     if argument:
         now = session.state.deps.clock.now()
-        hits = await anyio.to_thread.run_sync(lambda: shelf.search(argument, 10, now=now))
-        found = [store.read(hit.id) for hit in hits]
+        hits = await anyio.to_thread.run_sync(lambda: fitting(shelf, argument, 10, now))
+        found = [memory for _, memory in hits]
     else:
         found = await anyio.to_thread.run_sync(store.list)
         waiting = len(list(store.inbox.items()))
         inbox = f", {waiting} in the inbox (lamina memory inbox)" if waiting else ""
-        out(f"  {len(found)} memories in {harmless(str(store.directory))}{inbox}")
+        many = "1 memory" if len(found) == 1 else f"{len(found)} memories"
+        out(f"  {many} in {harmless(str(store.directory))}{inbox}")
     rows = [
         [f"  {one.type or '-'}", one_line(one.path, 36), one_line(one.description, room)]
         for one in found[:20]

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = add_verb(verbs, "search", "find memories by their words")
     search.add_argument("words", nargs="+", help="what to look for")
     search.add_argument(
-        "-n", "--number", type=memory_history.count, default=10, help="how many (10)"
+        "-n", "--number", type=memory_history.count, default=10, help="how many (10); 0: all"
     )
     _add_writing(verbs)
     memory_history.add_verbs(verbs)

@@ -6,41 +6,51 @@ from __future__ import annotations
 
 import argparse
 import time
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.terminal import note, one_line, out, out_json, table, width
-from lamina.errors import MemoryStoreError
+from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.memories import Memory
     from lamina.memory.file_store import FileStore
     from lamina.recall.rank import Hit
 
+_LEAST_TEXT = 20  # columns for what a memory says
+
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.recall.searches import fitting
     from lamina.recall.shelf import Shelf
 
-    hits = Shelf(store).search(" ".join(args.words), args.number, now=time.time())
-    found: list[tuple[Hit, Memory]] = []
-    for hit in hits:
-        with suppress(MemoryStoreError):  # it went meanwhile
-            found.append((hit, store.read(hit.id)))
+    words = " ".join(args.words)
+    if not words.strip():
+        raise UsageError("Give a word to search for: lamina memory search deploy")
+    found = fitting(Shelf(store), words, args.number, time.time())
     if args.json:
         out_json([_as_json(hit, memory) for hit, memory in found])
-        return 0
-    room = max(20, width() - 56)
-    rows = [
+    elif found:
+        out(table(_rows(found)))
+    else:
+        note("Nothing found.")
+    return 0
+
+
+def _rows(found: Sequence[tuple[Hit, Memory]]) -> list[list[str]]:
+    """Names as whole as they can be: they are what other commands ask for."""
+    longest = max(len(memory.path) for _, memory in found)
+    name = max(20, min(longest, width() - 16 - _LEAST_TEXT))
+    room = max(_LEAST_TEXT, width() - 16 - min(name, longest))
+    return [
         [
             f"{hit.confidence:.0%}",
             memory.type or "-",
-            one_line(memory.path, 40),
+            one_line(memory.path, name),
             one_line(memory.description or memory.body, room),
         ]
         for hit, memory in found
     ]
-    out(table(rows)) if rows else note("Nothing found.")
-    return 0
 
 
 def _as_json(hit: Hit, memory: Memory) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb
 from lamina.cli.terminal import harmless, note, out, out_json, style
+from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -24,11 +25,18 @@ def add_verbs(verbs: Any) -> None:
 
 def run(args: argparse.Namespace, config: Config) -> int:
     from lamina.cli import sessions, transcript
-    from lamina.recall.why import recalls_of
+    from lamina.recall.why import recalls_of, turns_of
 
     file = sessions.choose(sessions.find(config), args.session)
-    found = recalls_of(transcript.read(file).entries)
+    entries = transcript.read(file).entries
+    found = recalls_of(entries)
     if args.turn is not None:
+        typed = turns_of(entries)
+        if not 1 <= args.turn <= typed:
+            raise UsageError(
+                f"There is no message {args.turn} in session {file.stem[:8]}: "
+                f"{typed or 'none'} {'was' if typed == 1 else 'were'} typed."
+            )
         found = [one for one in found if one.turn == args.turn]
     if args.json:
         out_json([one.to_json() for one in found])

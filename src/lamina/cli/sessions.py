@@ -5,13 +5,11 @@ under the home; what changes one is in `sessions_folding`.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from lamina.cli import sessions_folding, sessions_search, transcript
+from lamina.cli import sessions_folding, sessions_grep, sessions_search, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.config import Config
@@ -24,6 +22,8 @@ lamina sessions show                     the last session, as a conversation
 lamina sessions show 3f2a                by the beginning of its id
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
+lamina sessions grep "TimeoutError" --since 3d
+lamina sessions grep "TimeoutError" --claude   also in Claude Code's transcripts
 lamina sessions search what did we decide about the cache
 lamina sessions compact 3f2a --instructions "keep the benchmark figures"
 lamina sessions expand 3f2a 2            what its second fold stands for
@@ -44,11 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
     show.add_argument("id", nargs="?", default="", help="the session's id or its beginning (last)")
     show.add_argument("--result", metavar="ID", help="print one tool result whole, byte for byte")
-    grep = add_verb(verbs, "grep", "search all that was said and all tool results")
-    grep.add_argument("pattern", help="a regular expression")
-    grep.add_argument("-i", "--ignore-case", action="store_true", help="a and A are the same")
-    grep.add_argument("-n", "--number", type=int, default=50, help="hits at most (50); 0: all")
-    grep.add_argument("--seconds", type=float, default=30.0, help="at most so long (30); 0: all")
+    grep = sessions_grep.add_verbs(verbs)
     sessions_search.add_verbs(verbs)
     sessions_folding.add_verbs(verbs)
     for verb in (listing, grep, show):
@@ -68,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         case "show":
             return _show(args, choose(files, args.id))
         case _:
-            return _grep(args, files)
+            return sessions_grep.run(args, config, files)
 
 
 def find(config: Config, *, everywhere: bool = False) -> list[Path]:
@@ -80,8 +76,13 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
             folders = [*(config.own_home / "projects").iterdir()]
         else:
             folders = [find_project_folder(config.own_home, config.project)]
-        files = [file for folder in folders if folder.is_dir() for file in folder.glob("*.jsonl")]
-        return sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        changed: dict[Path, int] = {}
+        for file in (
+            one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl")
+        ):
+            with suppress(FileNotFoundError):  # it went meanwhile: the others are still there
+                changed[file] = file.stat().st_mtime_ns
+        return sorted(changed, key=changed.__getitem__, reverse=True)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -112,7 +113,10 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         out_json(rows)
         return 0
     if not rows:
-        note("No sessions here yet.")
+        claude = (
+            " Claude Code's transcripts are searched by `grep` and `search`." if args.claude else ""
+        )
+        note(f"No sessions here yet.{claude}")
         return 0
     room = max(20, width() - 52)
     heading = [
@@ -149,41 +153,3 @@ def _show(args: argparse.Namespace, file: Path) -> int:
         mark, text = line
         out(style(mark, "bold") + harmless(text) if mark else harmless(text))
     return 0
-
-
-def _grep(args: argparse.Namespace, files: list[Path]) -> int:
-    try:
-        pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
-    except re.error as error:
-        raise UsageError(f"{args.pattern!r} is no regular expression: {error}.") from error
-    hits: list[dict[str, Any]] = []
-    until = time.monotonic() + args.seconds
-    for number, file in enumerate(files):
-        if args.seconds and time.monotonic() > until:
-            left = len(files) - number
-            note(f"Stopped after {args.seconds:g} s: {left} older sessions were not searched.")
-            break
-        hits += [
-            {"session": file.stem, "who": who, "text": line}
-            for who, text in transcript.texts(transcript.read(file))
-            for line in text.splitlines()
-            if pattern.search(line)
-        ]
-        if args.number and len(hits) >= args.number:
-            break
-    hits = hits[: args.number] if args.number else hits
-    if args.json:
-        out_json(hits)
-    else:
-        for hit in hits:
-            room = max(20, width() - 22)
-            head = f"{hit['session'][:8]} {hit['who']:9} "
-            out(style(head, "dim") + _around(hit["text"], pattern, room))
-    return 0 if hits else 1
-
-
-def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
-    """A long line, cut so that the hit is in it."""
-    found = pattern.search(text)
-    start = max(0, (found.start() if found else 0) - room // 3)
-    return one_line(("…" if start else "") + text[start:], room)

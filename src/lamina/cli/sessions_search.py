@@ -1,60 +1,103 @@
-"""`lamina sessions search`: what was said in the project's sessions, found by meaning. Reads session
-files; keeps the derived index beside them up to date.
+"""`lamina sessions search`: what was said in the project's sessions, found by meaning; in Claude mode
+also in Claude Code's transcripts. Reads session files; keeps the derived indexes up to date.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from lamina.cli.memory_history import count
+from lamina.cli.moments import add_times
 from lamina.cli.options import add_verb
+from lamina.cli.progress import Progress
 from lamina.cli.terminal import note, one_line, out, out_json, style, width
+from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
+    from lamina.recall.past import PastSessions, Said
+
+_ALL = 1_000_000
 
 
 def add_verbs(verbs: Any) -> None:
     search = add_verb(verbs, "search", "find what was said, best first, by an index")
     search.add_argument("words", nargs="+", help="a question or a few words")
-    search.add_argument("-n", "--number", type=int, default=10, help="how many (10)")
+    search.add_argument("-n", "--number", type=count, default=10, help="how many (10); 0: all")
     search.add_argument(
         "--seconds", type=float, default=10.0, help="at most so long for new sessions (10)"
     )
+    add_times(search)
 
 
 def run(args: argparse.Namespace, config: Config) -> int:
-    from lamina.ledger.places import find_project_folder
-    from lamina.recall.past import PastSessions
+    from lamina.recall.lexical import question_terms
     from lamina.recall.searches import LEAST
 
-    past = PastSessions(find_project_folder(config.own_home, config.project))
     words = " ".join(args.words)
-    hits = past.search(words, args.number, now=time.time(), seconds=args.seconds)
-    found = [said for said in hits if said.confidence >= LEAST]
-    if args.json:
-        out_json(
-            [
-                {
-                    "session": said.session,
-                    "entry": said.entry,
-                    "who": said.who,
-                    "when": said.when,
-                    "score": round(said.score, 3),
-                    "confidence": round(said.confidence, 3),
-                    "text": said.text,
-                }
-                for said in found
-            ]
+    if not question_terms(words):
+        raise UsageError(
+            "There is no word to search for in that. Give a word of what was said, or look for "
+            "signs with `lamina sessions grep`."
         )
-    else:
-        for said in found:
-            day = time.strftime("%Y-%m-%d", time.localtime(said.when))
-            head = f"{said.session[:8]} {day} {said.who:9} "
-            out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
-    if not found and not args.json:
-        note("Nothing found.")
-    if not past.complete and not args.quiet:
+    progress = Progress("Reading new sessions", quiet=args.quiet)
+    number = args.number or _ALL
+    everywhere = _indexes(config)
+    try:
+        hits = [
+            past.search(
+                words,
+                number,
+                now=time.time(),
+                seconds=args.seconds,
+                since=-inf if args.since is None else args.since,
+                until=inf if args.until is None else args.until,
+                progress=progress,
+            )
+            for past in everywhere
+        ]
+    finally:
+        progress.clear()
+    found = [said for said in chain.from_iterable(hits) if said.confidence >= LEAST]
+    found = sorted(found, key=lambda said: -said.score)[:number]
+    _show(args, found)
+    if not all(past.complete for past in everywhere) and not args.quiet:
         note("Not all sessions are in the index yet: search again, or give more --seconds.")
     return 0 if found else 1
+
+
+def _show(args: argparse.Namespace, found: Sequence[Said]) -> None:
+    if args.json:
+        rows = [asdict(said) for said in found]
+        rounded = ("score", "confidence")
+        out_json([{k: round(v, 3) if k in rounded else v for k, v in row.items()} for row in rows])
+        return
+    for said in found:
+        day = time.strftime("%Y-%m-%d", time.localtime(said.when))
+        head = f"{said.session[:8]} {day} {said.who:9} "
+        out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
+    if not found:
+        note("Nothing found.")
+
+
+def _indexes(config: Config) -> list[PastSessions]:
+    """Lamina's own sessions; in Claude mode also Claude Code's, whose index lies with ours."""
+    from lamina.ledger.places import find_project_folder
+    from lamina.recall.past import PastSessions
+    from lamina.recall.recorded import claude_folders
+
+    own = find_project_folder(config.own_home, config.project)
+    theirs = claude_folders(config.home, config.project) if config.claude else []
+    return [
+        PastSessions(own),
+        *(
+            PastSessions(folder, index=own / f"claude-sessions-{number}.index")
+            for number, folder in enumerate(theirs, 1)
+        ),
+    ]

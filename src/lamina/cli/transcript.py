@@ -27,8 +27,12 @@ class Session:
 
     @property
     def results(self) -> Path:
-        """Where layer 1 moved large results."""
-        return self.file.with_suffix("") / places.RESULTS
+        return results_of(self.file)
+
+
+def results_of(file: Path) -> Path:
+    """Where layer 1 moved large results of a session."""
+    return file.with_suffix("") / places.RESULTS
 
 
 def read(file: Path) -> Session:
@@ -65,21 +69,20 @@ def lines(session: Session) -> Iterator[tuple[str, str]]:
             yield "edit: ", _edit(entry)
 
 
-def texts(session: Session) -> Iterator[tuple[str, str]]:
-    """(who, text) of everything said and every tool result, moved ones whole."""
-    for entry in session.entries:
-        if entry["kind"] != "message":
-            continue
-        for block in _blocks(entry):
-            match block.get("type"):
-                case "text":
-                    yield str(entry.get("role")), str(block.get("text", ""))
-                case "tool_use":
-                    yield "call", json.dumps(block.get("input"), ensure_ascii=False)
-                case "tool_result":
-                    yield "result", _moved(session, block) or _content(block)
-                case _:
-                    pass
+def texts_of(entry: Json, results: Path) -> Iterator[tuple[str, str]]:
+    """(who, text) of everything said in an entry and every tool result, moved ones whole."""
+    if entry.get("kind") != "message":
+        return
+    for block in _blocks(entry):
+        match block.get("type"):
+            case "text":
+                yield str(entry.get("role")), str(block.get("text", ""))
+            case "tool_use":
+                yield "call", json.dumps(block.get("input"), ensure_ascii=False)
+            case "tool_result":
+                yield "result", _moved(results, block) or _content(block)
+            case _:
+                pass
 
 
 def whole_result(session: Session, tool_use_id: str) -> bytes:
@@ -87,7 +90,7 @@ def whole_result(session: Session, tool_use_id: str) -> bytes:
     for entry in session.entries:
         for block in _blocks(entry) if entry["kind"] == "message" else ():
             if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
-                moved = _moved_file(session, tool_use_id)
+                moved = _moved_file(session.results, tool_use_id)
                 return moved.read_bytes() if moved else _content(block).encode("utf-8", "replace")
     raise UsageError(f"The session {session.file.stem} has no tool result {tool_use_id}.")
 
@@ -105,7 +108,10 @@ def _message(session: Session, entry: Json) -> Iterator[tuple[str, str]]:
                 given = json.dumps(block.get("input"), ensure_ascii=False)
                 yield "call: ", f"{block.get('name')} {given}  [{block.get('id')}]"
             case "tool_result":
-                yield "result: ", _shortened(_moved(session, block) or _content(block), block)
+                yield (
+                    "result: ",
+                    _shortened(_moved(session.results, block) or _content(block), block),
+                )
             case "thinking" | "redacted_thinking":
                 pass  # not said to anybody
             case other:
@@ -151,15 +157,15 @@ def _kept(fold: Json) -> str:
     )
 
 
-def _moved(session: Session, block: Json) -> str:
-    file = _moved_file(session, str(block.get("tool_use_id")))
+def _moved(results: Path, block: Json) -> str:
+    file = _moved_file(results, str(block.get("tool_use_id")))
     return file.read_bytes().decode("utf-8", "replace") if file else ""
 
 
-def _moved_file(session: Session, tool_use_id: str) -> Path | None:
+def _moved_file(results: Path, tool_use_id: str) -> Path | None:
     if "/" in tool_use_id or tool_use_id in ("", ".", ".."):
         return None
-    file = session.results / f"{tool_use_id}.txt"
+    file = results / f"{tool_use_id}.txt"
     return file if file.is_file() and not file.is_symlink() else None
 
 

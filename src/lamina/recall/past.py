@@ -1,31 +1,35 @@
 """Searches what was said in past sessions of a project, by an index that grows with them.
 
-The index is one derived file that may be deleted; files are taken newest first, and what can't be
-read within the time allowed waits for the next search. Reads session files, writes the index alone.
+The index is one derived file that may be deleted; files are taken newest first and from where the
+last search stopped, and what can't be read within the time allowed waits for the next search. Reads
+session files, writes the index alone.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from lamina.errors import LedgerError, StorageError
-from lamina.ledger import log
-from lamina.ledger.edits import written_at
-from lamina.ledger.quotes import blocks_of_entry
-from lamina.messages import Json
+from lamina.errors import StorageError
 from lamina.recall import saved
+from lamina.recall.recorded import line_at, lines, message_on, value_of
 from lamina.recall.sessions import SessionSearch, Turn
 
 INDEX = "sessions.index"
 SECONDS = 2.0
 _LONGEST_TURN = 4_000
-_SPEAKERS = {"typed": "user", "assistant": "assistant"}
+# What is new is saved once it is this share of all turns: a little is read again sooner.
+_SAVED_SHARE = 0.02
+
+_LOOK_UP = 64  # lines between two looks at the clock
+# How many bytes are read, of how many; called now and then.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,113 +46,146 @@ class Said:
 
 
 class PastSessions:
-    """The sessions in one folder."""
+    """The sessions in some folder. Their index lies there too, if no other place is given."""
 
-    def __init__(self, folder: Path, *, without: str = "") -> None:
+    def __init__(self, folder: Path, *, without: str = "", index: Path | None = None) -> None:
         self._folder = folder
-        self._index = folder / INDEX
+        self._index = index or folder / INDEX
         self._without = without  # the running session knows what was said in it
         self._held: _Held | None = None
         self._lock = threading.Lock()
         self.complete = True  # did the last search know every session?
 
-    def search(self, query: str, limit: int, *, now: float, seconds: float = SECONDS) -> list[Said]:
-        """The turns that answer best, best first."""
+    def search(
+        self,
+        query: str,
+        limit: int,
+        *,
+        now: float,
+        seconds: float = SECONDS,
+        since: float = -inf,
+        until: float = inf,
+        progress: Progress | None = None,
+    ) -> list[Said]:
+        """The turns that answer best, best first, of those said within a time."""
         with self._lock:
             held = self._held = self._held or saved.load(_Held, self._index) or _Held()
-            self._catch_up(held, seconds)
+            self._catch_up(held, time.monotonic() + seconds, progress)
             most = limit if not self._without else limit * 4
-            hits = held.turns.search(query, most, now=now)
+            hits = held.turns.search(query, most, now=now, since=since, until=until)
         found: list[Said] = []
-        read: dict[str, dict[str, Json]] = {}
         for hit in hits:
-            session, _, entry = hit.id.partition("/")
+            session, _, place = hit.id.partition("/")
             if session == self._without or len(found) == limit:
                 continue
-            if session not in read:
-                read[session] = self._entries(session)
-            if entry in read[session]:
-                turn = _turn(session, read[session][entry])
-                if turn is not None:
-                    found.append(
-                        Said(
-                            session,
-                            entry,
-                            turn.speaker,
-                            turn.text,
-                            turn.said,
-                            hit.score,
-                            hit.confidence,
-                        )
-                    )
+            value = value_of(line_at(self._folder / f"{session}.jsonl", int(place)))
+            if value is not None and (said := message_on(value)) is not None:
+                text = said.text[:_LONGEST_TURN]
+                found.append(
+                    Said(session, said.uuid, said.who, text, said.when, hit.score, hit.confidence)
+                )
         return found
 
-    def _catch_up(self, held: _Held, seconds: float) -> None:
-        until = time.monotonic() + seconds
+    def _catch_up(self, held: _Held, until: float, progress: Progress | None) -> None:
         files = _files(self._folder)
-        changed = [(path, stamp) for path, stamp in files if held.stamps.get(path.stem) != stamp]
-        gone = held.stamps.keys() - {path.stem for path, _ in files}
-        for session in gone:
-            held.turns.remove_session(session)
-            del held.stamps[session]
+        lost = held.lost(files)
+        held.forget(lost)
+        known = len(held.turns)
+        waiting = [file for file in files if file.size > held.place(file.session)]
+        total = sum(file.size - held.place(file.session) for file in waiting)
+        done = 0
+
+        def late(read: int) -> bool:
+            """Told every few lines; at least a few are read, however little time there is."""
+            if progress is not None:
+                progress(done + read, total)
+            return done + read > 0 and time.monotonic() > until
+
         self.complete = True
-        for number, (path, stamp) in enumerate(changed):
-            if number and time.monotonic() > until:
+        for file in waiting:
+            start = held.place(file.session)
+            if not _read_on(held, file, late):
                 self.complete = False
                 break
-            for entry in self._entries(path.stem).values():
-                if (turn := _turn(path.stem, entry)) is not None:
-                    held.turns.add(turn)
-            held.stamps[path.stem] = stamp
-        if changed or gone:
+            done += held.place(file.session) - start
+        if lost or len(held.turns) - known > known * _SAVED_SHARE:
             with suppress(StorageError):  # the next process builds it again
                 saved.save(held, self._index)
 
-    def _entries(self, session: str) -> dict[str, Json]:
-        try:
-            entries = log.read(self._folder / f"{session}.jsonl").entries
-        except (LedgerError, OSError):
-            return {}
-        return {str(one.get("uuid")): one for one in entries if one.get("kind") == "message"}
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    session: str
+    size: int
+    inode: int
 
 
-def _files(folder: Path) -> list[tuple[Path, tuple[int, int]]]:
-    """Session files with their stamps, newest first."""
-    found: list[tuple[Path, tuple[int, int]]] = []
+def _files(folder: Path) -> list[_File]:
+    """Session files, newest first."""
+    found: list[tuple[int, _File]] = []
     with suppress(OSError):
         for path in folder.glob("*.jsonl"):
             with suppress(OSError):
                 stat = path.stat()
-                found.append((path, (stat.st_mtime_ns, stat.st_size)))
-    return sorted(found, key=lambda one: one[1], reverse=True)
+                file = _File(path, path.stem, stat.st_size, stat.st_ino)
+                found.append((stat.st_mtime_ns, file))
+    return [file for _, file in sorted(found, key=lambda one: (-one[0], one[1].session))]
 
 
-def _turn(session: str, entry: Json) -> Turn | None:
-    """What user or assistant said in a message; tool results, reminders and hooks are left out."""
-    said: Sequence[tuple[str, str]] = blocks_of_entry(entry)
-    who = next((_SPEAKERS[origin] for origin, _ in said if origin in _SPEAKERS), "")
-    text = "\n".join(words for origin, words in said if _SPEAKERS.get(origin) == who)
-    if not who or not text.strip():
-        return None
-    uuid = str(entry.get("uuid"))
-    return Turn(f"{session}/{uuid}", session, text[:_LONGEST_TURN], who, written_at(entry))
+def _read_on(held: _Held, file: _File, late: Callable[[int], bool]) -> bool:
+    """Takes the lines of a file that are new; False if it got too late for all of them."""
+    start = held.place(file.session)
+    try:
+        for number, (place, line) in enumerate(lines(file.path, start)):
+            if not line.endswith(b"\n"):
+                break  # still being written
+            if number % _LOOK_UP == 0 and late(place - start):
+                return False
+            value = value_of(line)
+            said = None if value is None else message_on(value)
+            if said is not None:
+                name = f"{file.session}/{place:012d}"
+                text = said.text[:_LONGEST_TURN]
+                held.turns.add(Turn(name, file.session, text, said.who, said.when))
+            held.read[file.session] = (file.inode, place + len(line))
+    except OSError:
+        pass  # it went, or can't be read: the others can
+    return True
 
 
 class _Held:
-    """The index and, by session, which state of its file it knows."""
+    """The index and, by session, how far its file is read (inode, place)."""
 
     def __init__(
         self,
         turns: SessionSearch | None = None,
-        stamps: dict[str, tuple[int, int]] | None = None,
+        read: dict[str, tuple[int, int]] | None = None,
     ) -> None:
         self.turns = turns or SessionSearch()
-        self.stamps = stamps or {}
+        self.read = read or {}
+
+    def place(self, session: str) -> int:
+        return self.read.get(session, (0, 0))[1]
+
+    def lost(self, files: Iterable[_File]) -> list[str]:
+        """Sessions whose file went, or is not the one that was read."""
+        there = {file.session: file for file in files}
+        return [
+            session
+            for session, (inode, place) in self.read.items()
+            if (file := there.get(session)) is None or file.inode != inode or file.size < place
+        ]
+
+    def forget(self, sessions: Iterable[str]) -> None:
+        for session in (gone := list(sessions)):
+            del self.read[session]
+        self.turns.remove_sessions(gone)
 
     def to_state(self) -> dict[str, Any]:
-        return {"turns": self.turns.to_state(), "stamps": self.stamps}
+        return {"turns": self.turns.to_state(), "read": self.read}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> _Held:
-        stamps = {str(name): (int(a), int(b)) for name, (a, b) in state["stamps"].items()}
-        return cls(SessionSearch.from_state(state["turns"]), stamps)
+        read = {str(name): (int(a), int(b)) for name, (a, b) in state["read"].items()}
+        return cls(SessionSearch.from_state(state["turns"]), read)

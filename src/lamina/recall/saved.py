@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 from lamina.errors import StorageError
+from lamina.ledger.places import make_private
 
 # Raised whenever terms, fields or vectors change their meaning.
-_VERSION = 3
+_VERSION = 4
 _MAGIC = b"lamina-recall-index\n"
 
 
@@ -36,8 +37,11 @@ def save(index: Savable, path: Path) -> None:
     whole = _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(whole)
+        make_private(path.parent)
+        # What was said and remembered can be read from it: it is the owner's alone.
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(whole)
         fresh.replace(path)
     except OSError as error:
         with suppress(OSError):

@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
+from lamina.memories import Memory
 from lamina.memory.freshness import age_words, heading
+from lamina.recall.lexical import question_terms
 from lamina.recall.past import PastSessions
+from lamina.recall.rank import Hit
 from lamina.recall.shelf import Shelf
 
 # (heading, text, path of a memory or "")
@@ -19,20 +22,42 @@ Search = Callable[[str, int], Sequence[Found]]
 LEAST = 0.15  # somebody asked: show what is only likely, but no noise
 
 
+def fitting(shelf: Shelf, query: str, limit: int, now: float) -> list[tuple[Hit, Memory]]:
+    """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that went
+    since it was found is left out."""
+    found: list[tuple[Hit, Memory]] = []
+    wanted = limit or len(shelf.store.list())
+    hits = shelf.search(query, wanted, now=now) if question_terms(query) else []
+    for hit in hits:
+        if hit.confidence >= LEAST:
+            with suppress(MemoryStoreError):
+                found.append((hit, shelf.store.read(hit.id)))
+    return found if question_terms(query) else _literally(shelf, query, wanted)
+
+
+def _literally(shelf: Shelf, query: str, limit: int) -> list[tuple[Hit, Memory]]:
+    """What holds the query as it is: for signs and phrases without a word that could be ranked."""
+    found: list[tuple[Hit, Memory]] = []
+    wanted = query.strip().casefold()
+    for listed in shelf.store.list() if wanted else ():
+        with suppress(MemoryStoreError):
+            memory = shelf.store.read(listed.path)
+            whole = f"{memory.name}\n{memory.description}\n{memory.body}"
+            if wanted in whole.casefold() and len(found) < limit:
+                found.append((Hit(memory.path, 1.0, {"text": 1.0}, 1.0), memory))
+    return found
+
+
 def memory_search(shelf: Shelf, now: Callable[[], float]) -> Search:
     """Memories that fit, whole, with their age and file."""
 
     def search(query: str, limit: int) -> list[Found]:
         found: list[Found] = []
-        for hit in shelf.search(query, limit, now=now()):
-            if hit.confidence < LEAST:
-                continue
-            with suppress(MemoryStoreError):
-                memory = shelf.store.read(hit.id)
-                path = str(shelf.store.directory / memory.path)
-                about = f"{memory.description}\n\n" if memory.description else ""
-                head = heading(path, memory.mtime, now())
-                found.append((head, f"{about}{memory.body}".strip(), memory.path))
+        for _, memory in fitting(shelf, query, limit, now()):
+            path = str(shelf.store.directory / memory.path)
+            about = f"{memory.description}\n\n" if memory.description else ""
+            head = heading(path, memory.mtime, now())
+            found.append((head, f"{about}{memory.body}".strip(), memory.path))
         return found
 
     return search

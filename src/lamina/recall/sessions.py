@@ -7,6 +7,7 @@ import re
 from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lamina.recall.confidence import Evidence, coverage, rarities, turn_confidence
@@ -17,7 +18,7 @@ from lamina.recall.postings import Postings
 from lamina.recall.pull import Pull
 from lamina.recall.rank import Hit
 from lamina.recall.vectors import Vectors
-from lamina.recall.words import asked_runs, proper_names, runs, terms
+from lamina.recall.words import asked_runs, proper_names, runs, terms, word_list
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,12 +64,13 @@ _YOUR_WORD = re.compile(
     r"explained|advised|proposed|shared|described)\b|\bremind me\b|\byour (?:answer|advice|list)\b",
     re.IGNORECASE,
 )
-_TIME_WORD = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|weeks?|weekend|months?|years?|days?|"
-    r"morning|night|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|"
-    r"july|august|september|october|november|december|recently|since|20\d\d)\b|昨|今|明|週|周|月",
-    re.IGNORECASE,
-)
+_WORD = re.compile(r"\w+")
+_TIME_WORDS = word_list(
+    """yesterday today tonight tomorrow last next ago week weeks weekend month months year years day
+    days morning night monday tuesday wednesday thursday friday saturday sunday january february
+    march april june july august september october november december recently since"""
+) | frozenset(map(str, range(2_000, 2_100)))
+_TIME_CHARACTER = re.compile("[昨今明週周月]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +123,25 @@ class SessionSearch:
         name = turn.speaker.casefold()
         self._speaker_of.append(self._speakers.setdefault(name, len(self._speakers)))
         self._said.append(turn.said)
-        self._timed.append(_TIME_WORD.search(turn.text[:2_000]) is not None)
+        self._timed.append(_names_a_time(turn.text[:2_000]))
         self._asking.append(turn.text.rstrip().endswith(("?", "？")))
         self._ids.append(turn.id)
         self._slots[turn.id] = slot
         self._lexical.changed()
         self._columns = None
 
-    def remove_session(self, session: str) -> int:
-        """Forgets all turns of a session; says how many there were."""
-        number = self._sessions.pop(session, None)
-        if number is None:
+    def remove_sessions(self, sessions: Collection[str]) -> int:
+        """Forgets all turns of some sessions; says how many there were."""
+        numbers = {self._sessions.pop(session, -1) for session in sessions} - {-1}
+        if not numbers:
             return 0
-        gone = [slot for slot, of in enumerate(self._session_of) if of == number]
+        gone = [slot for slot, of in enumerate(self._session_of) if of in numbers]
         for slot in gone:
             self._postings.remove(slot)
             self._slots.pop(self._ids[slot] or "", None)
             self._ids[slot] = None
-        self._last.pop(number, None)
+        for number in numbers:
+            self._last.pop(number, None)
         self._sweep()
         return len(gone)
 
@@ -209,18 +212,24 @@ class SessionSearch:
         now: float,
         exclude: Collection[str] = (),
         at_least: float = 0.0,
+        since: float = -inf,
+        until: float = inf,
     ) -> list[Hit]:
-        """The best `k` turns, best first; equal scores are ordered by id."""
+        """The best `k` turns said within a time, best first; equal scores are ordered by id."""
         if k < 1 or not self._slots:
             return []
         asked = self.ask(query, now)
         if asked is None:
             return []
         left_out = frozenset(exclude)
+
+        def within(said: float) -> bool:  # one whose time nobody knows is left in
+            return not (said < since or said > until)
+
         hits: list[Hit] = []
         for slot in best_first(asked.total, lambda place: self._ids[place] or ""):
             id_ = self._ids[slot]
-            if id_ is None or id_ in left_out:
+            if id_ is None or id_ in left_out or not within(self._said[slot]):
                 continue
             parts = dict.fromkeys(WEIGHTS, 0.0)
             parts.update((name, float(values[slot])) for name, values in asked.parts.items())
@@ -443,3 +452,10 @@ def _beyond(places: NDArray[np.int64]) -> NDArray[np.int64]:
     import numpy as np
 
     return np.append(places, -1)[places]
+
+
+def _names_a_time(text: str) -> bool:
+    """Looked up word by word: one expression of them all took half the time of adding a turn."""
+    return not _TIME_WORDS.isdisjoint(_WORD.findall(text.lower())) or (
+        not text.isascii() and _TIME_CHARACTER.search(text) is not None
+    )

@@ -140,7 +140,7 @@ def recalls_of(entries: Sequence[Json]) -> list[Recalled]:
     found: dict[str, Recalled] = {}
     for entry in entries:
         kind = entry.get("kind")
-        if kind == "message" and "typed" in (entry.get("origins") or ()):
+        if _is_typed(entry):
             turns[str(entry.get("uuid"))] = (len(turns) + 1, _typed(entry))
         elif kind == "recall":
             turn, question = turns.get(str(entry.get("query")), (len(turns), ""))
@@ -148,6 +148,15 @@ def recalls_of(entries: Sequence[Json]) -> list[Recalled]:
         elif kind == "recall_use" and (recalled := found.get(str(entry.get("recall")))):
             recalled.uses = _table(entry.get("uses"))
     return list(found.values())
+
+
+def turns_of(entries: Sequence[Json]) -> int:
+    """How many messages were typed."""
+    return sum(map(_is_typed, entries))
+
+
+def _is_typed(entry: Json) -> bool:
+    return entry.get("kind") == "message" and "typed" in (entry.get("origins") or ())
 
 
 def lines(recalled: Recalled) -> Iterator[str]:

@@ -37,11 +37,11 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff]")
 
 
-def _listed(words: str) -> frozenset[str]:
+def word_list(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-STOP_WORDS = _listed(
+STOP_WORDS = word_list(
     """a about also am an and any are as at be been being but by can could did do does doing done
     for from had has have having he her hers him his how i if in into is it its itself just may me
     might mine more most must my no nor not of off on only or our ours own s same shall she should
@@ -52,7 +52,7 @@ STOP_WORDS = _listed(
 )
 
 # Words that shape a question more than they say what it is about: they count, but less.
-FRAME_WORDS = _listed(
+FRAME_WORDS = word_list(
     """many much total number kind type name ago day week month year before after first last past
     between pass since mention happen current recent order early late again suggest recommend tip
     remind tell think know get go make take use time new one two three other another different

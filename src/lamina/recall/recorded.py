@@ -1,0 +1,152 @@
+"""Lines of recorded sessions, Lamina's own and Claude Code's: where each stands in its file, who said
+what in it, and when. Only reads; what can't be understood is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any, cast
+
+from lamina.ledger import log
+from lamina.ledger.edits import written_at
+from lamina.ledger.places import slug
+from lamina.ledger.quotes import blocks_of_entry
+from lamina.memory.origins import typed_parts
+from lamina.messages import Json, text_of
+
+_BLOCK = 1 << 20
+_SPEAKERS = {"typed": "user", "assistant": "assistant"}
+
+
+def blocks(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """A file from a place on, in blocks of whole lines with their places; only the very last line
+    may lack its end. A line that is too long for anybody to read is left out."""
+    with path.open("rb") as file:
+        file.seek(start)
+        rest = b""
+        while piece := file.read(_BLOCK):
+            end = piece.rfind(b"\n") + 1
+            if not end and len(rest) <= log.MAX_LINE:
+                rest += piece
+                continue
+            if len(rest) <= log.MAX_LINE:
+                yield start, rest + piece[:end]
+            start += len(rest) + end
+            rest = piece[end:]
+        if rest:
+            yield start, rest
+
+
+def lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Each line with its place."""
+    for place, block in blocks(path, start):
+        here = place
+        for line in BytesIO(block):
+            yield here, line
+            here += len(line)
+
+
+def line_at(path: Path, start: int) -> bytes:
+    """The one line at a place; nothing where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.readline(log.MAX_LINE)
+    except OSError:
+        return b""
+
+
+def value_of(line: bytes) -> Json | None:
+    """The object on a line."""
+    try:
+        value: Any = log.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast("Json", value) if isinstance(value, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What somebody told somebody: who and when, in their own words."""
+
+    uuid: str
+    who: str  # user or assistant
+    text: str
+    when: float
+
+
+def message_on(value: Json) -> Message | None:
+    """What user or assistant said on a line; tool results, reminders and hooks are left out."""
+    if value.get("kind") == "message":
+        said = blocks_of_entry(value)
+        who = next((_SPEAKERS[origin] for origin, _ in said if origin in _SPEAKERS), "")
+        words = [text for origin, text in said if _SPEAKERS.get(origin) == who]
+        when = written_at(value)
+    elif value.get("type") in ("user", "assistant"):
+        aside = any(value.get(mark) for mark in ("isMeta", "isSidechain", "isCompactSummary"))
+        who = "" if aside else str(value["type"])
+        words = [text for kind, text in claude_texts(value) if kind == who]
+        words = typed_parts([("typed", text) for text in words]) if who == "user" else words
+        when = claude_time(value)
+    else:
+        return None
+    text = "\n".join(words)
+    if not who or not text.strip():
+        return None
+    return Message(str(value.get("uuid") or ""), who, text, when)
+
+
+# ---- Claude Code's own
+
+
+def claude_folders(home: Path, project: Path) -> list[Path]:
+    """Where Claude Code keeps a project's transcripts: by the path as given and by the real one. A
+    long name ends in a hash of its own kind there."""
+    folders: dict[Path, None] = {}
+    for path in (project, project.resolve()):
+        name = slug(path)
+        plain = home / "projects" / name
+        long = sorted(plain.parent.glob(f"{name[:200]}-*")) if len(name) > 200 else []
+        folders.update(dict.fromkeys(folder for folder in (plain, *long) if folder.is_dir()))
+    return list(folders)
+
+
+def claude_time(value: Json) -> float:
+    try:
+        return datetime.fromisoformat(str(value.get("timestamp"))).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def claude_texts(value: Json) -> Iterator[tuple[str, str]]:
+    """(who, text) of everything on a line of theirs: what was said, calls and results."""
+    message: Any = value.get("message")
+    if value.get("type") not in ("user", "assistant") or not isinstance(message, dict):
+        return
+    who, content = str(value["type"]), cast("Json", message).get("content")
+    if isinstance(content, str):
+        yield who, content
+        return
+    for block in cast("list[Any]", content) if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            yield from _claude_block(who, cast("Json", block))
+
+
+def _claude_block(who: str, block: Json) -> Iterator[tuple[str, str]]:
+    match block.get("type"):
+        case "text":
+            yield who, str(block.get("text") or "")
+        case "tool_use":
+            yield "call", json.dumps(block.get("input"), ensure_ascii=False)
+        case "tool_result":
+            content: Any = block.get("content")
+            parts = cast("list[Any]", content) if isinstance(content, list) else []
+            whole = [cast("Json", part) for part in parts if isinstance(part, dict)]
+            yield "result", content if isinstance(content, str) else text_of(whole)
+        case _:
+            pass
