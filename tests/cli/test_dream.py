@@ -110,7 +110,7 @@ def test_a_kill_from_another_process_ends_it_and_leaves_memory(lamina: Run, worl
         ran = lamina("dream", "kill")
         _, err = sleeper.communicate(timeout=60)
     assert ran.code == 0
-    assert "Memory is as it was" in ran.out
+    assert ran.out == "The dream was ended. Memory is as it was.\n"
     assert (sleeper.returncode, "Memory is as it was" in err) == (1, True)
     assert (memory_of(world) / "deploy_b.md").exists()
     assert dream_lock.last_dream(memory_of(world) / dream_lock.NAME) == 0

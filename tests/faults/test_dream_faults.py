@@ -17,6 +17,7 @@ from tests.sessions import Place
 
 from lamina.config import load
 from lamina.layers import dream_lock
+from lamina.layers.dream_record import DreamRecord
 from lamina.memory.file_store import FileStore
 from lamina.memory.paths import claim, memory_place, prepare
 from lamina.testing import a_memory
@@ -166,6 +167,8 @@ def test_a_killed_holder_leaves_memory_and_mtime_and_blocks_nobody(
     body = (memory / dream_lock.NAME).read_text().split()
     assert body == [str(one.process.pid), "0"]
     assert dreamers(tmp_path).ended()["status"] == "completed"
+    log = DreamRecord(memory.with_name(f"{memory.name}.lamina")).log()
+    assert [line["status"] for line in log] == ["completed", "killed"], "both are told of"
 
 
 def _changed(before: dict[str, bytes], memory: Path) -> int:

@@ -266,7 +266,10 @@ def _kill(args: argparse.Namespace, store: FileStore) -> int:
     while time.monotonic() < until:
         now = record.status()
         if now.get("id") != status["id"] or now.get("status") != "running":
-            return _say(args, {"status": "done", "text": f"The dream ended: {now.get('text')}"})
+            ended = str(now.get("text") or "")
+            by_itself = now.get("id") != status["id"] or now.get("status") != "killed"
+            text = f"The dream had ended by itself: {ended}" if by_itself else ended
+            return _say(args, {"status": "done", "text": text})
         time.sleep(0.05)
     raise LaminaError(
         f"The dream of process {status.get('process')} does not answer; it holds no memory back. "

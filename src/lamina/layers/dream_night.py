@@ -85,6 +85,7 @@ class Night:
 
     async def dream(self) -> Dreamt:
         """Every way in which a dream can end leads through here, and is booked."""
+        self._record.book_left()
         self._tell("orient", "Looking at memory")
         try:
             dreamt = await self._watched()

@@ -84,6 +84,14 @@ class DreamRecord:
             finally:
                 os.close(descriptor)
 
+    def book_left(self) -> None:
+        """Whoever holds the lock knows that a dream which still says it runs was killed."""
+        left = self.status()
+        if left.get("status") == "running":
+            known = {key: left.get(key) for key in ("id", "started", "files")}
+            text = "Its process ended in the middle."
+            self.ended({**known, "when": left.get("started"), "status": "killed", "text": text, "by": "?", "applied": True})  # fmt: skip
+
     def log(self) -> list[Json]:
         """The last dreams that ended, newest first."""
         try:
