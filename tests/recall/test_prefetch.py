@@ -444,3 +444,50 @@ def test_a_spent_cap_leaves_the_choice_to_the_ranker(place: Place) -> None:
             assert "cap" in kinds(session, "recall")[-1]["why"]
 
     run(story)
+
+
+@pytest.mark.spec("M7", "M11", "F11")
+def test_a_memory_that_goes_between_the_choice_and_the_reading_is_left_out_and_told(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        steps = [
+            Step(use("Probe")),
+            Step("I don't know.", {"lacks": "Memory (saved"}),
+            Step('{"selected": ["project_staging.md"]}', purpose="recall"),
+        ]
+        model = Waiting(steps)
+
+        async def it_goes() -> None:
+            (directory(place) / "project_staging.md").unlink()
+            model.may_answer.set()
+            while "recall" in session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        async with place.open(model, config=SMALL, tools=[Probe(it_goes)]) as session:
+            reply = await session.ask(UNSURE)
+            assert (reply.text, reply.stop) == ("I don't know.", "end_turn")
+            [why] = kinds(session, "recall")
+            assert why["picks"] == ["project_staging.md"]
+            assert why["shown"] == []
+            assert why["left"] == "they were gone when they were to be read"
+
+    run(story)
+
+
+@pytest.mark.spec("M7", "M11", "F11")
+def test_where_uses_cannot_be_counted_the_turn_is_none_the_worse(place: Place) -> None:
+    async def story() -> None:
+        state = directory(place).with_name("memory.lamina")
+        (state / "recall-uses.lock").mkdir(parents=True)
+        (state / "recall.index").mkdir()
+        async with place.open(["On pelican.", "On pelican."]) as session:
+            for _ in range(2):
+                reply = await session.ask(SURE)
+                assert reply.text == "On pelican."
+            assert said(session).count("Memory (saved") == 1
+            [used] = kinds(session, "recall_use")
+            assert used["uses"]["project_staging.md"]["used"]
+            assert "layer_failed" not in str(session.ledger.entries)
+
+    run(story)

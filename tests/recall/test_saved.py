@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,25 @@ def test_an_index_is_its_owners_alone(tmp_path: Path) -> None:
     save(ranker(DOCUMENTS), tmp_path / "new" / "recall.index")
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new" / "recall.index").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    old, fresh = tmp_path / "recall.index.7.tmp", tmp_path / "recall.index.8.tmp"
+    other = tmp_path / "other.9.tmp"
+    for file in (old, fresh, other):
+        file.write_bytes(b"half")
+    for file in (old, other):
+        os.utime(file, (1.0, 1.0))
+    save(ranker(DOCUMENTS), tmp_path / "recall.index")
+    left = ["other.9.tmp", "recall.index", "recall.index.8.tmp"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == left
+    assert load(Ranker, tmp_path / "recall.index") is not None
+
+
+def test_threads_that_save_at_once_leave_one_whole_index(tmp_path: Path) -> None:
+    path = tmp_path / "recall.index"
+    index = ranker(DOCUMENTS)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: save(index, path), range(24)))
+    assert load(Ranker, path) is not None
+    assert [one.name for one in tmp_path.iterdir()] == ["recall.index"]

@@ -254,11 +254,11 @@ def _show(
     if not prefetch.candidates:
         return
     rows = [one.to_json() for one in shown]
-    left = (
-        ""
-        if shown or not memories
-        else "they were shown already, or the session's limit is reached"
-    )
+    left = ""
+    if not shown and memories:
+        left = "they were shown already, or the session's limit is reached"
+    elif not memories and selection and selection.paths:
+        left = "they were gone when they were to be read"
     recall, message = str(uuid4()), str(uuid4())
     reason = why.recall_entry(
         prefetch.wish.entry,

@@ -7,6 +7,8 @@ taken: the index is built again from the memories. Touches only the path that it
 from __future__ import annotations
 
 import os
+import threading
+import time
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from lamina.ledger.places import make_private
 
 # Raised whenever terms, fields or vectors change their meaning.
 _VERSION = 4
+_ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
 
 
@@ -35,9 +38,10 @@ def save(index: Savable, path: Path) -> None:
 
     body = msgspec.msgpack.encode({"version": _VERSION, "state": index.to_state()})
     whole = _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     try:
         make_private(path.parent)
+        _clear_away(path)
         # What was said and remembered can be read from it: it is the owner's alone.
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
@@ -50,6 +54,14 @@ def save(index: Savable, path: Path) -> None:
             f"The search index {path} could not be written ({error.strerror}); "
             "free space or make the folder writable, or delete the index."
         ) from error
+
+
+def _clear_away(path: Path) -> None:
+    """What processes that were killed left behind half written."""
+    for left in path.parent.glob(f"{path.name}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 def load(kind: type[_Index], path: Path) -> _Index | None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory.freshness import age_words, heading
-from lamina.recall.lexical import question_terms
 from lamina.recall.past import PastSessions
 from lamina.recall.rank import Hit
 from lamina.recall.shelf import Shelf
@@ -27,16 +26,17 @@ def fitting(shelf: Shelf, query: str, limit: int, now: float) -> list[tuple[Hit,
     since it was found is left out."""
     found: list[tuple[Hit, Memory]] = []
     wanted = limit or len(shelf.store.list())
-    hits = shelf.search(query, wanted, now=now) if question_terms(query) else []
-    for hit in hits:
+    if not any(map(str.isalnum, query)):
+        return _literally(shelf, query, wanted)
+    for hit in shelf.search(query, wanted, now=now):
         if hit.confidence >= LEAST:
             with suppress(MemoryStoreError):
                 found.append((hit, shelf.store.read(hit.id)))
-    return found if question_terms(query) else _literally(shelf, query, wanted)
+    return found
 
 
 def _literally(shelf: Shelf, query: str, limit: int) -> list[tuple[Hit, Memory]]:
-    """What holds the query as it is: for signs and phrases without a word that could be ranked."""
+    """What holds the query as it is: signs (🦩) are no words that could be ranked."""
     found: list[tuple[Hit, Memory]] = []
     wanted = query.strip().casefold()
     for listed in shelf.store.list() if wanted else ():

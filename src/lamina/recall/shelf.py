@@ -78,8 +78,12 @@ class Shelf:
             return self._held.ranker.search(query, k, now=now, tools_in_use=tools, exclude=exclude)
 
     def count(self, used: Mapping[str, bool], now: float) -> None:
-        """Count what an answer made of the memories that it was shown."""
-        known = uses.count(self._uses, used, now)
+        """Count what an answer made of the memories that it was shown. Where nothing can be written,
+        nothing is counted."""
+        try:
+            known = uses.count(self._uses, used, now)
+        except OSError:
+            return
         with self._lock:
             for path in used if self._held else ():
                 self._held.ranker.used(path, known[path].count)  # pyright: ignore[reportOptionalMemberAccess]
