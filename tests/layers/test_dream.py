@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.memories import directory
 from tests.sessions import Place, run, use
 
 from lamina import prompts
@@ -177,7 +178,29 @@ def test_a_clock_that_jumped_back_does_not_put_dreams_off_for_ever(place: Place)
         os.utime(lock, (now + 60, now + 60))  # a moment ahead is a moment ago
         assert not dreams(session.state)
         os.utime(lock, (now + 400 * DAY, now + 400 * DAY))
+        session.state.looked["dream"] = now + 400 * DAY  # and so does the last look
         assert dreams(session.state)
+
+
+@pytest.mark.spec("L6.1")
+def test_a_remote_run_never_dreams(place: Place, tmp_path: Path) -> None:
+    remote = {"remote": True, "memory.remote_directory": str(tmp_path / "far" / "memory")}
+
+    @story_of(place, config={**remote, "dream.sessions": 0})
+    async def _(session: Session, heard: list[Event]) -> None:
+        assert session.state.deps.memory is not None
+        assert not dreams(session.state)
+
+
+@pytest.mark.spec("L6.2")
+def test_a_session_that_is_opened_puts_back_what_a_kill_left_wrong(place: Place) -> None:
+    lock = directory(place) / dream_lock.NAME
+    lock.parent.mkdir(parents=True)
+    lock.write_text("99999999\n2000000000000\n")
+
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        assert lock.stat().st_mtime == 2000.0
 
 
 # ---- the lock
