@@ -44,6 +44,7 @@ OPENHANDS = "openhands max_tokens=85000"  # of 85,000, 120,000 and 170,000 the c
 HISTORY = "/conversation_history/"  # where deepagents puts what a summary stands for
 LARGE = "/large_tool_results/"  # and large results
 SUMMARY = "<summary>"  # its first reference gives all of its span back
+ROUNDING = 0.0005  # of a bill: blocks are weighed in whole tokens
 BREAKS = ("microcompact", "compaction", "collapse", "snip")
 
 
@@ -76,7 +77,7 @@ class Sums:
         self.context += sum(figures.context for figures in result.requests)
         self.over += result.overflows
         self.rereads += len(result.rereads)
-        if result.cost > plain.cost * 1.0005:
+        if result.cost > plain.cost * (1 + ROUNDING):
             self.dearer.append(f"{name} {result.cost / plain.cost - 1:+.1%}")
         last: dict[str, float] = {}
         for figures in result.requests:
@@ -440,7 +441,8 @@ def real_lines(count: int, sums: dict[str, Sums], *, uncut: bool) -> list[str]:
             f"| {s.over} | {s.rereads} | {len(s.dearer)} |"
         )
     dearer = ", ".join(sums["lamina"].dearer) or "none"
-    return [*rows, "", f"Dearer with Lamina than with nothing: {dearer}.", ""]
+    words = f"Dearer with Lamina than with nothing, by more than {ROUNDING:.2%}: {dearer}."
+    return [*rows, "", words, ""]
 
 
 def speed_lines(milliseconds: float, other: float) -> list[str]:

@@ -119,10 +119,14 @@ def answer(peer: Point, found: Sequence[Point]) -> Point | None:
 def beats(peer: Point, found: Sequence[Point]) -> bool:
     """Whether the peer's requests all fit, and it is cheaper than what Lamina needs to keep as much; a
     peer that keeps more than any of ours beats us where it is cheaper than the fullest of ours."""
-    if peer.who == "lamina" or peer.over:
-        return False
+    return peer.who != "lamina" and not peer.over and _costs_less(peer, found)
+
+
+def _costs_less(peer: Point, found: Sequence[Point]) -> bool:
     fitting = [point for point in found if point.who == "lamina" and not point.over]
-    own = answer(peer, found) or max(fitting, key=lambda point: point.context)
+    enough = [point for point in fitting if point.context >= peer.context * (1 - ALIKE)]
+    fullest = max(fitting, key=lambda point: point.context)
+    own = min(enough, key=lambda point: point.money, default=fullest)
     return peer.money < own.money * (1 - ALIKE)
 
 
@@ -186,13 +190,22 @@ def _told(point: Point, found: Sequence[Point]) -> str:
     return f"**cheaper** than {told}" if own.money > point.money * (1 + ALIKE) else told
 
 
+def _number(points: Sequence[Point]) -> str:
+    return str(len(points) or "none")
+
+
 def _summed_up(found: Sequence[Point]) -> str:
     peers = [point for point in found if point.who != "lamina"]
-    refused = sum(point.over > 0 for point in peers)
+    refused = [point for point in peers if point.over]
     better = [point for point in peers if beats(point, found)]
     more = [point for point in peers if keeps_more(point, found)]
-    words = f"Of {len(peers)} other settings {refused} send requests that a provider refuses. "
-    words += f"Of the rest {len(better) or 'none'} costs less than Lamina needs to keep as much"
+    words = (
+        f"Of {len(peers)} other settings {_number(refused)} send requests that a provider refuses"
+    )
+    if refused:
+        still = [point for point in refused if _costs_less(point, found)]
+        words += f" ({_number(still)} of them would be cheaper than Lamina if it did not)"
+    words += f". Of the rest {_number(better)} cost less than Lamina needs to keep as much"
     whole = found[0]
     for point in more:
         words += (
