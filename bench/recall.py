@@ -11,6 +11,7 @@ import ast
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,14 +36,16 @@ from bench.recall_data import (
     mixed,
 )
 
+from lamina.ledger.places import find_project_folder
+from lamina.memory.file_store import FileStore
 from lamina.recall.confidence import CONFIDENT
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.sessions import SessionSearch, Turn
+from lamina.recall.shelf import INDEX, Shelf
 
 HERE = Path(__file__).resolve().parent
 PEERS = tuple(os.environ.get("LAMINA_BENCH_PEERS", "bm25s,fts5,reme,mem0,memsearch").split(","))
 PATIENCE = float(os.environ.get("LAMINA_PEER_SECONDS") or 3_600)
-QUICK_PEERS = tuple(peer for peer in PEERS if peer in ("bm25s", "fts5", "reme"))
 PEER_PYTHON = Path(os.environ.get("LAMINA_PEERS") or HERE / ".peers" / "bin" / "python")
 # Answers of peers, kept until their job or adapter changes: some take an hour. Delete to run anew.
 KEPT = HERE / "out" / "peers"
@@ -253,7 +256,7 @@ def evidence_figures() -> list[Figure]:
     dated = score(session_index(corpus.items), corpus, corpus.questions)
     bare = score(session_index(corpus.items, dates=False), corpus, corpus.questions)
     plain = score(memory_index(corpus.items), corpus, corpus.questions)
-    peers = peer_scores([(corpus.items, corpus.questions)], QUICK_PEERS)
+    peers = peer_scores([(corpus.items, corpus.questions)])
     return [
         ahead(at_least("longmemeval.recall@5", mean(dated.at5), "", 0.80, **rounded(peers, "at5"))),
         Figure(
@@ -298,7 +301,7 @@ def directory_figures() -> list[Figure]:
         apart += found_in(directory_index([name]), questions)
         pooled += found_in(everything, questions)
     files = {n: [_Named(f"{n}/{f.path}", f.whole) for f in memory_directories()[n]] for n in asked}
-    peers = peer_scores([(files[n], asked[n]) for n in asked], QUICK_PEERS)
+    peers = peer_scores([(files[n], asked[n]) for n in asked])
     return [
         at_least("memory_dirs.recall@5", mean(apart.at5), "", 0.90, **rounded(peers, "at5")),
         Figure("memory_dirs.mrr", round(mean(apart.first), 4), "", peers=rounded(peers, "first")),
@@ -455,6 +458,64 @@ def real_files() -> list[Document]:
     ][:1000]
 
 
+def disk_build_time() -> float:
+    """Seconds for 1,000 such files in a directory: listed, read, indexed, asked once, saved."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = FileStore(Path(folder, "memory"))
+        listed = (DATA / "memory-dirs").glob("*/.claude/memory/*.md")
+        contents = [path.read_bytes() for path in sorted(listed) if path.name != "MEMORY.md"]
+        contents = [content for content in contents if len(content) < 8_192]
+        store.directory.mkdir(parents=True)
+        for number in range(1_000):
+            path = store.directory / f"topic_{number}.md"
+            path.write_bytes(contents[number % len(contents)])
+            os.utime(path, (DAY, DAY))
+
+        def run() -> float:
+            (store.state / INDEX).unlink(missing_ok=True)
+            started = time.process_time()
+            Shelf(store).search("anything at all", 5, now=DAY)
+            return time.process_time() - started
+
+        return median(run)
+
+
+_MESSAGES = 100_000
+
+
+def grep_time(pattern: str) -> float:
+    """Seconds for `lamina sessions grep` over one session of 100,000 messages (50 MB), start
+    included."""
+    with tempfile.TemporaryDirectory() as home:
+        folder = find_project_folder(Path(home), home)
+        folder.mkdir(parents=True)
+        texts = [item.text for item in mixed().items]
+        with (folder / "0.jsonl").open("w") as file:
+            for number in range(_MESSAGES):
+                words = f"{texts[number % len(texts)]} {number}"
+                entry = {
+                    "kind": "message",
+                    "uuid": f"u{number}",
+                    "ts": "2026-01-01T00:00:00Z",
+                    "role": "user",
+                    "content": [{"type": "text", "text": words}],
+                    "origins": ["typed"],
+                }
+                file.write(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n")
+        lamina = str(Path(sys.executable).with_name("lamina"))
+        command = [lamina, "--home", home, "--project", home, "sessions", "grep", pattern]
+
+        def run() -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(
+                [*command, "sessions", "grep", pattern], capture_output=True, check=False
+            )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        return median(run)
+
+
 def alone(what: str) -> float:
     """A figure taken in a process of its own, which holds nothing that other figures need."""
     code = f"import sys; sys.path[:0] = [{str(HERE.parent)!r}]; from bench.recall import *; print({what})"
@@ -514,6 +575,9 @@ def cost_figures() -> list[Figure]:
         speed("query_p95.100000.turns", turns_of(100_000), 15.0),
         at_most("build.turns", alone("build_time(many(5_000))"), "s/1,000", 0.2),
         at_most("build.real_files", alone("build_time(real_files())"), "s/1,000", 0.2),
+        Figure("build.from_disk", round(alone("disk_build_time()"), 4), "s/1,000"),
+        Figure("grep.100000.plain", round(grep_time("zzz not there"), 3), "s"),
+        Figure("grep.100000.any", round(grep_time("[q]zz\\d"), 3), "s"),
         at_most("memory.10000", added_memory(), "MB", 150),
         at_most("install", install_size(), "MB", 60),
     ]
