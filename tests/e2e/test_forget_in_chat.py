@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.memories import directory, kinds, put
+from tests.memories import directory, kinds, put, said
 from tests.sessions import Place, run, use
 
 from lamina.cli.chat_commands import run_command
@@ -376,6 +376,8 @@ def test_the_command_takes_a_name_or_words(place: Place, capfd: pytest.CaptureFi
                 await run_command(session, f"/forget {line}")
             with pytest.raises(UsageError, match="what to forget"):
                 await run_command(session, "/forget")
+            await session.ask("hello")
+            assert said(session).count("forgotten. Don't use what it said") == 3, "the agent knows"
 
     run(story)
     told = capfd.readouterr().out

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.events import Event, TextDelta, quiet
-from lamina.messages import Json, Message, Request, Response, text, tool_result, tool_use
+from lamina.messages import Block, Json, Message, Request, Response, text, tool_result, tool_use
 from lamina.models import open_model
 from lamina.models.plain_requests import Wanted, input_for, understand
 from lamina.ports import Model
@@ -210,6 +210,29 @@ def test_questions_are_answered_from_recalled_memories() -> None:
     assert "no model is configured" in response.text
     assert "Friday" in ask("what do you remember about deploys?", REMINDER, tools=[]).text
     assert ask("How tall is Mount Fuji?", REMINDER).text.startswith("No model is configured")
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        tool_result(
+            "t1", "Forgotten: deploys.md (“Deploys happen on Friday”). It won't come back."
+        ),
+        text(
+            "<system-reminder>\nThe user had the memory deploys.md forgotten.\n</system-reminder>"
+        ),
+    ],
+)
+def test_what_was_forgotten_since_is_not_quoted(gone: Block) -> None:
+    other = REMINDER.replace("deploys.md", "hosts.md").replace("Deploys happen", "Hosts rest")
+    before: list[Message] = [
+        {"role": "user", "content": [text(REMINDER), text(other), text("hi")]},
+        {"role": "assistant", "content": [text("hello"), tool_use("t1", "Forget", {})]},
+        {"role": "user", "content": [gone]},
+        {"role": "assistant", "content": [text("ok")]},
+    ]
+    assert "Deploys happen" not in ask("When do deploys happen?", before=before, tools=[]).text
+    assert "Hosts rest on Friday" in ask("When do hosts rest?", before=before, tools=[]).text
 
 
 @pytest.mark.parametrize(

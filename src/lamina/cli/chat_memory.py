@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
     from lamina.session import Session
 
+_GONE = (
+    "<system-reminder>\nThe user had the memory {path} forgotten. Don't use what it said, wherever "
+    "it still stands in this conversation.\n</system-reminder>"
+)
 _ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
 
 
@@ -87,6 +91,9 @@ async def forget(session: Session, argument: str) -> None:
     done = await anyio.to_thread.run_sync(work)
     for line in done.sentence.splitlines():
         out(f"  {harmless(line)}")
+    if done.path:
+        # What was recalled of it, and its index line, may still stand in the view.
+        session.state.say(_GONE.format(path=done.path), "system")
 
 
 async def memory(session: Session, argument: str) -> None:

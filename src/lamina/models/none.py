@@ -40,6 +40,7 @@ HOW_TO_SET = (
 )
 NO_MODEL = f"No model is configured, so I can't work this out. {WHAT_I_CAN} {HOW_TO_SET}"
 
+_FORGOTTEN = re.compile(r"(?m)^(?:Forgotten: |The user had the memory )([\w/.-]+\.md)\b")
 _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
 _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
@@ -208,11 +209,17 @@ def _remembered(request: Request, question: str) -> str:
 
 
 def _reminders(request: Request) -> list[str]:
+    """Memories in the view, without those that were forgotten after they were shown."""
     found: list[str] = []
     for message in request.messages:
-        if message["role"] == "user":
-            found += _REMINDER.findall(text_of(message["content"]))
-    return [words for words in found if "Memory (saved" in words]
+        if message["role"] != "user":
+            continue
+        for block in blocks_of(message["content"]):
+            said = text_of([block]) if block.get("type") == "text" else text_of(block.get("content") or "")  # fmt: skip
+            gone = tuple(_FORGOTTEN.findall(said))
+            found = [one for one in found if not (gone and one.split("\n", 1)[0].endswith(gone))]
+            found += [one.strip() for one in _REMINDER.findall(said) if "Memory (saved" in one]
+    return found
 
 
 def _content_words(sentence: str) -> set[str]:
