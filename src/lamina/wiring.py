@@ -100,8 +100,9 @@ async def make_deps(
     if memory is not None:
         stack.callback(memory.close)
         with_index = config.bool("memory.index")
+        theirs = _claude_transcripts(config)
         shelf, guard = _add_memory_tools(
-            toolbox, memory, transcript, clock, ledger, with_index=with_index
+            toolbox, memory, transcript, clock, ledger, with_index=with_index, claude=theirs
         )
     for tool in tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
@@ -226,6 +227,15 @@ def _dates(quote: str, stamp: str) -> list[str]:
     return [found.day.isoformat() for day in days for found in find_dates(quote, day)]
 
 
+def _claude_transcripts(config: Config) -> Sequence[Path]:
+    """In Claude mode the folders that hold Claude Code's own sessions of the project."""
+    if not config.claude:
+        return ()
+    from lamina.recall.recorded import claude_folders
+
+    return claude_folders(config.home, config.project)
+
+
 def _add_memory_tools(
     toolbox: Toolbox,
     store: FileStore,
@@ -234,6 +244,7 @@ def _add_memory_tools(
     ledger: Ledger | None,
     *,
     with_index: bool,
+    claude: Sequence[Path],
 ) -> tuple[Shelf, MemoryGuard]:
     """Remember, Forget and Recall, and what stands behind them."""
     from lamina.recall.searches import memory_search, session_search
@@ -248,7 +259,7 @@ def _add_memory_tools(
 
     shelf, session = Shelf(store), transcript.stem
     memories = memory_search(shelf, clock.now)
-    sessions = session_search(transcript.parent, clock.now, without=session)
+    sessions = session_search(transcript.parent, clock.now, without=session, claude=claude)
     toolbox.add(Remember(store, session, entries, with_index=with_index))
     toolbox.add(Forget(store, session, entries))
     toolbox.add(

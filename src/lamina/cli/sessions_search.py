@@ -89,15 +89,8 @@ def _show(args: argparse.Namespace, found: Sequence[Said]) -> None:
 def _indexes(config: Config) -> list[PastSessions]:
     """Lamina's own sessions; in Claude mode also Claude Code's, whose index lies with ours."""
     from lamina.ledger.places import find_project_folder
-    from lamina.recall.past import PastSessions
     from lamina.recall.recorded import claude_folders
+    from lamina.recall.searches import past_sessions
 
     own = find_project_folder(config.own_home, config.project)
-    theirs = claude_folders(config.home, config.project) if config.claude else []
-    return [
-        PastSessions(own),
-        *(
-            PastSessions(folder, index=own / f"claude-sessions-{number}.index")
-            for number, folder in enumerate(theirs, 1)
-        ),
-    ]
+    return past_sessions(own, claude_folders(config.home, config.project) if config.claude else ())

@@ -63,13 +63,30 @@ def memory_search(shelf: Shelf, now: Callable[[], float]) -> Search:
     return search
 
 
-def session_search(folder: Path, now: Callable[[], float], *, without: str) -> Search:
+def past_sessions(
+    own: Path, claude: Sequence[Path] = (), *, without: str = ""
+) -> list[PastSessions]:
+    """A project's sessions and, from these folders, Claude Code's transcripts, whose indexes lie with
+    ours: nothing is written beside them."""
+    return [
+        PastSessions(own, without=without),
+        *(
+            PastSessions(folder, index=own / f"claude-sessions-{number}.index")
+            for number, folder in enumerate(claude, 1)
+        ),
+    ]
+
+
+def session_search(
+    folder: Path, now: Callable[[], float], *, without: str, claude: Sequence[Path] = ()
+) -> Search:
     """What was said in the other sessions of a project."""
-    past = PastSessions(folder, without=without)
+    everywhere = past_sessions(folder, claude, without=without)
 
     def search(query: str, limit: int) -> list[Found]:
+        hits = [said for past in everywhere for said in past.search(query, limit, now=now())]
         found: list[Found] = []
-        for said in past.search(query, limit, now=now()):
+        for said in sorted(hits, key=lambda said: -said.score)[:limit]:
             if said.confidence >= LEAST:
                 day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
                 head = f"Session {said.session}, {day} ({age_words(said.when, now())}), {said.who}:"
