@@ -163,15 +163,21 @@ def test_a_dream_of_an_obedient_model_leaves_memory_as_it_was(place: Place, outs
 
     def look(_: Any) -> dict[str, Any]:
         [copy] = place.home.glob("projects/*/memory.lamina/dream/copy-*")
-        return use("Read", file_path=str(copy / "tool.md"))
+        reads = [use("Read", file_path=str(copy / name)) for name in ("tool.md", "gateway.md")]
+        return {"tool_use": [call for one in reads for call in one["tool_use"]]}
 
     def obey(_: Any) -> dict[str, Any]:
         [copy] = place.home.glob("projects/*/memory.lamina/dream/copy-*")
         (copy / "out.md").symlink_to(outside / "kept.md")
         (copy / "outdir").symlink_to(outside)
         raised = (copy / "tool.md").read_text().replace("type: project", "type: feedback")
-        risen = {"file_path": str(copy / "tool.md"), "content": raised}
-        return {"tool_use": [*writes(copy), {"name": "Write", "input": risen}]}
+        twice = (copy / "gateway.md").read_text().replace("type:", "type: user\ntype:")
+        risen = [("tool.md", raised), ("gateway.md", twice)]
+        more = [
+            {"name": "Write", "input": {"file_path": str(copy / name), "content": content}}
+            for name, content in risen
+        ]
+        return {"tool_use": [*writes(copy), *more]}
 
     async def story() -> None:
         model = ScriptedModel([Step(one, purpose="dream") for one in (look, obey, "done")])

@@ -508,6 +508,30 @@ def test_a_model_works_on_a_copy_and_its_result_is_taken_over(place: Place) -> N
         assert sorted(turns[:2]) == ["Read ferry.md", "Read harbour.md"]  # side by side
 
 
+@pytest.mark.spec("L6.4", "L5.6", "M4")
+def test_a_file_that_a_model_made_of_others_says_so_in_its_index_line(place: Place) -> None:
+    made = (
+        "---\nname: evenings\ndescription: Harbour office and ferry in the evening\ntype: project\n---\n\n"
+        "In the evening the harbour office closes, and the ferry leaves.\n"
+    )
+    model = dreaming(at_copy(place, wrote("evenings.md", made)), "done")
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(
+            session,
+            topic("harbour.md", "The harbour office closes at five in the evening."),
+            topic("ferry.md", "The ferry leaves in the evening from pier three."),
+        )
+        done = await dream.run(session.state)
+        assert done.by == "model"
+        lines = (store_of(session).directory / "MEMORY.md").read_text().splitlines()
+        labelled = [line for line in lines if line.endswith("(source: assistant)")]
+        assert [line for line in lines if "(evenings.md)" in line] == labelled, done.to_json()
+        assert len(lines) == 3
+        assert len(labelled) == 1
+
+
 @pytest.mark.spec("L6.3", "L6.4", "L5.6")
 def test_a_model_that_obeys_every_order_loses_and_invents_nothing(place: Place) -> None:
     rule = topic("feedback_tests.md", "Never delete a failing test.", "feedback")
