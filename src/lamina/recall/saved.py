@@ -73,7 +73,7 @@ def load(kind: type[_Index], path: Path) -> _Index | None:
     except OSError:
         return None
     start = len(_MAGIC) + 4
-    body = whole[start:]
+    body = memoryview(whole)[start:]  # an index of many sessions is large: no second copy of it
     if (
         whole[: len(_MAGIC)] != _MAGIC
         or zlib.crc32(body).to_bytes(4, "big") != whole[start - 4 : start]

@@ -60,10 +60,10 @@ class Vectors:
         import numpy as np
 
         rows = self._rows if self._rows is not None else np.zeros((0, DIMENSIONS), np.float32)
-        self.replace(rows[list(slots)])
+        self._replace(rows[list(slots)])
 
-    def replace(self, rows: Floats) -> None:
-        self._rows, self._used = rows.copy(), len(rows)
+    def _replace(self, rows: Floats) -> None:
+        self._rows, self._used = rows, len(rows)
         self._of_words = array("I")  # a sweep gives words other numbers
 
     def near(self, weighed: Mapping[str, float], places: Slots | None = None) -> Floats:
@@ -85,7 +85,7 @@ class Vectors:
     def from_bytes(self, saved: bytes) -> None:
         import numpy as np
 
-        self.replace(
+        self._replace(
             np.frombuffer(saved, dtype=np.int16).reshape(-1, DIMENSIONS).astype(np.float32)
         )
 
