@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 from tests.memories import directory
 from tests.sessions import Place, run, use
@@ -16,7 +17,7 @@ from tests.sessions import Place, run, use
 from lamina import prompts
 from lamina.errors import MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
-from lamina.layers import dream, dream_lock
+from lamina.layers import dream, dream_lock, dream_night
 from lamina.layers.dream_fork import drifted
 from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_undo import take_back
@@ -312,6 +313,9 @@ def test_a_dry_run_shows_the_diff_and_changes_nothing(place: Place) -> None:
         assert "--- a/deploy.md\n+++ /dev/null" in done.diff
         assert contents(store_of(session)) == before
         assert lock_of(session).stat().st_mtime == 0
+        store_of(session).forget("deploy.md")
+        assert (await dream.run(session.state, apply=False)).status == "nothing"
+        assert lock_of(session).stat().st_mtime == 0, "to look is not to dream"
 
 
 @pytest.mark.spec("L6.4")
@@ -643,6 +647,31 @@ def test_a_wish_to_end_it_is_heard_at_any_moment(place: Place) -> None:
             assert not [*record.folder.glob("copy-*")]
 
     run(story)
+
+
+@pytest.mark.spec("L6.4", "L6.5")
+def test_a_wish_to_end_it_while_it_writes_comes_too_late_and_is_told_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        real = dream_night.carry_out
+        with anyio.CancelScope() as scope:
+
+            def writes(*given: Any) -> Any:
+                anyio.from_thread.run_sync(scope.cancel)
+                return real(*given)
+
+            monkeypatch.setattr(dream_night, "carry_out", writes)
+            await dream.run(session.state)
+        assert scope.cancel_called
+        [line] = DreamRecord(store_of(session).state).log()
+        assert (line["status"], line["text"]) == ("completed", "Improved 1 memory.")
+        assert line["commit"]
+        assert sorted(contents(store_of(session))) == ["MEMORY.md", "deploying.md", "invoices.md"]
+        assert lock_of(session).stat().st_mtime == pytest.approx(place.clock.now())
+        assert not dream_lock.is_held(lock_of(session))
 
 
 @pytest.mark.spec("L6.2")

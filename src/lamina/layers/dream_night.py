@@ -65,6 +65,9 @@ class Dreamt:
         }
 
 
+KILLED = Dreamt("killed", "The dream was ended. Memory is as it was.")
+
+
 class Night:
     """One dream, from its lock to its end."""
 
@@ -78,6 +81,7 @@ class Night:
         self._ends = clock.monotonic() + state.config.float("dream.max_minutes") * 60
         self._progress = Progress(secrets.token_hex(6), os.getpid(), clock.now())
         self._killed = False
+        self._brought_in: Dreamt | None = None  # from then on nothing ends it any more
         self._problems: tuple[str, ...] = ()
         self._by = "rules"
         self._diary = self._record.diary_since(lock.last_ns / 1e9)
@@ -92,7 +96,7 @@ class Night:
         except GaveWay as error:
             dreamt = Dreamt("gave way", str(error))
         except anyio.get_cancelled_exc_class():
-            self._end(Dreamt("killed", "The dream was ended. Memory is as it was."))
+            self._end(self._brought_in or KILLED)
             raise
         except Exception as error:
             sentence = (
@@ -118,7 +122,7 @@ class Night:
         if done:
             return done[0]
         if self._killed:
-            return Dreamt("killed", "The dream was ended. Memory is as it was.")
+            return KILLED
         minutes = self._state.config.float("dream.max_minutes")
         return Dreamt("failed", f"The dream ended itself after {minutes:g} minutes.")
 
@@ -213,7 +217,10 @@ class Night:
             self._state.emit(MemoryUpdated(kept, "dream", tuple(step.removed)))
         if no_room:
             self._problems += (f"the inbox is full: {no_room} found no room there",)
-        return Dreamt("completed", _summary(step), step, commit, self._by, self._problems)
+        self._brought_in = Dreamt(
+            "completed", _summary(step), step, commit, self._by, self._problems
+        )
+        return self._brought_in
 
     def _nothing(self) -> Dreamt:
         if self._apply:
