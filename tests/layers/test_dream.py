@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.from_thread
 import pytest
 from tests.memories import directory
 from tests.sessions import Place, run, use
@@ -649,26 +651,38 @@ def test_a_wish_to_end_it_is_heard_at_any_moment(place: Place) -> None:
     run(story)
 
 
-@pytest.mark.spec("L6.4", "L6.5")
-def test_a_wish_to_end_it_while_it_writes_comes_too_late_and_is_told_so(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.spec("L6.2", "L6.4", "L6.5")
+@pytest.mark.parametrize("how", ["scope", "task"])
+def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
+    place: Place, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
         fill(session)
-        real = dream_night.carry_out
-        with anyio.CancelScope() as scope:
+        real, held = dream_night.carry_out, list[bool]()
+        scope = anyio.CancelScope()
 
-            def writes(*given: Any) -> Any:
-                anyio.from_thread.run_sync(scope.cancel)
-                return real(*given)
+        async def dreams_on() -> None:
+            with scope:
+                await dream.run(session.state)
 
-            monkeypatch.setattr(dream_night, "carry_out", writes)
-            await dream.run(session.state)
-        assert scope.cancel_called
+        task = asyncio.ensure_future(dreams_on())
+        ends: dict[str, Any] = {"scope": scope.cancel, "task": task.cancel}  # as Ctrl-C does
+
+        def writes(*given: Any) -> Any:
+            loop.call_soon_threadsafe(ends[how])
+            loop.call_soon_threadsafe(ended.set)
+            ended.wait(60)
+            held.append(dream_lock.is_held(lock_of(session)))
+            return real(*given)
+
+        loop, ended = asyncio.get_running_loop(), threading.Event()
+        monkeypatch.setattr(dream_night, "carry_out", writes)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
         [line] = DreamRecord(store_of(session).state).log()
         assert (line["status"], line["text"]) == ("completed", "Improved 1 memory.")
-        assert line["commit"]
+        assert held == [True]
         assert sorted(contents(store_of(session))) == ["MEMORY.md", "deploying.md", "invoices.md"]
         assert lock_of(session).stat().st_mtime == pytest.approx(place.clock.now())
         assert not dream_lock.is_held(lock_of(session))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -206,21 +207,23 @@ class Night:
         self._progress.phase = "updating"
         self._progress.files = step.files
         self._tell("prune", "Writing")
-        now, commit, no_room = self._state.deps.clock.now(), "", 0
-        with anyio.CancelScope(shield=True):
-            commit, no_room = await anyio.to_thread.run_sync(
-                carry_out, self._store, desk.before, step, time.time()
-            )
+        now = self._state.deps.clock.now()
+
+        def write() -> Dreamt:
+            commit, no_room = carry_out(self._store, desk.before, step, time.time())
             self._lock.succeeded(now)
+            full = (f"the inbox is full: {no_room} found no room there",) if no_room else ()
+            problems = (*self._problems, *full)
+            return Dreamt("completed", _summary(step), step, commit, self._by, problems)
+
+        done = await _to_the_end(write, self._note_brought_in)
         if step.files:
             kept = tuple(path for path in step.files if path not in step.removed)
             self._state.emit(MemoryUpdated(kept, "dream", tuple(step.removed)))
-        if no_room:
-            self._problems += (f"the inbox is full: {no_room} found no room there",)
-        self._brought_in = Dreamt(
-            "completed", _summary(step), step, commit, self._by, self._problems
-        )
-        return self._brought_in
+        return done
+
+    def _note_brought_in(self, done: Dreamt) -> None:
+        self._brought_in = done
 
     def _nothing(self) -> Dreamt:
         if self._apply:
@@ -271,6 +274,32 @@ class Night:
 async def _aside(work: Callable[[], T]) -> T:
     """In a thread that a kill does not wait for: nothing in it writes."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+async def _to_the_end(work: Callable[[], T], note: Callable[[T], None]) -> T:
+    """In a thread that is waited for, whatever ends us: Ctrl-C gets through every scope, and nobody
+    may let go of the lock, or say that nothing was changed, while files are being written."""
+    found: list[T] = []
+    wrong: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever waits
+            wrong.append(error)
+
+    thread = threading.Thread(target=run, name="lamina-dream")
+    thread.start()
+    try:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(thread.join)
+    finally:
+        thread.join()
+        for done in found:
+            note(done)
+    if wrong:
+        raise wrong[0]
+    return found[0]
 
 
 def would_do(step: Step) -> str:
