@@ -96,7 +96,7 @@ def _line(memory: Memory, pointer: Pointer | None, labels: Mapping[str, str]) ->
     hook = _dated(pointer.hook, memory, label) if pointer else ""
     if hook and len(pointer_line(memory.path, title, hook)) <= ADVISED_LINE:
         return pointer_line(memory.path, title, hook if hook.endswith(label) else hook + label)
-    text = (memory.description or hook).removesuffix(label)
+    text = _dated((memory.description or hook).removesuffix(label), memory, "")
     room = max(ADVISED_LINE - len(pointer_line(memory.path, "", "x" * 30)), 20)
     return pointer_line(memory.path, _short(title, room), short_hook(memory.path, _short(title, room), text, suffix=label))  # fmt: skip
 
