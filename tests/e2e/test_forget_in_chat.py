@@ -322,7 +322,7 @@ def test_a_wish_from_before_it_was_forgotten_does_not_bring_it_back(place: Place
         async with place.open([REMEMBERS, "ok", forget, "ok", REMEMBERS, "ok"]) as session:
             await session.ask(WISH)
             assert len(files(place)) == 1
-            await session.ask(f"Forget that {CLAIM}.")
+            await session.ask("Please forget this memory again.")
             assert files(place) == set()
             await session.ask("Go on, please.")
             assert "waits in the inbox" in result(session)[0]

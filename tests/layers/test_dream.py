@@ -185,6 +185,14 @@ def test_a_clock_that_jumped_back_does_not_put_dreams_off_for_ever(place: Place)
         assert dreams(session.state)
 
 
+@pytest.mark.spec("L6.5")
+def test_the_last_thirty_turns_are_shown() -> None:
+    progress = Progress("x", 1, 0.0)
+    for number in range(40):
+        progress.turn(f"Read {number}.md")
+    assert progress.turns == [f"Read {number}.md" for number in range(10, 40)]
+
+
 @pytest.mark.spec("L6.1")
 def test_a_remote_run_never_dreams(place: Place, tmp_path: Path) -> None:
     remote = {"remote": True, "memory.remote_directory": str(tmp_path / "far" / "memory")}

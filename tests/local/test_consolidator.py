@@ -58,6 +58,52 @@ def test_a_reworded_rule_with_the_opposite_sense_is_never_merged() -> None:
     assert not dream(one, two).merges
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("Use the shared fixtures in shop tests.", "Never use the shared fixtures in shop tests."),
+        ("Der Laden nimmt die Karte von Kim an.", "Der Laden nimmt die Karte von Kim nicht an."),
+    ],
+)
+def test_what_differs_by_a_no_alone_is_never_merged(one: str, two: str) -> None:
+    more = " Kim wrote it on the board beside the door."
+    assert not dream(memory("a.md", one + more, at=5), memory("b.md", two + more, at=5)).merges
+
+
+@pytest.mark.spec("L6.6")
+def test_a_merge_keeps_code_and_the_later_day_and_mixes_no_origins() -> None:
+    same = "The release of the shop is built by the script below."
+    one = memory("a.md", f"{same}\n\n```sh\nmake release\n```", said="2026-01-05")
+    two = memory("b.md", f"{same}\n\n```sh\nmake sign\n```", said="2026-02-05")
+    [merge] = dream(one, two).merges
+    assert "make release" in merge.after.body
+    assert "make sign" in merge.after.body
+    assert merge.after.extra["said"] == "2026-02-05"
+    assert not dream(one, two, labels={"b.md": " (source: tool)"}).merges
+
+
+@pytest.mark.spec("L6.6")
+def test_what_was_replaced_leaves_the_description_too() -> None:
+    old = memory("a.md", "The port is 8080.\n\nKim owns the gate.", at=1.0)
+    new = memory("b.md", "The port is 9090.", at=9.0)
+    [rewrite] = dream(old, new).rewrites
+    assert rewrite.after.body == "Kim owns the gate.\n"
+    assert rewrite.after.description == "Kim owns the gate."
+
+
+@pytest.mark.spec("L6.6")
+def test_dates_in_code_stay_as_they_are() -> None:
+    code = "Run `at tomorrow` for it.\n\n```\nremind tomorrow\n```"
+    assert not dream(memory("a.md", code, said="2026-05-27")).rewrites
+
+
+@pytest.mark.spec("M4", "L5.6")
+def test_a_line_without_its_source_gets_it_back() -> None:
+    one = memory("a.md", "The gate is blue.")
+    plan = dream(one, index="- [a](a.md) — The gate is blue.\n", labels={"a.md": " (source: tool)"})
+    assert plan.index == "- [a](a.md) — The gate is blue. (source: tool)\n"
+
+
 def test_a_note_that_a_longer_one_repeats_goes_into_it() -> None:
     short = memory("short.md", "Marta signs the release.")
     plan = dream(short, memory("long.md", "Marta signs the release on paper.\n\nOrders close at noon.\n\nInvoices follow in May."))  # fmt: skip

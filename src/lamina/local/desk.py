@@ -5,11 +5,13 @@ Holds values only; nothing here touches files or the clock.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from lamina.local.claims import fenced_blocks, statements
+from lamina.local.dates import with_absolute_dates
 from lamina.memories import Memory
 from lamina.memory.wording import content_stems, hard_tokens
 
@@ -174,6 +176,23 @@ def said_on(memory: Memory) -> date | None:
         return datetime.fromtimestamp(memory.mtime).date() if memory.mtime > 0 else None  # noqa: DTZ006 - "tomorrow" was said on the writer's calendar
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def dated(text: str, said: date) -> str:
+    """A text with its relative dates written out, but for those in code."""
+    return "".join(
+        part if code else with_absolute_dates(part, said, bare=False)
+        for part, code in _around_code(text)
+    )
+
+
+def _around_code(text: str) -> Iterator[tuple[str, bool]]:
+    done = 0
+    for code in re.finditer(r"(?ms)^(```|~~~).*?(?:^\1[^\n]*$|\Z)|`[^`\n]*`", text):
+        yield text[done : code.start()], False
+        yield code[0], True
+        done = code.end()
+    yield text[done:], False
 
 
 def text_of(memory: Memory) -> str:

@@ -9,8 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lamina.local.dates import with_absolute_dates
-from lamina.local.desk import said_on
+from lamina.local.desk import dated, said_on
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory.index import (
     ADVISED_LINE,
@@ -107,7 +106,7 @@ def _dated(hook: str, memory: Memory, label: str) -> str:
     if memory.type in ("user", "feedback") or said is None:
         return hook
     bare = hook.removesuffix(label)
-    return with_absolute_dates(bare, said, bare=False) + hook[len(bare) :]
+    return dated(bare, said) + hook[len(bare) :]
 
 
 def _short(title: str, room: int) -> str:

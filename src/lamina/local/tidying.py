@@ -9,8 +9,15 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 from lamina.local.claims import negations, statements
-from lamina.local.dates import with_absolute_dates
-from lamina.local.desk import Desk, covered, missing_statements, said_on, text_of, with_lines
+from lamina.local.desk import (
+    Desk,
+    covered,
+    dated,
+    missing_statements,
+    said_on,
+    text_of,
+    with_lines,
+)
 from lamina.local.index_order import hook_beyond_limit
 from lamina.memories import Memory
 from lamina.memory.index import pointers_of
@@ -30,25 +37,12 @@ def write_out_dates(desk: Desk) -> bool:
         said = said_on(memory)
         if memory.type in {"user", "feedback"} or said is None:
             continue
-        body = "".join(
-            part if fenced else with_absolute_dates(part, said, bare=False)
-            for part, fenced in _around_fences(memory.body)
-        )
-        description = with_absolute_dates(memory.description, said, bare=False)
+        body, description = dated(memory.body, said), dated(memory.description, said)
         if (body, description) != (memory.body, memory.description):
             dated = replace(memory, body=body, description=description, size=0)
             desk.rewrite(dated, "dates written out")
             changed = True
     return changed
-
-
-def _around_fences(body: str) -> Iterator[tuple[str, bool]]:
-    done = 0
-    for fence in re.finditer(r"(?ms)^(```|~~~).*?(?:^\1[^\n]*$|\Z)|`[^`\n]*`", body):
-        yield body[done : fence.start()], False
-        yield fence[0], True
-        done = fence.end()
-    yield body[done:], False
 
 
 def age_out(desk: Desk) -> bool:
