@@ -39,8 +39,8 @@ def write_out_dates(desk: Desk) -> bool:
             continue
         body, description = dated(memory.body, said), dated(memory.description, said)
         if (body, description) != (memory.body, memory.description):
-            dated = replace(memory, body=body, description=description, size=0)
-            desk.rewrite(dated, "dates written out")
+            absolute = replace(memory, body=body, description=description, size=0)
+            desk.rewrite(absolute, "dates written out")
             changed = True
     return changed
 
