@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -299,3 +302,33 @@ def test_removing_many_sweeps_the_index_and_forgets_them() -> None:
     assert "8.md" not in index
     assert "9.md" in index
     assert index.search("word9", now=NOW)[0].id == "9.md"
+
+
+_ANSWER = """
+from lamina.recall.rank import Document, Ranker
+from lamina.recall.sessions import SessionSearch, Turn
+texts = ["The staging database of the shop runs on the host pelican, not on albatross",
+         "Backups of the shop database are made at night on albatross", "Bread is baked on Sunday"]
+ranker, turns = Ranker(), SessionSearch()
+for number, text in enumerate(texts):
+    ranker.add(Document(f"m{number}.md", body=text))
+    turns.add(Turn(f"t{number}", "s", text, "user", 5.0))
+question = "on which host does the staging database of our shop run at night?"
+print(ranker.search(question, now=9.0), turns.search(question, now=9.0))
+"""
+
+
+@pytest.mark.spec("M7")
+def test_every_process_answers_the_same_to_the_last_bit() -> None:
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", _ANSWER],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(answers) == 1
+    assert "m0.md" in answers.pop()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 from tests.memories import put
 from tests.sessions import Place, run, use
@@ -14,6 +17,7 @@ from lamina.memory.file_store import FileStore
 from lamina.models.scripted import Step
 from lamina.recall.searches import fitting
 from lamina.recall.shelf import Shelf
+from lamina.tools.recall import Recall, Remembered
 
 
 @pytest.mark.spec("M7")
@@ -66,3 +70,24 @@ def test_a_memory_that_went_since_the_index_knew_it_is_left_out(tmp_path: Path) 
 
     shelf.search = goes_meanwhile
     assert [memory.path for _, memory in fitting(shelf, "walrus", 5, 0.0)] == ["walrus_food.md"]
+
+
+@pytest.mark.spec("M7")
+def test_a_cancelled_turn_does_not_wait_for_a_search_of_the_tool() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(query: str, limit: int) -> list[Remembered]:
+        begun.set()
+        may_end.wait(60)
+        return []
+
+    async def story() -> None:
+        tool = Recall(slow, slow)
+        async with anyio.create_task_group() as group:
+            group.start_soon(tool.run, {"query": "walrus"}, None)
+            await anyio.to_thread.run_sync(begun.wait)
+            group.cancel_scope.cancel()
+        assert not may_end.is_set()
+        may_end.set()
+
+    run(story)

@@ -62,7 +62,8 @@ class Recall:
         query, limit = str(input["query"]), int(input.get("limit") or 5)
         past = input.get("where") == "sessions"
         search = self._sessions if past else self._memories
-        found = await anyio.to_thread.run_sync(search, query, limit)
+        # A search changes nothing: a turn that is cancelled need not wait for it.
+        found = await anyio.to_thread.run_sync(search, query, limit, abandon_on_cancel=True)
         if not found:
             where = "past session" if past else "memory"
             more = "" if past else " Past sessions may: where `sessions` looks there."
