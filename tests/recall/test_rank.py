@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.memories import Memory
-from lamina.recall.confidence import CONFIDENT
+from lamina.recall.confidence import CONFIDENT, coverage
 from lamina.recall.rank import Document, Hit, Ranker
 
 DAY = 86_400.0
@@ -304,31 +301,9 @@ def test_removing_many_sweeps_the_index_and_forgets_them() -> None:
     assert index.search("word9", now=NOW)[0].id == "9.md"
 
 
-_ANSWER = """
-from lamina.recall.rank import Document, Ranker
-from lamina.recall.sessions import SessionSearch, Turn
-texts = ["The staging database of the shop runs on the host pelican, not on albatross",
-         "Backups of the shop database are made at night on albatross", "Bread is baked on Sunday"]
-ranker, turns = Ranker(), SessionSearch()
-for number, text in enumerate(texts):
-    ranker.add(Document(f"m{number}.md", body=text))
-    turns.add(Turn(f"t{number}", "s", text, "user", 5.0))
-question = "on which host does the staging database of our shop run at night?"
-print(ranker.search(question, now=9.0), turns.search(question, now=9.0))
-"""
-
-
 @pytest.mark.spec("M7")
-def test_every_process_answers_the_same_to_the_last_bit() -> None:
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", _ANSWER],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
-    assert len(answers) == 1
-    assert "m0.md" in answers.pop()
+@given(st.permutations(list("abcdefgh")))
+def test_confidence_does_not_depend_on_the_order_of_a_set(held: list[str]) -> None:
+    """Which differs from process to process, and with it the last bit of a sum."""
+    weights = {term: 0.1 * number for number, term in enumerate("abcdefghij", 1)}
+    assert coverage(weights, held) == coverage(weights, sorted(held))
