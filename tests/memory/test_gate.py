@@ -534,6 +534,39 @@ def test_what_was_forgotten_comes_back_only_by_the_user(writer: str, decision: s
     assert "2026-01-02" in " ".join((verdict.reason, *verdict.warnings))
 
 
+WISH = "Remember that I deploy from the host pelican."
+AGAIN = ledger(
+    [("typed", "I use tabs in Makefiles.")],
+    [("typed", WISH)],
+    [("pasted", WISH)],
+    forgotten=lambda wanted: "on 2026-01-02",
+    forgotten_at=lambda wanted: 100.0,
+    said_at=lambda session, entry: {"0": 150.0, "1": 150.0, "2": 150.0, "3": 50.0}[entry],
+)
+
+
+def revived(body: str, *entries: tuple[str, str], **changes: Any) -> bool:
+    evidence = tuple(Evidence(quote, entry=entry) for quote, entry in entries)
+    wanted = proposal(
+        name="", description="", body=body, **({"evidence": evidence, "type": "user"} | changes)
+    )
+    verdict = decide(wanted, AGAIN)
+    assert (verdict.decision == "accept") == verdict.revives
+    return verdict.revives
+
+
+def test_a_wish_brings_back_what_it_says_and_nothing_beside_it() -> None:
+    deploys = "I deploy from the host pelican"
+    assert revived(deploys, (deploys, "1"))
+    assert revived(deploys, (WISH, "1"), type="project", writer="agent")
+    assert not revived("I use tabs in Makefiles", ("I use tabs in Makefiles", "0"))
+    assert not revived("I use tabs in Makefiles", (WISH, "1"), ("I use tabs in Makefiles.", "0"))
+    assert not revived(f"{deploys}. I use tabs.", (WISH, "1"), ("I use tabs", "0"))
+    assert not revived(deploys, (WISH, "2")), "pasted"
+    for writer in ("dream", "team", "outside"):
+        assert not revived(deploys, (WISH, "1"), writer=writer)
+
+
 @pytest.mark.parametrize("writer", ["agent", "extraction", "dream", "team", "outside"])
 def test_a_pinned_file_is_changed_by_the_user_alone(writer: str) -> None:
     context = dataclasses.replace(TYPED_LEDGER, pinned={"user_role.md"})

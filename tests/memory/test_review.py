@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import Conflict, GateRefused, InboxFull, UsageError
-from lamina.memories import Proposal, Verdict
+from lamina.memories import Evidence, Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.inbox import Inbox
 from lamina.memory.review import accept, attribute, inbox_diff, reject
+from lamina.messages import Origin
 from lamina.testing import a_memory
 
 pytestmark = pytest.mark.spec("L5.6")
@@ -174,6 +176,26 @@ def test_what_a_tool_wrote_by_itself_is_attributed_and_gated(store: FileStore) -
 
 
 @pytest.mark.spec("M9")
+def test_a_wish_that_a_tool_carried_out_by_itself_lifts_the_tombstone(tmp_path: Path) -> None:
+    wish = "Remember that I like tea with lemon."
+
+    def blocks(_session: str, _entry: str) -> list[tuple[Origin, str]]:
+        return [("typed", wish)]
+
+    gate = GateContext(origin_text=blocks, said_at=lambda _session, _entry: time.time() + 60)
+    words = b"---\nname: Tea\ndescription: I like tea with lemon\ntype: user\n---\n\nI like tea with lemon.\n"
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        store.write_file("user_tea.md", words, writer="user", base=None)
+        store.forget("user_tea.md")
+        store.catch_up()
+        assert len(store.tombstones.all()) == 1
+        (store.directory / "user_tea.md").write_bytes(words)
+        [outcome] = attribute(store, writer="agent", evidence=[Evidence(wish, "s", "1")])
+        assert not isinstance(outcome, GateRefused)
+        assert outcome.revived
+        assert store.tombstones.all() == []
+
+
 def test_a_tool_may_not_remove_what_is_pinned(store: FileStore) -> None:
     store.remember(a_memory("a.md"))
     store.remember(a_memory("b.md", body="Other words that are not like the first."))
