@@ -122,11 +122,8 @@ def adapter(script: Path, peer: str) -> str:
 def ask_peer(
     peer: str, corpora: Sequence[tuple[Iterable[Any], Sequence[Question]]]
 ) -> dict[str, Any] | None:
-    """A peer's rankings and times over corpora of (texts, questions); None where it can't run."""
-    if not PEER_PYTHON.exists() or (
-        peer in ("memsearch", "mem0") and "LAMINA_MINILM" not in os.environ
-    ):
-        return None
+    """A peer's rankings and times over corpora of (texts, questions), as kept from an earlier run of
+    the same or fresh; None where it can't run."""
     job = {
         "corpora": [
             {
@@ -142,6 +139,10 @@ def ask_peer(
     kept = KEPT / f"{peer}-{sha256((adapter(script, peer) + asked).encode()).hexdigest()[:16]}.json"
     if kept.exists():
         return json.loads(kept.read_text())
+    if not PEER_PYTHON.exists() or (
+        peer in ("memsearch", "mem0") and "LAMINA_MINILM" not in os.environ
+    ):
+        return None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "job.json")
         path.write_text(asked)
