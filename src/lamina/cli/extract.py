@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         out(f"Nothing to remember{': ' + value['reason'] if value['reason'] else ''}.")
     if not args.quiet:
+        for path in value["revived"]:
+            note(f"{harmless(path)} was forgotten; you asked for it again, so it is back.")
         for path in value["inbox"]:
             note(f"{harmless(path)} waits in the inbox; `lamina memory inbox` shows why.")
         for reason in value["refused"]:
@@ -85,6 +87,7 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         "files": done.files,
         "inbox": done.inbox,
         "refused": done.refused,
+        "revived": done.revived,
         "reason": done.reason,
     }
 

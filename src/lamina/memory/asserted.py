@@ -27,7 +27,9 @@ _ASKING = re.compile(
     r"|(?:que|quoi|qui|quand|où|comment|pourquoi|combien|est-ce|qué|quién|cuándo|dónde|cómo|por qué)\b"
 )
 _SUGGESTS = re.compile(
-    r"(?:why (?:not|don'?t (?:we|you))|how about|what about|warum (?:nicht|nehmen wir nicht)|wie wäre)\b"
+    r"(?:why (?:not|don'?t (?:we|you))|how about|what about|warum (?:nicht|nehmen wir nicht)|wie wäre"
+    r"|(?:is|would) it (?:be )?(?:possible|ok(?:ay)?|fine) (?:for you |if you |to )|(?:do|would) you mind"
+    r"|do you think you (?:can|could)|(?:can|could|may) i (?:ask|get|have) you to|(?:may|might) i (?:say|suggest|add|note|remind))\b"
 )
 _TAG = re.compile(
     r",\s*(?:ok(?:ay)?|right|yes|alright|please|deal|understood|got it|no|ja|oder|gut|verstanden|bitte"

@@ -43,7 +43,8 @@ _WHO = re.compile(
 )
 _NOT_SOMEBODY = frozenset(
     """i im we it this that there here what who which whose my our you your everything nothing all name
-    work job role title position profession background focus home office stack degree major team company
+    work job role title position nickname location timezone email age experience employer city
+    language me us them him her mir uns mich dir profession background focus home office stack degree major team company
     today now ich wir das es dies hier was mein meine name beruf arbeit one someone anyone never always
     and or so because""".split()  # noqa: SIM905 - a word list
 )
