@@ -585,24 +585,40 @@ def test_a_model_that_obeys_every_order_loses_and_invents_nothing(place: Place) 
 
 
 @pytest.mark.spec("L6.3")
-def test_transcripts_are_searched_and_never_read_whole(place: Place) -> None:
-    def reads(request: Any) -> Any:
-        [path] = place.home.glob("projects/*/s.jsonl")
-        return use("Read", file_path=str(path))
+def test_transcripts_are_searched_for_their_last_hits_and_never_read_whole(place: Place) -> None:
+    def old() -> Path:
+        [path] = place.home.glob("projects/*/old.jsonl")
+        return path
 
-    def searches(request: Any) -> Any:
-        [path] = place.home.glob("projects/*/s.jsonl")
-        return use("Grep", pattern="session", path=str(path.parent), head_limit=50)
+    def grep(**given: Any) -> Any:
+        return lambda _: use("Grep", pattern="pelican", path=str(old().parent), **given)
 
-    model = dreaming(reads, searches, "done")
+    model = dreaming(
+        lambda _: use("Read", file_path=str(old())),
+        lambda _: use("Bash", command=f"cat {old()}"),
+        lambda _: use("Bash", command=f"cat {old().parent}/*"),
+        grep(output_mode="content", head_limit=9_999, **{"-C": 3}),
+        grep(),
+        lambda _: use("Grep", pattern="deploy", path=str(place.project), output_mode="content"),
+        "done",
+    )
 
     @story_of(place, model, session_id="s")
     async def _(session: Session, heard: list[Event]) -> None:
         fill(session)
+        lines = [f"pelican {n}\nheron {n}" for n in range(80)]
+        (session.state.deps.transcript.parent / "old.jsonl").write_text("\n".join(lines))
+        (place.project / "notes.txt").write_text("deploy\n" * 60)
         await dream.run(session.state)
         results = [str(r.messages[-1]["content"]) for r in model.requests[1:]]
-        assert "searched with Grep, not read" in results[0]
-        assert "is_error" not in results[1]
+        for refused in results[:3]:
+            assert "searched with Grep, not read" in refused or "no shell" in refused
+        assert results[3].count("pelican") == 50
+        assert "heron" not in results[3]
+        assert "pelican 79" in results[3], "the last, not the first"
+        assert "The last 50 of 80" in results[3]
+        assert "old.jsonl" in results[4]
+        assert results[5].count("deploy") >= 60, "elsewhere it searches as always"
 
 
 @pytest.mark.spec("L6.3")

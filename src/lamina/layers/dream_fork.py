@@ -64,7 +64,7 @@ async def dream(
         purpose="dream",
         permit=_told(fork_tools.permit_for(state, copy, why_not, unread=sessions), copy, tell),
         max_calls=MOST_CALLS,
-        instead=fork_tools.tools_for(state, None),
+        instead=fork_tools.tools_for(state, None, unread=sessions),
     )
     if result.stop == "refused" or result.too_long is not None:
         return None  # no money, or a window too small for it: the rules serve

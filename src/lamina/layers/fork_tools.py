@@ -8,6 +8,7 @@ whatever function keeps it. Everything else is refused at run time, and the refu
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from lamina.errors import ToolError
-from lamina.messages import Json
+from lamina.messages import Json, text_of
 from lamina.ports import Decision, Permit, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.state import State
 from lamina.tools import files, sandbox
@@ -27,6 +28,9 @@ Keep = Callable[[str, bytes, bytes | None], str]
 # Why a file below the directory may not be written; "" if it may.
 WhyNot = Callable[[str], str]
 
+_SEARCHED = "transcripts are searched with Grep, not read."
+_LAST_HITS = 50
+_MOST_LINES = 100_000  # of one search, before the last are taken
 READING = ("Read", "Grep", "Glob")
 WRITING = ("Write", "Edit")
 
@@ -48,7 +52,9 @@ def permit_for(state: State, root: Path, why_not: WhyNot, *, unread: Path | None
         if spec.name == "Bash" and (missing := sandbox.available()):
             return Decision(allow=False, reason=f"background work has no shell here: {missing}.")
         if spec.name == "Read" and unread is not None and _transcript(input, unread):
-            return Decision(allow=False, reason="transcripts are searched with Grep, not read.")
+            return Decision(allow=False, reason=_SEARCHED)
+        if spec.name == "Bash" and unread is not None and _names(input, unread):
+            return Decision(allow=False, reason=_SEARCHED)
         if spec.name in (*READING, "Bash") and state.deps.unattended is not None:
             return await state.deps.unattended(spec, input, _shut(context))
         return Decision(allow=False, reason="background work may only read, and write memory.")
@@ -56,10 +62,15 @@ def permit_for(state: State, root: Path, why_not: WhyNot, *, unread: Path | None
     return permit
 
 
-def tools_for(state: State, keep: Keep | None) -> list[Tool]:
-    """What runs instead of the parent's tools. Without `keep`, Write and Edit write themselves."""
+def tools_for(state: State, keep: Keep | None, *, unread: Path | None = None) -> list[Tool]:
+    """What runs instead of the parent's tools. Without `keep`, Write and Edit write themselves.
+
+    `unread`: a folder of transcripts, of which a search shows the last hits alone.
+    """
     box = state.deps.toolbox
     found: list[Tool] = []
+    if unread is not None and (grep := box.get("Grep")):
+        found.append(NarrowGrep(grep, unread))
     if bash := box.get("Bash"):
         found.append(ShutBash(bash))
     if keep is not None:
@@ -75,8 +86,45 @@ def _transcript(input: Json, folder: Path) -> bool:  # noqa: A002
     return path.suffix == ".jsonl" and path.is_relative_to(os.path.realpath(folder))
 
 
+def _names(input: Json, folder: Path) -> bool:  # noqa: A002
+    """Does a command speak of transcripts? It need not be watertight: it keeps a model that means
+    well to narrow searches, and nothing that it reads can prove a memory."""
+    command = str(input.get("command"))
+    return ".jsonl" in command or bool(
+        re.search(rf"{re.escape(str(folder))}/?(?:\*|\s|$)", command)
+    )
+
+
 def _shut(context: ToolContext) -> ToolContext:
     return replace(context, sandbox="read-only", network=False)
+
+
+class NarrowGrep:
+    """Grep, which shows of transcripts the last hits and nothing around them."""
+
+    def __init__(self, tool: Tool, folder: Path) -> None:
+        self._tool = tool
+        self._folder = Path(os.path.realpath(folder))
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
+        return files.with_real_path({"path": str(context.cwd), **input}, "path", context)
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        root = Path(str(input.get("path")))
+        apart = not (root.is_relative_to(self._folder) or self._folder.is_relative_to(root))
+        if apart or input.get("output_mode") != "content":
+            return await self._tool.run(input, context)
+        bare = {key: value for key, value in input.items() if key not in ("-A", "-B", "-C")}
+        outcome = await self._tool.run({**bare, "head_limit": _MOST_LINES}, context)
+        lines = text_of(outcome.content).splitlines()
+        if len(lines) <= _LAST_HITS:
+            return outcome
+        note = f"[The last {_LAST_HITS} of {len(lines):,} shown. Narrow the search.]"
+        return replace(outcome, content="\n".join([*lines[-_LAST_HITS:], note]))
 
 
 class ShutBash:
