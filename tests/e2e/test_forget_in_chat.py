@@ -314,6 +314,17 @@ def test_nothing_else_that_is_said_brings_it_back(place: Place, words: str) -> N
 
 
 @pytest.mark.spec("L5.6")
+def test_what_is_to_be_remembered_instead_is_taken_from_the_same_message(place: Place) -> None:
+    old = "I always deploy from the host heron, never from my laptop"
+    put(place, "user_hosts.md", old, type="user")
+    place.clock.at = time.time() - 60
+    words = f"Forget that {old}. Remember that {CLAIM}."
+    told, _ = agent(place, words, use("Forget", memory="user_hosts.md"), REMEMBERS)
+    assert "comes back" in told
+    assert files(place) == {"user_deploys.md"}
+
+
+@pytest.mark.spec("L5.6")
 def test_a_wish_from_before_it_was_forgotten_does_not_bring_it_back(place: Place) -> None:
     place.clock.at = time.time() - 60  # what is said in this session, tombstones come after
     forget = use("Forget", memory=CLAIM)

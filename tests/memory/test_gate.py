@@ -539,9 +539,11 @@ AGAIN = ledger(
     [("typed", "I use tabs in Makefiles.")],
     [("typed", WISH)],
     [("pasted", WISH)],
+    [("typed", WISH)],
+    [("typed", f"Forget that I deploy from the host heron. {WISH}")],
     forgotten=lambda wanted: "on 2026-01-02",
-    forgotten_at=lambda wanted: 100.0,
-    said_at=lambda session, entry: {"0": 150.0, "1": 150.0, "2": 150.0, "3": 50.0}[entry],
+    forgotten_at=lambda wanted: (100.0, "4"),
+    said_at=lambda session, entry: 150.0 if entry < "3" else 50.0,
 )
 
 
@@ -563,6 +565,14 @@ def test_a_wish_brings_back_what_it_says_and_nothing_beside_it() -> None:
     assert not revived("I use tabs in Makefiles", (WISH, "1"), ("I use tabs in Makefiles.", "0"))
     assert not revived(f"{deploys}. I use tabs.", (WISH, "1"), ("I use tabs", "0"))
     assert not revived(deploys, (WISH, "2")), "pasted"
+    assert not revived(deploys, (WISH, "3")), "from before"
+    assert revived(deploys, (WISH, "4")), "of the message itself that wanted something forgotten"
+    turned = dataclasses.replace(
+        AGAIN,
+        origin_text=lambda *_: [("typed", f"{WISH} Forget that I deploy from the host heron.")],
+    )
+    wanted = proposal(WISH, entry="4", name="", description="", body=deploys)
+    assert not decide(wanted, turned).revives, "and not the other way round"
     for writer in ("dream", "team", "outside"):
         assert not revived(deploys, (WISH, "1"), writer=writer)
 

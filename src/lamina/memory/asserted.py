@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lamina.memory import wording
+from lamina.memory.forget_wishes import forget_wish
 from lamina.memory.remember_wishes import asks_to_remember, only_asks
 
 _ENDS = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|(?<=[.!?][\"”’)])\s+|\s*\n\s*)")
@@ -49,6 +50,7 @@ class Told:
     sentences: tuple[str, ...]
     stated: str
     wished: bool  # every one of them asks to remember, or stands beside one that says just that
+    forgets_later: bool = False  # a wish to forget stands in them, or follows
 
 
 def told(quote: str, parts: Iterable[str]) -> Told | None:
@@ -101,7 +103,9 @@ def _told(sentences: list[tuple[int, str]], at: int, end: int) -> Told:
         for start, one in (sentences[n] for n in met)
         if wished or not _quoted(one, at - start, end - start)
     ]
-    return Told(tuple(spoken), " ".join(stated).strip(), wished and bool(spoken))
+    later = [one for start, one in sentences if start + len(one) > at]
+    forgets = any(forget_wish(one) is not None for one in later)
+    return Told(tuple(spoken), " ".join(stated).strip(), wished and bool(spoken), forgets)
 
 
 def _stated(sentence: str, start: int, end: int) -> str:

@@ -118,11 +118,12 @@ def _supported(proposal: Proposal, record: Record) -> tuple[str, list[str], list
     return "", support, sentences
 
 
-def is_wish(item: Evidence, session: str, record: Record) -> bool:
-    """Does a quote stand in typed words that ask to remember it?"""
+def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
+    """Does a quote stand in typed words that ask to remember it? `instead`: after all that the same
+    message wants forgotten."""
     typed = typed_parts(record.origin_text(item.session or session, item.entry))
     where = told(item.quote, typed)
-    return where is not None and where.wished
+    return where is not None and where.wished and not (instead and where.forgets_later)
 
 
 def weakest_origin(proposal: Proposal, record: Record) -> str:

@@ -313,7 +313,8 @@ class FileStore:
             rework = pointers.removing(path)
             changes = [Change(path, content, None), self.index_change(path, rework)]
             put_up = tombstone and content is not None
-            stone = self.tombstones.new(memory, kind=kind) if put_up else ""
+            asked = next((one.entry for one in evidence), "")
+            stone = self.tombstones.new(memory, kind=kind, entry=asked) if put_up else ""
             note = Note(
                 writer=writer,
                 subject=f"forget {path}",

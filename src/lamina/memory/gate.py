@@ -44,8 +44,8 @@ def _never_forgotten(_proposal: Proposal) -> str:
     return ""
 
 
-def _always_forgotten(_proposal: Proposal) -> float:
-    return math.inf
+def _always_forgotten(_proposal: Proposal) -> tuple[float, str]:
+    return math.inf, ""
 
 
 def _never_said(_session: str, _entry: str) -> float:
@@ -67,8 +67,8 @@ class GateContext:
     pinned: Collection[str] = ()  # paths that only the user may change
     # "" or, if the proposal says what was forgotten, a few words on the tombstone ("on 2026-01-02").
     forgotten: Callable[[Proposal], str] = _never_forgotten
-    # When that was, the last time.
-    forgotten_at: Callable[[Proposal], float] = _always_forgotten
+    # When that was, the last time, and the ledger entry that asked for it ("" if nobody knows).
+    forgotten_at: Callable[[Proposal], tuple[float, str]] = _always_forgotten
     # When a ledger entry was written; 0.0 if nobody knows.
     said_at: Callable[[str, str], float] = _never_said
     # The blocks of one ledger entry with their origins. A typed block may hold pasted parts: the
@@ -132,13 +132,16 @@ def _asked_again(proposal: Proposal, context: GateContext) -> bool:
     """
     if proposal.writer not in ("agent", "extraction"):
         return False
-    since = context.forgotten_at(proposal)
+    since, by = context.forgotten_at(proposal)
     record = evidence.Record(context.origin_text, context.before, context.dates)
     wishes = [
         item
         for item in proposal.evidence
-        if context.said_at(item.session or proposal.session, item.entry) > since
-        and evidence.is_wish(item, proposal.session, record)
+        if evidence.is_wish(item, proposal.session, record, instead=item.entry == by)
+        and (
+            item.entry == by
+            or context.said_at(item.session or proposal.session, item.entry) > since
+        )
     ]
     vouched = context.vouched(proposal.path)
     new = evidence.claimed_text(proposal, context.known, vouched).strip()

@@ -33,6 +33,7 @@ class Tombstone(msgspec.Struct, frozen=True):
     statements: tuple[tuple[int, ...], ...]  # of each sentence and the description
     # Or "rejected" from the inbox, or "removed" by the agent, who alone decides on its own removals.
     kind: str = "forgotten"
+    entry: str = ""  # the message that asked for it; what it asks to remember instead is no relapse
 
 
 class _Prints(NamedTuple):
@@ -48,7 +49,14 @@ class Tombstones:
         self._key = b""
         self._known: tuple[bytes, list[Tombstone]] = (b"", [])
 
-    def new(self, memory: Memory | Proposal, *, kind: str = "forgotten", when: float = 0.0) -> str:
+    def new(
+        self,
+        memory: Memory | Proposal,
+        *,
+        kind: str = "forgotten",
+        when: float = 0.0,
+        entry: str = "",
+    ) -> str:
         """The line of a tombstone for this memory; `put_up` makes it count."""
         prints = self._prints(memory)
         stone = Tombstone(
@@ -57,6 +65,7 @@ class Tombstones:
             whole=tuple(sorted(prints.whole)),
             statements=tuple(tuple(sorted(one)) for one in prints.statements),
             kind=kind,
+            entry=entry,
         )
         return msgspec.json.encode(stone).decode()
 
@@ -118,10 +127,10 @@ class Tombstones:
         day = time.strftime("%Y-%m-%d", time.gmtime(last.when))
         return f"on {day}{_HOW.get(last.kind, '')}"
 
-    def when(self, proposal: Proposal) -> float:
-        """When this was forgotten, the last time; 0.0 if it was not."""
+    def when(self, proposal: Proposal) -> tuple[float, str]:
+        """When this was forgotten, the last time, and by which message ("": nobody knows)."""
         last = self._last(proposal)
-        return last.when if last else 0.0
+        return (last.when, last.entry) if last else (0.0, "")
 
     def _last(self, proposal: Proposal) -> Tombstone | None:
         agent = proposal.writer == "agent"
