@@ -324,6 +324,21 @@ def test_what_is_to_be_remembered_instead_is_taken_from_the_same_message(place: 
     assert files(place) == {"user_deploys.md"}
 
 
+@pytest.mark.spec("L5.8")
+def test_without_a_model_too(place: Place) -> None:
+    old, new = (f"our release train leaves on {day}s at noon from gate 4" for day in ("Friday", "Monday"))  # fmt: skip
+    put(place, "project_train.md", old)
+    place.clock.at = time.time() - 60
+
+    async def story() -> None:
+        async with place.open("none", interactive=True) as session:
+            await session.ask(f"Forget that {old}. Remember that {new}.")
+
+    run(story)
+    [file] = files(place)
+    assert "Monday" in (directory(place) / file).read_text()
+
+
 @pytest.mark.spec("L5.6")
 def test_a_wish_from_before_it_was_forgotten_does_not_bring_it_back(place: Place) -> None:
     place.clock.at = time.time() - 60  # what is said in this session, tombstones come after

@@ -567,6 +567,9 @@ def test_a_wish_brings_back_what_it_says_and_nothing_beside_it() -> None:
     assert not revived(deploys, (WISH, "2")), "pasted"
     assert not revived(deploys, (WISH, "3")), "from before"
     assert revived(deploys, (WISH, "4")), "of the message itself that wanted something forgotten"
+    both = f"Forget that I deploy from the host heron. {WISH}"
+    assert revived(deploys, (both, "4"))
+    assert not revived("I deploy from the host heron", (both, "4")), "what it wants forgotten"
     turned = dataclasses.replace(
         AGAIN,
         origin_text=lambda *_: [("typed", f"{WISH} Forget that I deploy from the host heron.")],

@@ -4,6 +4,7 @@ saved, so no tombstone knows it, and it is not saved now. What they say again af
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lamina.ledger.quotes import blocks_of_entry
@@ -30,7 +31,13 @@ class Unwanted:
         """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
         if not self._wishes:
             return False
-        if any(wishes_in(one.quote) for one in evidence):
+        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
             return True
         last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
         return any(last < place and holds(words, said) for place, words in self._wishes)
+
+
+def _says_beside(quote: str, said: str) -> bool:
+    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
+    others = [one for one in re.split(r"(?<=[.!?。！？])\s*|\n", quote) if not wishes_in(one)]
+    return holds(said, "\n".join(others))

@@ -1,5 +1,5 @@
-"""What the user states in a quote: not what they ask, and not what stands in quotation marks, which
-is somebody else's, unless they ask to remember it. Pure: a quote and typed text in, sentences out.
+"""What the user states in a quote: not what they ask or want forgotten, and not what stands in
+quotation marks, which is somebody else's, unless they ask to remember it. Pure: a quote and typed text in, sentences out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Told:
     sentences: tuple[str, ...]
     stated: str
     wished: bool  # every one of them asks to remember, or stands beside one that says just that
-    forgets_later: bool = False  # a wish to forget stands in them, or follows
+    forgets_later: bool = False  # a wish to forget comes after they begin
 
 
 def told(quote: str, parts: Iterable[str]) -> Told | None:
@@ -94,7 +94,11 @@ def _places(needle: str, part: str) -> Iterator[Told]:
 
 
 def _told(sentences: list[tuple[int, str]], at: int, end: int) -> Told:
-    met = [n for n, (start, one) in enumerate(sentences) if start < end and start + len(one) > at]
+    touched = [
+        n for n, (start, one) in enumerate(sentences) if start < end and start + len(one) > at
+    ]
+    # A wish to forget states nothing.
+    met = [n for n in touched if forget_wish(sentences[n][1]) is None]
     spoken = [sentences[n][1] for n in met]
     beside = [sentences[n][1] for m in met for n in (m - 1, m + 1) if 0 <= n < len(sentences)]
     wished = all(map(asks_to_remember, spoken)) or any(map(only_asks, [*beside, *spoken]))
@@ -103,8 +107,8 @@ def _told(sentences: list[tuple[int, str]], at: int, end: int) -> Told:
         for start, one in (sentences[n] for n in met)
         if wished or not _quoted(one, at - start, end - start)
     ]
-    later = [one for start, one in sentences if start + len(one) > at]
-    forgets = any(forget_wish(one) is not None for one in later)
+    first = sentences[met[0]][0] if met else at
+    forgets = any(forget_wish(one) is not None for start, one in sentences if start >= first)
     return Told(tuple(spoken), " ".join(stated).strip(), wished and bool(spoken), forgets)
 
 

@@ -108,7 +108,7 @@ def _supported(proposal: Proposal, record: Record) -> tuple[str, list[str], list
         elif not _found(item.quote, typed, unless_negated=True):
             reason = "leaves out the “not” before it"
         elif where is not None and not where.stated:
-            reason = "is a question, or somebody else's words"
+            reason = "is a question, a wish to forget, or somebody else's words"
         if reason:
             return f"a quote {reason}: {_short(item.quote)}", [], []
         sentences += where.sentences if where else ()
