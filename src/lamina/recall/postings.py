@@ -184,7 +184,6 @@ class Postings:
 
     def holds(self, slot: int, keys: Mapping[int, str]) -> set[str]:
         """Which of the terms with these keys a document holds, in any field."""
-        self._count_in()
         return {keys[key] for key in keys.keys() & self._rows.keys(slot)}
 
     def holders(self, term: str) -> int:

@@ -256,7 +256,7 @@ class SessionSearch:
         speaker, party = self._who(named, columns)
         likeness = self._vectors.near(weighed)
         near = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
-        recency = np.exp2(-np.maximum(now - columns.said, 0.0) / _HALF_LIFE).astype(np.float32)
+        recency = columns.recency(now)
         near_by = np.append(text, np.float32(0))  # a turn that is not there is at -1
         before = near_by[columns.before]
         session = self._by_session(weighed, columns)
@@ -322,11 +322,12 @@ class SessionSearch:
                 _beyond(before),
                 _beyond(after),
                 np.array(self._speaker_of, dtype=np.int64),
-                np.nan_to_num(np.array(self._said, dtype=np.float64)),
+                (said := np.nan_to_num(np.array(self._said, dtype=np.float64))),
+                np.exp2((said - said.max(initial=0.0)) / _HALF_LIFE),
                 np.array(self._timed, dtype=np.float32),
                 asking[before],
                 np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
-                np.bincount(session, weights=lengths).astype(np.float32),
+                _length_norm(np.bincount(session, weights=lengths).astype(np.float32)),
                 named,
             )
         return self._columns
@@ -361,11 +362,8 @@ class SessionSearch:
         """BM25 of each turn's whole session, in shares of the question's weight."""
         import numpy as np
 
-        sessions = len(columns.session_length)
-        mean = max(float(columns.session_length.mean()), 1e-9)
-        norm = _SESSION.saturation * (
-            1 - _SESSION.length + _SESSION.length * columns.session_length / np.float32(mean)
-        )
+        norm = columns.session_norm
+        sessions = len(norm)
         total, mass = np.zeros(sessions, dtype=np.float32), 1e-9
         for term, weight in weighed.items():
             found = self._postings.find(term, _TEXT)
@@ -431,7 +429,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What is known of every turn, as arrays by place; `session_length` and `named` are not."""
+    """What is known of every turn, as arrays by place; `session_norm` is by session."""
 
     session: NDArray[np.int64]
     before: NDArray[np.int64]
@@ -440,11 +438,31 @@ class _Columns:
     after2: NDArray[np.int64]
     speaker: NDArray[np.int64]
     said: NDArray[np.float64]
+    faded: NDArray[np.float64]  # how much less than the newest turn each still counts
     timed: Floats
     answering: Floats  # 1 where the turn before is a question
     length: Floats
-    session_length: Floats
+    session_norm: Floats
     named: Mapping[str, set[int]]
+
+    def recency(self, now: float) -> Floats:
+        """1 for a turn of this moment, half of it after each half-life."""
+        import numpy as np
+
+        newest = float(self.said.max(initial=0.0))
+        if newest <= now:  # one product instead of as many powers as there are turns
+            fading = self.faded * 2.0 ** (-(now - newest) / _HALF_LIFE)
+        else:
+            fading = np.exp2(-np.maximum(now - self.said, 0.0) / _HALF_LIFE)
+        return fading.astype(np.float32)
+
+
+def _length_norm(lengths: Floats) -> Floats:
+    """What BM25 sets against the counts of a session, by how long it is."""
+    import numpy as np
+
+    mean = np.float32(max(float(lengths.mean()), 1e-9))
+    return _SESSION.saturation * (1 - _SESSION.length + _SESSION.length * lengths / mean)
 
 
 def _beyond(places: NDArray[np.int64]) -> NDArray[np.int64]:
