@@ -594,6 +594,30 @@ def test_a_rule_stays_the_users_own_though_a_tool_said_the_same_words(place: Pla
     run(story)
 
 
+@pytest.mark.spec("L5.1", "L5.6")
+def test_a_fact_that_a_model_wrote_gets_its_dates_from_the_day_it_was_said(place: Place) -> None:
+    said = "The demo for the bank is tomorrow, and the audit starts in three days."
+    file = (
+        f"---\nname: Demo\ndescription: demo for the bank tomorrow\ntype: project\n---\n\n{said}\n\n"
+        f"The reminder is `at tomorrow`.\n\n```evidence\nm1: {said}\n```\n"
+    )
+    model = ScriptedModel(["ok", *extracting(InMemory(place, "project_demo.md", file), "done")])
+
+    async def story() -> None:
+        await talk(place, model, said)  # on Monday, 2026-09-21
+        with FileStore(directory(place)) as store:
+            memory = store.read("project_demo.md")
+        assert memory.description == "demo for the bank tomorrow (2026-09-22)"
+        assert (
+            "tomorrow (2026-09-22), and the audit starts in three days (2026-09-24)" in memory.body
+        )
+        assert "`at tomorrow`" in memory.body
+        [line] = (directory(place) / "MEMORY.md").read_text().splitlines()
+        assert "(2026-09-22)" in line
+
+    run(story)
+
+
 @pytest.mark.spec("L5.4")
 def test_of_very_long_talk_the_prompt_shows_a_bounded_part(place: Place) -> None:
     model = ScriptedModel([*["ok"] * 12, *extracting("nothing")])

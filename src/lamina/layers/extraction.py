@@ -278,7 +278,7 @@ def _keep(
             raise GateRefused(f"{path}: {WHY}.")
         outcome = store.write_file(
             path,
-            body.encode(),
+            words.dated(path, body.encode(), before, evidence),
             writer="extraction",
             base=before,
             evidence=evidence,

@@ -16,6 +16,7 @@ from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence
 from lamina.memory import wording
 from lamina.memory.origins import split, typed_parts, untyped_parts
+from lamina.memory.topics import edit_topic, read_topic
 from lamina.messages import Json
 
 _FENCE = re.compile(
@@ -67,6 +68,33 @@ class NewWords:
         if not cited and not echoed:
             echoed = [item for item, _ in self._untyped()]
         return body, [*cited, *echoed[:_MOST_SOURCES]]
+
+    def dated(
+        self, path: str, content: bytes, before: bytes | None, evidence: Sequence[Evidence]
+    ) -> bytes:
+        """A fact with its relative dates written out, from the day of the words it rests on. What
+        stood there before was said on another day, and the user's own words stay as they are."""
+        from lamina.local.desk import dated  # its rules take a while to load
+
+        memory, cited = read_topic(path, content), {one.entry for one in evidence}
+        days = [at.date() for one in self.entries if one["uuid"] in cited and (at := said_at(one))]
+        days = days or [at.date() for one in self.entries if (at := said_at(one))]
+        if memory.type in ("user", "feedback") or not days:
+            return content
+        known = {*(before or b"").decode("utf-8", "replace").splitlines()}
+        lines = zip(memory.body.split("\n"), dated(memory.body, days[-1]).split("\n"), strict=True)
+        body = "\n".join(old if old in known else new for old, new in lines)
+        description = dated(memory.description, days[-1])
+        if before is not None and read_topic(path, before).description == memory.description:
+            description = memory.description
+        if (body, description) == (memory.body, memory.description):
+            return content
+        # What does not change is not written anew: the gate is to see it as it was given.
+        return edit_topic(
+            content,
+            body=body if body != memory.body else None,
+            description=description if description != memory.description else None,
+        )
 
     def _found(self, label: str, quote: str) -> Evidence:
         if label in self.labels:
