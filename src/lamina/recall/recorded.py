@@ -26,20 +26,24 @@ _SPEAKERS = {"typed": "user", "assistant": "assistant"}
 def blocks(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """A file from a place on, in blocks of whole lines with their places; only the very last line
     may lack its end. A line that is too long for anybody to read is left out."""
+    held: list[bytes] = []  # the beginning of a line whose end is not read yet
+    size = 0
     with path.open("rb") as file:
         file.seek(start)
-        rest = b""
         while piece := file.read(_BLOCK):
             end = piece.rfind(b"\n") + 1
-            if not end and len(rest) <= log.MAX_LINE:
-                rest += piece
+            if not end:
+                size += len(piece)
+                held = [*held, piece] if size <= log.MAX_LINE else []
                 continue
-            if len(rest) <= log.MAX_LINE:
-                yield start, rest + piece[:end]
-            start += len(rest) + end
-            rest = piece[end:]
-        if rest:
-            yield start, rest
+            if size <= log.MAX_LINE:
+                yield start, b"".join([*held, piece[:end]])
+            elif (first := piece.find(b"\n") + 1) < end:
+                yield start + size + first, piece[first:end]
+            start += size + end
+            held, size = [piece[end:]], len(piece) - end
+    if held and size <= log.MAX_LINE and any(held):
+        yield start, b"".join(held)
 
 
 def lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
