@@ -9,9 +9,13 @@ ROOT = Path(__file__).parent.parent.parent
 ID = r"[FLMTI]\d+(?:\.\d+)?"
 
 
-def _listed() -> set[str]:
+def _all_listed() -> list[str]:
     page = (ROOT / "docs" / "spec.md").read_text("utf-8")
-    return set(re.findall(rf"^- \*\*({ID})\*\*", page, re.MULTILINE))
+    return re.findall(rf"^- \*\*({ID})\*\*", page, re.MULTILINE)
+
+
+def _listed() -> set[str]:
+    return set(_all_listed())
 
 
 def _tested() -> dict[str, set[str]]:
@@ -21,6 +25,11 @@ def _tested() -> dict[str, set[str]]:
             for name in re.findall(rf"\"({ID})\"", call):
                 found.setdefault(name, set()).add(path.name)
     return found
+
+
+def test_every_promise_is_listed_once() -> None:
+    listed = _all_listed()
+    assert sorted({name for name in listed if listed.count(name) > 1}) == []
 
 
 def test_every_listed_promise_has_a_test() -> None:
