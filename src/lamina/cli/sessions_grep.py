@@ -222,7 +222,8 @@ def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
     """A long line, cut so that the hit is in it."""
     found = pattern.search(text)
     start = max(0, (found.start() if found else 0) - room // 3)
-    return one_line(("…" if start else "") + text[start:], room)
+    shown = text[start : start + 4 * room]  # more than fits: a line may be a hundred megabytes
+    return one_line(("…" if start else "") + shown, room)
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
