@@ -92,6 +92,30 @@ def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> 
     assert verdict(two, "Works on the billing service", "user").decision == "accept"
 
 
+def test_a_question_beside_its_answer_is_no_harm() -> None:
+    talk: list[list[tuple[Origin, str]]] = [
+        [("typed", "Should we not squash commits on every merge?")],
+        [("assistant", "We can squash commits on every merge from now on.")],
+        [("typed", "Yes, do that.")],
+    ]
+    quotes = (Evidence("Yes, do that.", "s", "2"), Evidence(talk[0][0][1], "s", "0"))
+    rule = Proposal(
+        path="x.md",
+        name="",
+        description="Squash commits on every merge",
+        type="feedback",
+        body="",
+        writer="agent",
+        evidence=quotes,
+        session="s",
+    )
+    context = GateContext(
+        origin_text=lambda _, entry: talk[int(entry)],
+        before=lambda _, entry: [block for said in talk[: int(entry)] for block in said],
+    )
+    assert decide(rule, context).decision == "accept"
+
+
 @pytest.mark.parametrize(
     ("said", "claim", "who"),
     [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lamina.memories import Evidence, Memory, Proposal
 from lamina.memory import wording
@@ -76,10 +76,10 @@ def why_unproven(
         return ""  # nothing new is said
     if not proposal.evidence:
         return "it quotes nothing that the user typed"
-    reason, support, sentences = _supported(proposal, record)
-    if reason:
-        return reason
-    proof = "\n".join(support)
+    support = _supported(proposal, record)
+    if support.reason:
+        return support.reason
+    proof = "\n".join([*support.stated, *support.besides])
     missing = wording.missing_tokens(claim, proof)
     if missing:
         return f"the user's words do not contain {_short(min(missing))}"
@@ -87,35 +87,48 @@ def why_unproven(
     share = len(stems & wording.content_stems(proof)) / len(stems) if stems else 1.0
     if share < _NEEDED_SHARE:
         return f"only {share:.0%} of its words are the user's own"
-    if turned := turned_round(claim, [item.quote for item in proposal.evidence]):
+    if turned := turned_round(claim, support.stated):
         return f"it says the opposite of what the user typed: {_short(turned)}"
-    if proposal.type == "user" and (other := speaks_of(claim, sentences)):
+    if proposal.type == "user" and (other := speaks_of(claim, support.sentences)):
         return f"those words are about somebody else: {_short(other)}"
     return ""
 
 
-def _supported(proposal: Proposal, record: Record) -> tuple[str, list[str], list[str]]:
-    """Why a quote proves nothing, else what all of them state and the sentences they stand in."""
-    support: list[str] = []
-    sentences: list[str] = []
+@dataclass(slots=True)
+class _Support:
+    """What quotes prove."""
+
+    reason: str = ""  # why they prove nothing
+    stated: list[str] = field(default_factory=list[str])
+    besides: list[str] = field(
+        default_factory=list[str]
+    )  # what was confirmed, and days that follow
+    sentences: list[str] = field(default_factory=list[str])
+
+
+def _supported(proposal: Proposal, record: Record) -> _Support:
+    """Every quote must be found; one that only asks adds nothing, and alone proves nothing."""
+    found = _Support()
     for item in proposal.evidence:
         session = item.session or proposal.session
         typed = typed_parts(record.origin_text(session, item.entry))
-        where = told(item.quote, typed)
-        reason = ""
         if not _found(item.quote, typed):
-            reason = "is not among the words that the user typed"
-        elif not _found(item.quote, typed, unless_negated=True):
-            reason = "leaves out the “not” before it"
-        elif where is not None and not where.stated:
-            reason = "is a question, a wish to forget, or somebody else's words"
-        if reason:
-            return f"a quote {reason}: {_short(item.quote)}", [], []
-        sentences += where.sentences if where else ()
-        support.append(where.stated if where else item.quote)
-        support.append(_confirmed_text(record, session, item.entry))
-        support.extend(record.dates(item.quote, session, item.entry))
-    return "", support, sentences
+            return _Support(
+                f"a quote is not among the words that the user typed: {_short(item.quote)}"
+            )
+        if not _found(item.quote, typed, unless_negated=True):
+            return _Support(f"a quote leaves out the “not” before it: {_short(item.quote)}")
+        where = told(item.quote, typed)
+        if where is not None and not where.stated:
+            continue
+        found.sentences += where.sentences if where else ()
+        found.stated.append(where.stated if where else item.quote)
+        found.besides.append(_confirmed_text(record, session, item.entry))
+        found.besides.extend(record.dates(item.quote, session, item.entry))
+    if not found.stated:
+        only = _short(proposal.evidence[0].quote)
+        found.reason = f"a quote is a question, a wish to forget, or somebody else's words: {only}"
+    return found
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
