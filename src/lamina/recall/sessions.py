@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from lamina.recall.columns import HALF_LIFE, SESSION, Columns, beyond, length_norm
 from lamina.recall.confidence import Evidence, coverage, rarities, turn_confidence
 from lamina.recall.dates import asked_dates, asked_span, date_terms
 from lamina.recall.lexical import Field, Lexical, question_terms, rarity
@@ -21,15 +22,11 @@ from lamina.recall.vectors import Vectors
 from lamina.recall.words import asked_runs, proper_names, runs, terms, word_list
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from lamina.recall.rows import Floats
 
 _TEXT, _DATE = 0, 1
 _FIELDS = (Field(1.0), Field(1.0, length=0.0))
 _PULL = Pull(len(_FIELDS), body=_TEXT)
-_SESSION = Field(1.0, length=0.75)
 _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "model"})
 
 # What each part is worth, in shares of the question's whole weight. Chosen on LoCoMo's first five
@@ -54,7 +51,6 @@ WEIGHTS: Mapping[str, float] = {
 }
 _SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_timed", "_asking")
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
-_HALF_LIFE = 30 * 86_400.0
 _WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:day|date|month|year|time)\b|什么时候|何时|いつ", re.IGNORECASE
 )
@@ -102,7 +98,7 @@ class SessionSearch:
         self._said = array("d")
         self._timed = array("B")
         self._asking = array("B")  # whether a turn is a question
-        self._columns: _Columns | None = None
+        self._columns: Columns | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -300,7 +296,7 @@ class SessionSearch:
             len(strange) / max(len(names), 1),
         )
 
-    def _arrays(self) -> _Columns:
+    def _arrays(self) -> Columns:
         import numpy as np
 
         if self._columns is None:
@@ -315,25 +311,25 @@ class SessionSearch:
             for name, number in self._speakers.items():
                 for term in terms(name) if name not in _ROLES else ():
                     named.setdefault(term, set()).add(number)
-            self._columns = _Columns(
+            self._columns = Columns(
                 session,
                 before,
                 after,
-                _beyond(before),
-                _beyond(after),
+                beyond(before),
+                beyond(after),
                 np.array(self._speaker_of, dtype=np.int64),
                 (said := np.nan_to_num(np.array(self._said, dtype=np.float64))),
-                np.exp2((said - said.max(initial=0.0)) / _HALF_LIFE),
+                np.exp2((said - said.max(initial=0.0)) / HALF_LIFE),
                 np.array(self._timed, dtype=np.float32),
                 asking[before],
                 np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
-                _length_norm(np.bincount(session, weights=lengths).astype(np.float32)),
+                length_norm(np.bincount(session, weights=lengths).astype(np.float32)),
                 named,
             )
         return self._columns
 
     def _who(
-        self, named: Mapping[str, set[int]], columns: _Columns
+        self, named: Mapping[str, set[int]], columns: Columns
     ) -> tuple[Floats | None, Floats | None]:
         """1 for turns that a person named in the question spoke, and for all of their sessions."""
         import numpy as np
@@ -347,7 +343,7 @@ class SessionSearch:
         talks = np.bincount(columns.session, weights=spoken) > 0
         return spoken, talks.astype(np.float32)[columns.session]
 
-    def _role(self, query: str, columns: _Columns) -> Floats | None:
+    def _role(self, query: str, columns: Columns) -> Floats | None:
         """1 for the assistant's turns when the question asks what it said, for the user's own when
         the user speaks of themselves."""
         import numpy as np
@@ -358,7 +354,7 @@ class SessionSearch:
             return None
         return (columns.speaker == number).astype(np.float32)
 
-    def _by_session(self, weighed: Mapping[str, float], columns: _Columns) -> Floats:
+    def _by_session(self, weighed: Mapping[str, float], columns: Columns) -> Floats:
         """BM25 of each turn's whole session, in shares of the question's weight."""
         import numpy as np
 
@@ -371,7 +367,7 @@ class SessionSearch:
             if found is not None:
                 counts = np.bincount(columns.session[found[0]], found[1], sessions)
                 holders = int(np.count_nonzero(counts))
-                gain = np.float32(weight * rarity(holders, sessions) * _SESSION.most)
+                gain = np.float32(weight * rarity(holders, sessions) * SESSION.most)
                 total += gain * (counts / (counts + norm)).astype(np.float32)
             mass += weight * rarity(holders, sessions)
         return (total / np.float32(mass))[columns.session]
@@ -392,7 +388,7 @@ class SessionSearch:
                 total[found[0]] += np.float32(weight / mass)
         return total
 
-    def _spanned(self, query: str, now: float, columns: _Columns) -> Floats | None:
+    def _spanned(self, query: str, now: float, columns: Columns) -> Floats | None:
         import numpy as np
 
         span = asked_span(query, now)
@@ -425,51 +421,6 @@ class Asked:
     rarities: Mapping[str, float]
     keys: Mapping[int, str]  # of its terms in the postings
     strange_names: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """What is known of every turn, as arrays by place; `session_norm` is by session."""
-
-    session: NDArray[np.int64]
-    before: NDArray[np.int64]
-    after: NDArray[np.int64]
-    before2: NDArray[np.int64]
-    after2: NDArray[np.int64]
-    speaker: NDArray[np.int64]
-    said: NDArray[np.float64]
-    faded: NDArray[np.float64]  # how much less than the newest turn each still counts
-    timed: Floats
-    answering: Floats  # 1 where the turn before is a question
-    length: Floats
-    session_norm: Floats
-    named: Mapping[str, set[int]]
-
-    def recency(self, now: float) -> Floats:
-        """1 for a turn of this moment, half of it after each half-life."""
-        import numpy as np
-
-        newest = float(self.said.max(initial=0.0))
-        if newest <= now:  # one product instead of as many powers as there are turns
-            fading = self.faded * 2.0 ** (-(now - newest) / _HALF_LIFE)
-        else:
-            fading = np.exp2(-np.maximum(now - self.said, 0.0) / _HALF_LIFE)
-        return fading.astype(np.float32)
-
-
-def _length_norm(lengths: Floats) -> Floats:
-    """What BM25 sets against the counts of a session, by how long it is."""
-    import numpy as np
-
-    mean = np.float32(max(float(lengths.mean()), 1e-9))
-    return _SESSION.saturation * (1 - _SESSION.length + _SESSION.length * lengths / mean)
-
-
-def _beyond(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One step further; -1, where there is nothing, stays -1."""
-    import numpy as np
-
-    return np.append(places, -1)[places]
 
 
 def _names_a_time(text: str) -> bool:
