@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -424,3 +425,18 @@ def test_what_a_crash_left_is_finished_when_the_memory_opens(tmp_path: Path) -> 
         writers = [commit.writer for commit in store.journal.history.log("a.md")]
         assert writers == ["user", "outside", "user"]
     assert any(isinstance(event, Warned) and "rescued" in event.message for event in events)
+
+
+@pytest.mark.spec("L5.6", "M4")
+def test_a_label_is_not_lost_in_two_steps(store: FileStore) -> None:
+    fact = a_memory(
+        "gate.md", name="Gate", description="The gate is blue", body="The gate is blue."
+    )
+    assert store.write(dataclasses.replace(fact, writer="agent")).origin == "assistant"
+    line = store.read_bytes("MEMORY.md")
+    assert line.endswith(b"(source: assistant)\n")
+    store.write_file("MEMORY.md", b"", writer="agent", base=line)
+    bare = "- [Gate](gate.md) — The gate is blue\n".encode()
+    assert store.write_file("MEMORY.md", bare, writer="agent", base=b"").decision == "inbox"
+    assert store.write_file("MEMORY.md", line, writer="agent", base=b"").decision == "accept"
+    assert store.write_file("MEMORY.md", bare, writer="user", base=line).decision == "accept"

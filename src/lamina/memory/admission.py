@@ -70,7 +70,19 @@ class Admission:
             forgotten_at=self._tombstones.when,
             # Where there is no file yet, nobody can have vouched for it.
             vouched=self.vouched if old is not None else nothing_vouched,
+            origin_of=self.origin_of,
         )
+
+    def origin_of(self, path: str) -> str:
+        """Whose word a memory is, by the last commit that says so."""
+        try:
+            self._journal.settle()
+            for commit in self._journal.history.log(path):
+                if commit.writer not in ("dream", "outside") and commit.origin:
+                    return commit.origin
+        except HistoryDamaged:
+            return ""
+        return ""
 
     def vouched(self, path: str) -> str:
         """The lines of a file that, by its history, rest on the user's word."""

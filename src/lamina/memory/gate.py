@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lamina.memories import Memory, Proposal, Verdict, Writer
+from lamina.memories import MEMORY_TYPES, Memory, Proposal, Verdict, Writer
 from lamina.memory import evidence, wording
 from lamina.memory.characters import hidden_character, speaks_as_system
 from lamina.memory.familiar import Familiar, Listed, stems_said
@@ -33,6 +33,12 @@ OriginTexts: TypeAlias = Sequence[tuple[Origin, str]]
 _SAME = 1.0
 _FRONTMATTER_BYTES = 3_500  # readers look at the first 4 KB only
 _ADVISED_HOOK = 150
+_LONGEST_HEADING = 60
+_SHORT_HEADING = 2  # words
+_HEADINGS = (
+    *MEMORY_TYPES,
+    "memory memories index team topics notes rules facts preferences references",
+)
 _KEY = re.compile(r"[A-Za-z_][\w.-]{0,79}")
 
 
@@ -82,6 +88,8 @@ class GateContext:
     # Text at a path that, by the history, already rests on the user's word: an update need not
     # prove those lines again. What only `outside` wrote is not among it.
     vouched: Callable[[str], str] = nothing_vouched
+    # Whose word a memory is by the history; "" if nobody recorded it.
+    origin_of: Callable[[str], str] = nothing_vouched
     scope: Scope = "personal"
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
@@ -171,19 +179,40 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
     labels = {p.file: _label(p.hook) for p in pointers_of(before.encode("utf-8", "replace"))}
     for line in after.splitlines():
         bare = line.strip()
-        if not bare or bare in known or bare.startswith("#"):
+        if not bare or bare in known:
+            continue
+        if "<!--" in bare:
+            return f"a new index line would hide others: “{bare[:60]}”"
+        if bare.startswith("#") and _is_topic(bare, context.known):
             continue
         pointer = next(iter(pointers_of(bare.encode("utf-8", "replace"))), None)
         about = _pointed_at(pointer.file, context.known) if pointer else []
         if pointer is None or not about:
             return f"a new index line points to no memory: “{bare[:60]}”"
-        label = labels.get(pointer.file, "")
+        label = labels.get(pointer.file, "") or _source_of(pointer.file, context)
         if label and _label(pointer.hook) != label:
             return f"the line for {pointer.file} would lose {label}"
         hook = pointer.hook.removesuffix(label)
         if not any(_grounded(f"{pointer.title}\n{hook}", says) for says in about):
             return f"the line for {pointer.file} says what its memory does not: “{hook[:60]}”"
     return ""
+
+
+def _source_of(file: str, context: GateContext) -> str:
+    """What the line ends with by the history: a label that was taken off with its line comes back."""
+    bare = file.removeprefix("team/")
+    origin = context.origin_of(bare) or context.origin_of(f"team/{bare}")
+    return "" if origin in ("", "typed") else f"(source: {origin})"
+
+
+def _is_topic(heading: str, known: Familiar) -> bool:
+    """A heading groups memories: a word or two, or words of a type or of memories; never an order."""
+    if len(heading) > _LONGEST_HEADING or find_order(heading):
+        return False
+    if len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading):
+        return True
+    said = " ".join([*_HEADINGS, *(f"{one.name} {one.description}" for one in known)])
+    return _grounded(heading, said)
 
 
 def _pointed_at(file: str, known: Familiar) -> list[str]:
