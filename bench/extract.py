@@ -2,8 +2,8 @@
 sessions yield, and what a dream does to a store with planted faults.
 
 The labelled sets are `bench/data/extraction_{dev,test}.jsonl`, by the author of the rules, and
-`extract_blind_{a,b}.jsonl`, by a stranger to them; rules may be tuned on dev and a only. Real
-sessions and chats are read from the shared data and skipped where it is absent.
+`extract_blind_{a..e}.jsonl`, by strangers to them; dev, a and c are learned from, the others never.
+Real sessions and chats are read from the shared data and skipped where it is absent.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ from lamina.memory.index import pointers_of  # noqa: E402
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5
-# Rules may be tuned on dev and on the stranger's half a; nobody who writes them reads half b.
+# Rules and judge learn from dev, a and c; nobody who works on them reads b, d or e.
 HALVES = {
+    "blind_e": "extract_blind_e.jsonl",
+    "blind_d": "extract_blind_d.jsonl",
     "blind_b": "extract_blind_b.jsonl",
+    "blind_c": "extract_blind_c.jsonl",
     "blind_a": "extract_blind_a.jsonl",
     "test": "extraction_test.jsonl",
     "dev": "extraction_dev.jsonl",
@@ -182,14 +185,14 @@ def dream() -> dict[str, float]:
 
 
 def main() -> int:
-    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Four halves of two labelled sets. blind b: written by a stranger, its sentences never read by the authors of rules and judge, its totals looked at six times while the judge grew; this is the figure to trust, and both goals are missed on it. blind a: by the same stranger, learned from: before that the rules found 38 of its 101 (2 wrong). test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
+    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Seven labelled sets. blind e: by a stranger, run once, after everything was final; **this is the figure to trust**. blind d and b: by two more strangers; their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d five times, b some twenty times). blind c and a: by strangers, too, but learned from. Before that the extractor of the day had precision 0.74 and recall 0.45 on c, and the rules alone found 38 of the 101 of a. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
     figures: list[dict[str, Any]] = []
     for half in HALVES:
         found = score(half)
         right, wrong, wanted = (found[k]["all"] for k in ("right", "wrong", "wanted"))
         precision, recall = right / max(1, right + wrong), right / wanted
         fell = sum(hits for _, hits in found["traps"].values())
-        goal = half in ("test", "blind_b")
+        goal = half in ("test", "blind_b", "blind_d", "blind_e")
         figures += [
             figure(f"{half}_precision", round(precision, 3), "", "≥0.90" if goal else "", holds=precision >= 0.9),
             figure(f"{half}_recall", round(recall, 3), "", "≥0.60" if goal else "", holds=recall >= 0.6),
@@ -197,7 +200,7 @@ def main() -> int:
             figure(f"{half}_foreign_into_user_or_feedback", found["foreign"], "", "0", holds=found["foreign"] == 0),
             figure(f"{half}_accepted_by_gate", round(found["accepted"] / max(1, found["proposed"]), 3), "", holds=True),
         ]  # fmt: skip
-        report += [f"## Labelled set, {half} half", "", *table(found), ""]
+        report += [f"## Labelled set {half}", "", *table(found), ""]
         fallen = {name: hits for name, (_, hits) in found["traps"].items() if hits}
         report += [f"Traps that gave a memory: {fallen or 'none'}. The gate accepts {found['accepted']} of {found['proposed']} proposals as they are.", ""]  # fmt: skip
     if extract_real.DATA.is_dir():

@@ -1,14 +1,15 @@
 """Trains the judge of local extraction and writes `src/lamina/local/judge.npz`.
 
 Learns from `bench/data/judge_*.jsonl` (messages in our own words, a file a writer, who knew neither
-rules nor test sets), `extraction_dev.jsonl` and the blind set's half `a`. Prints what the whole
-extractor finds in a writer's messages when trained on all others. `--write` stores the table.
+rules nor test sets), `extraction_dev.jsonl` and the strangers' sets `a` and `c`. Prints what the
+whole extractor finds in a writer's messages when trained on all others. `--write` stores the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,9 @@ from unittest.mock import patch
 import numpy as np
 from bench import extract_real
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
 
 from lamina.local import judge
 from lamina.local.embedder import DIMENSIONS
@@ -32,9 +35,13 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "bench" / "data"
 TABLE = ROOT / "src" / "lamina" / "local" / "judge.npz"
 SAID = datetime(2026, 3, 4, 10, tzinfo=UTC)
-STRENGTH = 0.15  # inverse of the ridge penalty
-LEAST = 2  # sentences that a bucket must occur in
+STRENGTH = 0.2  # inverse of the ridge penalty
+LEAST = 2  # sentences that a bucket must occur in …
+LEAST_HIDDEN = 3  # … and for the hidden layer
+HIDDEN = 32
+ROUNDS = 5
 LABELS = ("none", *judge.TYPES)
+LABELLED = ("extraction_dev", "extract_blind_a", "extract_blind_c")
 
 
 @dataclass(slots=True)
@@ -119,19 +126,47 @@ def _example(message: list[Sentence], place: int, label: str) -> Example:
 
 
 def learn(found: Sequence[Example]) -> dict[str, Any]:
-    """The table of weights: a ridge-penalised logistic regression over all types and none."""
+    """The table of weights of both judges, over all types and none."""
     rows, labels = _matrix(found), np.array([example.label for example in found])
-    often = np.asarray((rows != 0).sum(axis=0)).ravel() >= LEAST
-    often[BUCKETS:] = True
+    counts = np.asarray((rows != 0).sum(axis=0)).ravel()
+    counts[BUCKETS:] = len(found)
+    return {**_linear(rows, labels, counts), **_layered(rows, labels, counts)}
+
+
+def _linear(rows: Any, labels: Any, counts: Any) -> dict[str, Any]:
+    often = counts >= LEAST
     model = LogisticRegression(C=STRENGTH, max_iter=400)
     model.fit(rows @ sparse.diags(often.astype(float)), labels)
     weights = np.where(often[:, None], model.coef_.T, 0.0)
+    return {**_packed("buckets", weights), "bias": model.intercept_.astype(np.float32)}
+
+
+def _layered(rows: Any, labels: Any, counts: Any) -> dict[str, Any]:
+    kept = np.flatnonzero(counts >= LEAST_HIDDEN)
+    rows = rows[:, kept].astype(np.float32)
+    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    rows = sparse.diags((judge.LENGTH / np.maximum(lengths, 1e-6)).astype(np.float32)) @ rows
+    model = MLPClassifier((HIDDEN,), alpha=1e-3, max_iter=ROUNDS, batch_size=256, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # stopping early is what keeps it general
+        model.fit(rows, labels)
+    weights = np.zeros((BUCKETS + DIMENSIONS, HIDDEN))
+    weights[kept] = model.coefs_[0]
+    small = {
+        "hidden_bias": model.intercepts_[0], "out": model.coefs_[1], "out_bias": model.intercepts_[1]
+    }  # fmt: skip
+    return {**_packed("hidden", weights), **{n: v.astype(np.float32) for n, v in small.items()}}
+
+
+def _packed(name: str, weights: Any) -> dict[str, Any]:
+    """A byte a weight."""
     steps = np.abs(weights[:BUCKETS]).max(axis=0) / 127
     return {
-        "buckets": np.rint(weights[:BUCKETS] / steps).astype(np.int8),
-        "steps": steps.astype(np.float32),
-        "meaning": weights[BUCKETS:].astype(np.float32),
-        "bias": model.intercept_.astype(np.float32),
+        name: np.rint(weights[:BUCKETS] / steps).astype(np.int8),
+        f"{name}_steps": steps.astype(np.float32),
+        f"{name}_meaning": weights[BUCKETS:].astype(np.float32),
     }
 
 
@@ -148,18 +183,10 @@ def _matrix(found: Sequence[Example]) -> Any:
     return sparse.csr_matrix((values, columns, at), shape=shape)
 
 
-def usable(table: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "buckets": table["buckets"].astype(np.float32) * table["steps"],
-        "meaning": table["meaning"],
-        "bias": table["bias"],
-    }
-
-
 def score(rows: Sequence[dict[str, Any]], table: dict[str, Any], lang: str = "") -> str:
     """Found, wrong and wanted by the whole extractor with this table; a wrong type counts apart."""
     right = typed = wrong = wanted = 0
-    with patch.object(judge, "table", lambda: usable(table)):
+    with patch.object(judge, "table", lambda: table):
         for row in rows:
             if lang and row["lang"] != lang:
                 continue
@@ -188,7 +215,7 @@ def main() -> None:
     parser.add_argument("--no-check", action="store_true", help="skip the check by writer")
     options = parser.parse_args()
     writers = {path.stem: of_writer(path) for path in sorted(DATA.glob("judge_*.jsonl"))}
-    more = [*of_writer(DATA / "extraction_dev.jsonl"), *of_writer(DATA / "extract_blind_a.jsonl")]
+    more = [row for name in LABELLED for row in of_writer(DATA / f"{name}.jsonl")]
     learned = {name: [e for row in rows for e in examples(row)] for name, rows in writers.items()}
     base = [e for row in more for e in examples(row)] + real_talk()
     if not options.no_check:

@@ -1,4 +1,4 @@
-"""Relative dates in three languages, counted from the day on which they were said."""
+"""Relative dates in several languages, counted from the day on which they were said."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ WEDNESDAY = date(2026, 3, 4)
         ("明天", "2026-03-05"), ("后天", "2026-03-06"), ("大后天", "2026-03-07"), ("周五之前", "2026-03-06"),
         ("下周三", "2026-03-11"), ("3月20日", "2026-03-20"), ("下个月10号", "2026-04-10"),
         ("两周后", "2026-03-18"), ("月底", "2026-03-31"), ("2026年5月1日", "2026-05-01"),
+        ("three weeks from today", "2026-03-25"), ("heute in zwei Wochen", "2026-03-18"), ("ends 11/30", "2026-11-30"),
+        ("runs out 31/10", "2026-10-31"), ("goes out the 22nd", "2026-03-22"), ("the evening of the 19th.", "2026-03-19"),
+        ("Am 24. kommt der Prüfer", "2026-03-24"), ("geht am 27. los", "2026-03-27"), ("15号之前交", "2026-03-15"),
+        ("6 月 18 号上线", "2026-06-18"), ("下个月 8 号", "2026-04-08"), ("5/31 截止", "2026-05-31"), ("26 号消防来", "2026-03-26"),
+        ("le 28 février", "2026-02-28"), ("el 15 de mayo", "2026-05-15"), ("El viernes viene", "2026-03-06"), ("来月7日に", "2026-04-07"),
     ],
 )  # fmt: skip
 def test_it_knows_the_day_that_is_meant(text: str, day: str) -> None:
@@ -37,10 +42,24 @@ def test_it_knows_the_day_that_is_meant(text: str, day: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["on Fridays", "every Friday", "freitags", "jeden Montag", "每周五", "Wednesday", "guten Morgen",
-     "nächsten Freitag", "February 31", "version 3.4.5", "port 8080", "我们周四不发布", "in October"],
+     "nächsten Freitag", "February 31", "version 3.4.5", "port 8080", "我们周四不发布", "in October",
+     "on the 1st of every month", "the 3rd party", "the 2nd attempt", "am 3. Tag", "zum 2. Mal", "24/7", "for 16/9 screens", "3号楼",
+     "2 号机坏了", "not thursday any more"],
 )  # fmt: skip
 def test_what_recurs_or_can_mean_two_days_is_left_alone(text: str) -> None:
     assert find_dates(text, WEDNESDAY) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("October 5 to 9", ["2026-10-05", "2026-10-09"]), ("May 5-7", ["2026-05-05", "2026-05-07"]),
+        ("vom 5. bis 9. Oktober", ["2026-10-05", "2026-10-09"]), ("从10号到20号不上线", ["2026-03-10", "2026-03-20"]),
+        ("9月12、13号两天", ["2026-09-12", "2026-09-13"]), ("6月18到20号", ["2026-06-18", "2026-06-20"]),
+    ],
+)  # fmt: skip
+def test_of_a_span_it_knows_both_ends(text: str, days: list[str]) -> None:
+    assert [hit.day.isoformat() for hit in find_dates(text, WEDNESDAY)] == days
 
 
 def test_a_day_at_the_turn_of_the_year_lies_ahead() -> None:

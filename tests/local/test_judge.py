@@ -53,6 +53,64 @@ def test_work_talk_gives_nothing(text: str) -> None:
     assert extract(said(text), now=NOW) == []
 
 
+def quotes(text: str, before: str = "") -> list[list[str]]:
+    return [
+        [e.quote for e in proposal.evidence] for proposal in extract(said(text, before), now=NOW)
+    ]
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remember the milk joke and put it into the toast",
+        "don't forget to close the file handle at the end of the loop",
+        "never call the callback twice, wrap it in a once guard",
+        "you're the innkeeper, I'm a wandering monk who always tells the truth",
+        "my brother is a nurse and wants everything in large print",
+        "oh great, the linter deleted my tests again, please always do that",
+        "If anything changes on your side, please let me know.",
+    ],
+)
+def test_what_only_has_the_form_of_a_wish_or_a_rule_is_left_out(text: str) -> None:
+    assert extract(said(text), now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("remember that our fiscal year starts in July", "project"),
+        ("merk dir: Rechnungen bitte immer auf Englisch", "feedback"),
+        ("remember that I can't see red and green apart", "user"),
+        ("remember the on-call list is at https://oncall.acme.example", "reference"),
+    ],
+)
+def test_a_wish_is_kept_under_the_type_that_it_reads_like(text: str, kind: str) -> None:
+    assert [proposal.type for proposal in extract(said(text), now=NOW)] == [kind]
+
+
+@pytest.mark.spec("L5.8")
+def test_what_is_told_in_one_breath_with_a_question_is_found() -> None:
+    text = "I keep bees and sell the honey, could you sort these orders by town?"
+    assert quotes(text) == [["I keep bees and sell the honey"]]
+
+
+@pytest.mark.spec("L5.8")
+def test_a_rule_takes_along_the_sentence_that_it_leans_on() -> None:
+    text = "That order is exactly right. Please keep it that way in every task."
+    first, second = text.split(". ")
+    assert quotes(text, "I wrote the failing test before the fix.") == [[first + ".", second]]
+
+
+@pytest.mark.spec("L5.8")
+def test_a_fact_about_the_user_that_leans_on_nothing_is_left_out() -> None:
+    alone = "I've been using it to carry my work laptop to the office every day."
+    assert quotes(alone) == []
+    named = "I bought a canvas backpack from a small maker in Leeds."
+    assert all(alone not in found or named in found for found in quotes(f"{named} {alone}"))
+
+
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_any_text_gets_an_opinion_and_the_same_one_each_time(text: str, before: str) -> None:
     message = typed_sentences(said(text, before), NOW)

@@ -1,6 +1,6 @@
 """Turns "tomorrow", "bis Freitag" or "下周三" into calendar dates, counted from the day on which it was said.
 
-English, German and Chinese. What can mean two days is left alone: a wrong date is worse than none.
+English, German and Chinese; the plain forms in French, Spanish and Japanese. What can mean two days is left alone: a wrong date is worse than none.
 Pure functions of their arguments; nothing here asks the clock.
 """
 
@@ -39,12 +39,17 @@ _MONTHS = {
     **{name: number for number, name in enumerate(("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"), 1)},
     **{name: number for number, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)},
     **{name: number for number, name in enumerate(("januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"), 1)},
+    **{name: number for number, name in enumerate(("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"), 1)},
+    **{name: number for number, name in enumerate(("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"), 1)},
     "sept": 9,
 }  # fmt: skip
 _WEEKDAYS = {
     **{name: number for number, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))},
     **{name: number for number, name in enumerate(("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag"))},
     **{name: number for number, name in enumerate("一二三四五六日")},
+    **{name: number for number, name in enumerate("月火水木金土")},
+    **{name: number for number, name in enumerate(("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"))},
+    **{name: number for number, name in enumerate(("lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"))},
     "sonnabend": 5, "天": 6,
 }  # fmt: skip
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_SMALL_NUMBERS, key=len, reverse=True)) + ")"
@@ -52,7 +57,8 @@ _MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\
 _EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
 _DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
 _ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
-_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page|chapter|floor|step))"
+_LATIN_DAY = r"(?P<weekday>lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
+_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page|chapter|floor|step|of (?:every|each)))"
 _YEAR = r"(?:,?\s(?P<year>20\d\d)\b)?"
 
 
@@ -174,13 +180,45 @@ def _day_of_next_month(match: re.Match[str], said: date) -> date | None:
 # First match at a place wins, so the longer forms stand first.
 _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"\b(?P<year>20\d\d)-(?P<m>\d\d)-(?P<day>\d\d)(?!\d)", _numeric),
-    (r"(?P<year>20\d\d)年(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]", _numeric),
+    (r"(?P<year>20\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?[日号]", _numeric),
     (r"(?<![\d.])(?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?P<year>20\d\d)(?!\d)", _numeric),
-    (r"(?<![\d月年])(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]", _numeric),
+    (  # the second day of "9月12、13号"
+        r"(?<!\d)(?P<m>\d{1,2})\s?月\s?\d{1,2}\s?[日号]?\s?[、和到至~-]\s?(?P<hit>(?P<day>\d{1,2})\s?[日号])",
+        _numeric,
+    ),
+    (
+        r"(?<![\d月年])(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})(?:\s?[日号]|(?=\s?[、和到至~-]\s?\d))",
+        _numeric,
+    ),
+    (
+        r"(?<![\d/])(?P<m>\d{1,2})/(?P<day>\d{1,2})(?=\s?(?:截止|到期|過期|过期|之?前|交|上[线線]|[号號]|[开開]))",
+        _numeric,
+    ),
     (r"\b(?:am|zum|bis|ab|den|ist der|auf) (?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?!\d)", _numeric),
+    (
+        r"\b(?:on|by|until|till|before|from|ends?|due|is|to|for|out|after) (?P<m>\d{1,2})/(?P<day>1[3-9]|2\d|3[01])\b(?!/)",
+        _numeric,
+    ),
+    (
+        r"\b(?:on|by|until|till|before|from|ends?|due|is|to|for|out|after|am|bis|zum|ab) (?!24/7\b|16/9\b)(?P<day>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])\b(?!/)",
+        _numeric,
+    ),
+    (  # the second day of "October 5 to 9", the first of "5. bis 9. Oktober"
+        r"\b"
+        + _MONTH
+        + r"\s\d{1,2}(?:st|nd|rd|th)?\s?(?:to|through|until|till|and|-|–)\s?(?P<hit>(?P<day>\d{1,2})(?:st|nd|rd|th)?)\b(?![:.%]\d)"
+        + _YEAR,
+        _named,
+    ),
+    (
+        r"(?<![\d.])(?P<hit>(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?)\s?(?:to|through|until|till|and|bis|und|-|–)\s?(?:zum\s|the\s)?\d{1,2}(?:st|nd|rd|th|\.)?\s(?:of\s)?"
+        + _MONTH
+        + _YEAR,
+        _named,
+    ),
     (r"\b(?:end of|ende) " + _MONTH + _YEAR, _end_of_named),
     (r"\b" + _MONTH + r"\s(?:the\s)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\b(?![:.%]\d)" + _YEAR, _named),
-    (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s)?" + _MONTH + _YEAR, _named),
+    (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?" + _MONTH + _YEAR, _named),
     (r"\bend of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底", _month_end(1)),
     (r"\bend of (?:the|this) month\b|\bmonth end\b|\bende (?:des|dieses) monats\b", _month_end(0)),
     (r"\bmonatsende\b|(?:这个|本|这)?月底", _month_end(0)),
@@ -191,13 +229,30 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
         + _NO_RANK,
         _day_of_month,
     ),
-    (r"\b(?:am|auf den|bis zum|zum) (?P<day>\d{1,2})\.(?=\s*(?:$|[,;!]|und\b))", _day_of_month),
-    (r"下个?月(?P<day>\d{1,2})[日号]", _day_of_next_month),
+    (
+        r"\bthe (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?=\s*(?:$|[.,;!?)]|(?:and|at|so|but|because|we|i|they|then|after|before|which|when|in the)\b))(?! of (?:every|each))",
+        _day_of_month,
+    ),
+    (
+        r"\b(?:le|el) (?P<day>\d{1,2})\b(?=\s*(?:$|[.,;!]|(?:à|a las|para|nos|il|y|et|pour|on)\b))",
+        _day_of_month,
+    ),
+    (
+        r"\b(?:am|auf den|bis zum|zum|vom|ab dem|bis) (?P<day>\d{1,2})\.(?=\s*(?:$|[,;!)]|(?-i:[a-zäöü])))(?!\s(?:tag|mal|platz|versuch|stock|test|teil|schritt|punkt|server|rechner|durchlauf)\b)",
+        _day_of_month,
+    ),
+    (
+        r"(?<![\d月年第.])(?<!月 )(?P<day>\d{1,2})\s?号(?=之前|以前|前|之后|以后|后|上线|到|至|开始|交|截止|就|要|得|必须|晚|早|上午|下午|凌晨|那天|当天|发|开|去|来|封|放|考|出|进|给|不|有|首|消|[，。！；、 ]|$)",
+        _day_of_month,
+    ),
+    (r"(?:下个?月|来月)\s?(?P<day>\d{1,2})\s?[日号]", _day_of_next_month),
+    (r"\b" + _NUMBER + r" (?P<unit>days?|weeks?|months?) from (?:now|today)\b", _later),
+    (r"\bheute in " + _NUMBER + r" (?P<unit>tagen?|wochen?|monaten?)\b", _later),
     (r"大后天", _days(3)),
     (r"\bday after tomorrow\b|\bübermorgen\b|后天", _days(2)),
     (r"\bday before yesterday\b|\bvorgestern\b|前天", _days(-2)),
     (
-        r"\btomorrow\b|(?<!guten )(?<!heute )(?<!jeden )(?<!am )(?<!der )\bmorgen\b|明天|明晚|明早",
+        r"\btomorrow\b|(?<!guten )(?<!heute )(?<!jeden )(?<!am )(?<!der )\bmorgen\b|明天|明晚|明早|(?<!après-)\bdemain\b",
         _days(1),
     ),
     (r"\byesterday\b|\bgestern\b|昨天|昨晚", _days(-1)),
@@ -211,10 +266,15 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"\bletzten " + _DE_DAY, _last_weekday),
     (r"\bnächste[nrs]? " + _DE_DAY, _unambiguous_next),
     (
-        r"(?<!every )(?<!each )(?<!next )(?<!last )(?<! a )\b" + _EN_DAY + r"(?! (?:after|in a)\b)",
+        r"(?<!every )(?<!each )(?<!next )(?<!last )(?<! a )(?<!not )\b"
+        + _EN_DAY
+        + r"(?! (?:after|in a)\b)",
         _coming_weekday,
     ),
     (r"(?<!jeden )(?<!jedem )(?<!einem )(?<!nächsten )(?<!letzten )\b" + _DE_DAY, _coming_weekday),
+    (r"\b(?:le |el |ce |este |avant |para el |hasta el |d'ici )" + _LATIN_DAY, _coming_weekday),
+    (r"来週の?(?P<weekday>[月火水木金土日])曜", _weekday_in(1)),
+    (r"今週の?(?P<weekday>[月火水木金土日])曜", _weekday_in(0)),
     (r"下下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(2)),
     (r"下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(1)),
     (r"上个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(-1)),
@@ -224,7 +284,6 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
         r"\bin " + _NUMBER + r" (?P<unit>days?|weeks?|months?|tagen?|wochen?|monaten?)\b(?!')",
         _later,
     ),
-    (r"\b" + _NUMBER + r" (?P<unit>days?|weeks?|months?) from (?:now|today)\b", _later),
     (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
@@ -251,7 +310,8 @@ def _hits(text: str, said: date) -> Iterator[SaidDate]:
             except (OverflowError, ValueError):  # the calendar ends in the year 9999
                 continue
             if day is not None:
-                yield SaidDate(match.start(), match.end(), day, resolve is _coming_weekday)
+                at = "hit" if "hit" in pattern.groupindex else 0
+                yield SaidDate(match.start(at), match.end(at), day, resolve is _coming_weekday)
 
 
 def with_absolute_dates(text: str, said: date, *, bare: bool = True) -> str:

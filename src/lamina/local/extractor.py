@@ -20,7 +20,7 @@ from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
 from lamina.local.facts import date_that_matters, decision, habit, place_of_things, role
 from lamina.local.finding import Find
-from lamina.local.judged import doubted, judged
+from lamina.local.judged import completed, judged, weighed
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
@@ -56,14 +56,16 @@ def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
     if SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
         return
     confirmation = confirmed(message, foreign)
+    confirmation = confirmation and weighed(confirmation, message)
     if confirmation:
         yield confirmation
+    told: set[Sentence] = {*confirmation.because} if confirmation else set()
     for place, sentence in enumerate(message):
-        if sentence.material or (confirmation and sentence in confirmation.because):
+        if sentence.material or sentence in told or SECRET.search(sentence.text):
             continue
-        if SECRET.search(sentence.text):
-            continue
-        yield from _finds_of(message, place)
+        for find in _finds_of(message, place):
+            told.update(find.because)
+            yield find
 
 
 def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
@@ -72,15 +74,14 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     wished = wish(message, place, rules)
     asked = rules.question.search(sentence.plain) and not POLITE_ORDER.match(sentence.plain)
     if wished or sentence.document or asked:
-        if wished:
-            yield wished
+        if wished and (kept := weighed(wished, message)):
+            yield kept
         return
     first = _first_find(message, place, rules)
+    first = first and weighed(first, message)
     if first is None:
         if learned := judged(message, place, rules):
-            yield learned
-        return
-    if first.type == "feedback" and doubted(message, place):
+            yield completed(learned, message, place)
         return
     clauses = [] if first.type == "reference" else _clauses(sentence)
     found = [find for clause in clauses if (find := _first_find([clause], 0, rules))]
@@ -88,7 +89,7 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     if len(kinds) > 1 and len(kinds) == len(found) and kinds <= {"project", "feedback", "user"}:
         yield from found
     else:
-        yield first
+        yield completed(first, message, place)
 
 
 def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None:

@@ -8,7 +8,7 @@ from lamina.local import phrasing
 from lamina.local.cues.any_language import IDENTIFIER, PATH, SYSTEMS, URL, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates
-from lamina.local.finding import Find, content_words
+from lamina.local.finding import DATE, DECISION, HABIT, PLACE, ROLE, Find, content_words
 from lamina.local.own_words import Sentence
 
 
@@ -16,9 +16,7 @@ def role(sentence: Sentence, rules: Cues) -> Find | None:
     """Who the user is and what they know."""
     if not rules.role.search(sentence.plain) or _AT_WORK.search(sentence.plain):
         return None
-    return Find(
-        "user", phrasing.without_opener(sentence.text), (sentence,), "the user said who they are"
-    )
+    return Find("user", phrasing.without_opener(sentence.text), (sentence,), ROLE)
 
 
 _AT_WORK = re.compile(
@@ -34,9 +32,7 @@ def decision(sentence: Sentence, rules: Cues) -> Find | None:
     text = phrasing.without_opener(sentence.text)
     if UNSETTLED.search(plain) or len(content_words(text)) < 3:
         return None
-    return Find(
-        "project", text, (sentence,), "the user named a decision", phrasing.reason_in(text, rules)
-    )
+    return Find("project", text, (sentence,), DECISION, phrasing.reason_in(text, rules))
 
 
 UNSETTLED = re.compile(
@@ -50,18 +46,18 @@ def habit(sentence: Sentence, rules: Cues) -> Find | None:
     plain = sentence.plain
     if not rules.habit.search(plain) or _AT_WORK.search(plain) or UNSETTLED.search(plain):
         return None
-    if PATH.search(plain) or IDENTIFIER.search(plain) or _LEANS_ON.match(plain):
+    if PATH.search(plain) or IDENTIFIER.search(plain) or LEANS_ON.match(plain):
         return None
     return Find(
         "user",
         phrasing.without_opener(sentence.text),
         (sentence,),
-        "the user said what they usually do",
+        HABIT,
     )
 
 
 # Speaks of a place or a thing that only the sentence before it names.
-_LEANS_ON = re.compile(
+LEANS_ON = re.compile(
     r"(?i)(?:(?:when|while|if|since|because) (?:i'm |i am |i )?(?:there|it|that|this|they|then)\b|(?:they|he|she|that|it)(?:'s|'ve)?\b)"
     r"|.*\bi (?:\w+ly|mostly) \w+ (?:it|them|that|there)\b"
 )
@@ -80,9 +76,14 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
     if not any(hit.day >= today for hit in find_dates(sentence.text, today)):
         return None
     text = phrasing.without_opener(sentence.text)
-    return Find(
-        "project", text, (sentence,), "the user named a date", phrasing.reason_in(text, rules)
-    )
+    why = phrasing.reason_in(text, rules)
+    return Find("project", text, (sentence,), DATE, why, plain=bool(_NAMED_EVENT.match(text)))
+
+
+_NAMED_EVENT = re.compile(
+    r"(?i)(?:the|our|my|die|der|das|unser\w*|mein\w*)\s(?:[\w-]+\s){0,2}(?:deadline|release|launch|freeze|demo|audit|exam|defen[cs]e|go-?live|kick-?off|presentation|submission|migration|cutover"
+    r"|abgabe|frist|präsentation|prüfung|abnahme|übergabe)\s(?:is|starts|begins|moved|got moved|was moved|has moved|ist|beginnt|startet|wurde)\b"
+)
 
 
 NAMELESS = re.compile(
@@ -105,9 +106,7 @@ def place_of_things(sentence: Sentence) -> Find | None:
         return None
     if not url and (SOURCE_FILE.search(plain) or PAST.search(plain)):
         return None
-    return Find(
-        "reference", phrasing.without_opener(text), (sentence,), "the user said where it is kept"
-    )
+    return Find("reference", phrasing.without_opener(text), (sentence,), PLACE)
 
 
 _LASTING_THING = re.compile(

@@ -8,6 +8,16 @@ from dataclasses import dataclass
 from lamina.local.own_words import Sentence
 from lamina.memories import MemoryType
 
+# Why something was proposed, as the log tells it.
+ASKED = "the user asked to remember it"
+CONFIRMED = "the user confirmed how it was done"
+RULE = "the user said how to work"
+DATE = "the user named a date"
+DECISION = "the user named a decision"
+PLACE = "the user said where it is kept"
+ROLE = "the user said who they are"
+HABIT = "the user said what they usually do"
+
 
 @dataclass(frozen=True, slots=True)
 class Find:
@@ -19,6 +29,8 @@ class Find:
     reason: str  # why it was proposed, for the log
     why: str = ""
     assistant: str = ""  # the assistant's own words that the user confirmed
+    certain: bool = True  # is the type, too
+    plain: bool = False  # the words alone say that it lasts: "from now on"
 
 
 def content_words(text: str) -> list[str]:

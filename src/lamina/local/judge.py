@@ -1,6 +1,7 @@
 """Says how likely a sentence is to hold something worth keeping, and of which type: a linear judge
-learned from `bench/data/judge_*.jsonl` by `bench/train_judge.py`. It finds what the rules have no
-pattern for. Reads its one data file when first asked; the same sentence always gets the same answer.
+and one with a small hidden layer, who must agree, learned from `bench/data/judge_*.jsonl` by
+`bench/train_judge.py`. Reads its one data file when first asked; the same sentence always gets the
+same answer.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 TYPES = MEMORY_TYPES
 PARTS_WEIGHT = 0.5
 MEANING_WEIGHT = 4.0
+LENGTH = 8.0  # what is seen of a sentence has this length for the hidden layer, however long it is
 _TABLE = "judge.npz"
 
 
@@ -43,15 +45,42 @@ def opinion(message: Sequence[Sentence], place: int) -> Opinion:
 
     learned = table()
     words, parts = seen(message, place)
-    scores = learned["bias"] + learned["buckets"][words].sum(axis=0, dtype=np.float32)
-    scores += learned["buckets"][parts].sum(axis=0, dtype=np.float32) * np.float32(PARTS_WEIGHT)
     direction = meaning(message[place].text)
-    if direction is not None:
-        scores += direction @ learned["meaning"]
-    odds = np.exp(scores - scores.max())
-    odds /= odds.sum()
+    scores = _summed(learned, "buckets", words, parts, direction) + learned["bias"]
+    hidden = _summed(learned, "hidden", words, parts, direction)
+    hidden *= np.float32(LENGTH / _length(words, parts, direction))
+    active = np.maximum(hidden + learned["hidden_bias"], np.float32(0))
+    both = _chances(scores) + _chances(active @ learned["out"] + learned["out_bias"])
+    odds = np.exp(_chances(both / np.float32(2)))
     best = int(odds[1:].argmax())
     return Opinion(float(1 - odds[0]), TYPES[best])
+
+
+def _summed(
+    learned: dict[str, Any], name: str, words: list[int], parts: list[int], direction: Floats | None
+) -> Floats:
+    """The weights of all that was seen, added up: parts of words count less."""
+    import numpy as np
+
+    rows = learned[name]
+    found = rows[words].sum(axis=0, dtype=np.int32) + np.float32(PARTS_WEIGHT) * rows[parts].sum(
+        axis=0, dtype=np.int32
+    )
+    found = (found * learned[f"{name}_steps"]).astype(np.float32)
+    return found if direction is None else found + direction @ learned[f"{name}_meaning"]
+
+
+def _length(words: list[int], parts: list[int], direction: Floats | None) -> float:
+    square = len(words) + PARTS_WEIGHT**2 * len(parts)
+    return max(1e-6, square + (0.0 if direction is None else float(direction @ direction))) ** 0.5
+
+
+def _chances(scores: Floats) -> Floats:
+    """Logarithms of how likely each type is; of two judges' sum, of what they hold together."""
+    import numpy as np
+
+    scores = scores - scores.max()
+    return scores - np.log(np.exp(scores).sum())
 
 
 def meaning(text: str) -> Floats | None:
@@ -70,9 +99,4 @@ def table() -> dict[str, Any]:
 
     source = files("lamina.local").joinpath(_TABLE)
     with source.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        steps = stored["steps"].astype(np.float32)
-        return {
-            "buckets": stored["buckets"].astype(np.float32) * steps,
-            "meaning": stored["meaning"].astype(np.float32),
-            "bias": stored["bias"].astype(np.float32),
-        }
+        return {name: stored[name] for name in stored.files}

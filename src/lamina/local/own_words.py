@@ -114,9 +114,15 @@ _MACHINE_LINE = re.compile(
     re.MULTILINE,
 )
 _QUOTES = re.compile(
-    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|»[^«\n]*«|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
     r"|(?<![\w])'[^'\n]{2,}?(?:'\w[^'\n]*?)*'(?!\w)|(?<!\w)‘[^’\n]*’(?!\w)"
 )
+_SPEECH = re.compile(
+    r"(?<![\w\"])\"[^\"\x00]{5,3000}\"|“[^“”\x00]{5,3000}”|„[^„“”\x00]{5,3000}[“”]|[«»][^«»\x00]{5,3000}[«»]|「[^「」\x00]{5,3000}」"
+)
+_SPEAKS_ON = re.compile(r"[.!?…][ \n]+\S|[。！？，][^”」]{2}")
+
+
 _MATERIAL = re.compile(
     r"\b(?:translate|rephrase|reword|rewrite|proofread|paraphrase|summari[sz]e|classify|grammar|spell|"
     r"sa(?:ys?|id|ying)|wr(?:ote|ites?|itten)|reads?|asked|quote|implement|create|generate|build|"
@@ -151,7 +157,12 @@ def _own(text: str) -> str:
         marked = marked[: wrapped.start()] + _blanked(marked[wrapped.start() :])
     for pattern in (_INLINE_TAG, _INDENTED, _MACHINE_LINE):
         marked = pattern.sub(lambda match: _blanked(match[0]), marked)
-    return marked
+    return _SPEECH.sub(_without_speech, marked)
+
+
+def _without_speech(quoted: re.Match[str]) -> str:
+    """Several sentences in quotation marks are somebody else's speech."""
+    return _blanked(quoted[0]) if _SPEAKS_ON.search(quoted[0]) else quoted[0]
 
 
 def _blanked(text: str) -> str:
@@ -179,9 +190,40 @@ def _spans(own: str) -> Iterator[tuple[int, int]]:
         )
         if ordinal and re.match(r"\s[^\W\d]", own[match.end() : match.end() + 2]):
             continue
-        yield start, match.end()
+        end = match.start() if match[0].startswith("\x00") else match.end()
+        yield from _statement_and_question(own, start, end)
         start = match.end()
-    yield start, len(own)
+    yield from _statement_and_question(own, start, len(own))
+
+
+def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """ "I teach music, where do I start?" tells something and asks something else."""
+    asked = own[start:end]
+    cuts = [*_ASKED.finditer(asked)] if _ASKING.search(asked) else []
+    if not cuts or _CONDITION.match(asked) or not _TELLS.search(asked[: cuts[-1].start()]):
+        yield start, end
+    else:
+        yield start, start + cuts[-1].start()
+        yield start + cuts[-1].end(), end
+
+
+_ASKING = re.compile(
+    r"[?？]\s*$|(?i:\b(?:can|could|would|will) you\b|\b(?:kannst|könntest) du\b)|[吗呢]\s*$|怎么|什么|咋|啥|哪|为什么|如何"
+)
+_QUESTION = (
+    "could can would will what what's whats how why where which who when is are do does did should shall any "
+    "wie was warum wieso weshalb wo wer wann welche welcher welches welchen kannst könntest kann können "
+    "könnten könnte ist sind gibt hast hilfst soll sollen sollte geht magst"
+).replace(" ", "|")
+_ASKED = re.compile(
+    r"(?i)(?:[,;:–—]|\s-|\s(?=(?:and|und)\s(?:can|could|would|how|what|where|why|which|kannst|könntest|wie|was|wo)\b))\s+"
+    rf"(?=(?:(?:and|so|but|now|then|und|also|aber|nun|jetzt|dann)\s,?\s?)?(?:{_QUESTION})\s+[^\s,]+\s+[^\s,])"
+    r"|(?<=[\u3400-\u9fff])[，,](?=[^，,]{4,}$)(?=[^，,]*(?:[?？吗呢]|怎么|什么|咋|啥|哪|为什么|如何))"
+)
+_CONDITION = re.compile(
+    r"(?i)\s*(?:and |but |so |und |aber )?(?:if|when|suppose|imagine|assuming|say|whether|wenn|falls|angenommen|ob)\b|\s*(?:如果|要是|假如|假设|当)"
+)
+_TELLS = re.compile(r"\w+\W+\w+\W+\w|[\u3400-\u9fff]{4}")
 
 
 def _sentences(

@@ -96,12 +96,16 @@ def scope_of(text: str, cues: Cues) -> str:
     because = cues.because.search(text)
     if because and because.start() > 12:
         without_reason = text[: because.start()].rstrip(" ,，")
+    without_reason = SECOND_STATEMENT.split(without_reason, maxsplit=1)[0]
     found = cues.scope.search(without_reason)
     if not found or _EXCLUDED.search(without_reason[: found.start("scope")]):
         return ""  # "not in a separate folder" says where it does not hold
     return found["scope"].strip()
 
 
+SECOND_STATEMENT = re.compile(
+    r"(?i)[,;]\s(?=(?:the|it|they|nobody|we|that|this|der|die|das|es|wir)\s)|，(?=我|它|这样)"
+)
 _EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
 

@@ -7,7 +7,7 @@ import re
 from lamina.local import phrasing
 from lamina.local.cues.any_language import IDENTIFIER, PATH, Cues
 from lamina.local.cues.languages import LANGUAGES
-from lamina.local.finding import Find, content_words
+from lamina.local.finding import CONFIRMED, RULE, Find, content_words
 from lamina.local.own_words import Sentence
 from lamina.memory.evidence import is_plain_confirmation
 
@@ -32,37 +32,52 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
-    if _first_person_habit(plain, rules) or _WISDOM.search(plain):
+    if _first_person_habit(plain, rules) or _WISDOM.search(plain) or what_happens(plain, rules):
         return None
     text = phrasing.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
     because, why = [sentence], phrasing.reason_in(text, rules)
-    if place and _LEANS_BACK.search(plain) and _stands(message[place - 1]):
-        because.insert(
-            0, message[place - 1]
-        )  # "keep them simpler": only the sentence before says what
-        text = f"{phrasing.without_opener(message[place - 1].text)} {text}"
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
         why = message[place + 1].text.strip(" .!。")
-    return Find("feedback", text, tuple(because), "the user said how to work", why)
+    return Find(
+        "feedback",
+        text,
+        tuple(because),
+        RULE,
+        why,
+        certain=False,
+        plain=bool(ordered and _STRONG.search(plain)),
+    )
 
 
 def is_of_the_moment(plain: str, rules: Cues) -> bool:
-    """An order for this task alone, code described, a promise or a saying: no rule for the agent."""
+    """An order for this task alone, or code described: hardly a rule for the agent."""
     chore = rules.this_time.search(_without_reason(plain, rules))
     if chore and not _outlives_the_task(plain, rules):
         return True
-    told = rules.about_code.search(plain) or rules.remember_task.search(plain)
-    told = told or _WHAT_HAPPENS.search(plain)
-    return bool(told or _WISDOM.search(plain)) or _first_person_habit(plain, rules)
+    return bool(rules.about_code.search(plain))
+
+
+def tells_of_the_user(plain: str, rules: Cues) -> bool:
+    """A promise, a habit, a saying, what happens or a reminder for the task: no rule for the agent."""
+    if _WISDOM.search(plain) or rules.remember_task.search(plain) or what_happens(plain, rules):
+        return True
+    return _first_person_habit(plain, rules)
+
+
+def what_happens(plain: str, rules: Cues) -> bool:
+    """ "Whenever I start it, it asks for a password", "we will need more people": no order to anybody."""
+    needs = _NEEDS.search(_without_reason(plain, rules))
+    return bool(needs or _WHAT_HAPPENS.search(plain))
 
 
 _WHAT_HAPPENS = re.compile(
-    r"(?i)\b(?:every time|each time|whenever|when|if) (?:you|i|we) [^,]+, (?:it|they|the|this|that)\b"
-    r"|\b(?:we(?:'ll| will)? need|brauchen wir|wir brauchen)\b|\b(?:jedes mal|immer) wenn (?:du|ich|man|wir) [^,]+, \w+ (?:es|er|sie|das)\b"
+    r"(?i)\b(?:every time|each time|whenever|when|if) (?:you|i|we) [^,]+, (?:it|they|this|that)\b"
+    r"|\b(?:jedes mal|immer) wenn (?:du|ich|man|wir) [^,]+, \w+ (?:es|er|sie|das)\b"
 )
+_NEEDS = re.compile(r"(?i)\b(?:we(?:'ll| will)? need|brauchen wir|wir brauchen)\b")
 
 
 def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
@@ -77,10 +92,14 @@ def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
 
 
 _WHOLE = re.compile(r"(?i)\b(?:this|that) (?:goes|applies|holds|counts) for\b|\bgilt\b")
-_LEANS_BACK = re.compile(r"(?i)^(?:please |and |so )?\w+ (?:them|it|those)\b|\bthis goes for\b")
+# "Keep them simpler", "every handover in that shape": only the sentence before says what.
+LEANS_BACK = re.compile(
+    r"(?i)^(?:please |and |so |yes,? )?\w+ (?:them|it|those)\b|\bthis goes for\b|\b(?:in )?(?:that|this) (?:way|shape|format|style|form)\b|\blike (?:that|this)\b|\bstick with (?:it|that|this)\b"
+    r"|\b(?:drop|keep|do|change|lose) (?:that|this|it)\b|\bsame for\b|^(?:genau )?so (?:möchte|will|hätte|brauch|bitte|mach|weiter)|\bgenau so\b|\bdabei bleiben\b|照这样|就这样|按这个|这种(?:格式|方式)|この形"
+)
 
 
-def _stands(sentence: Sentence) -> bool:
+def stands(sentence: Sentence) -> bool:
     """Can it be quoted as what the next one speaks of?"""
     asks = LANGUAGES[sentence.lang].question.search(sentence.plain)
     return not (sentence.material or sentence.document or asks)
@@ -90,12 +109,7 @@ def _without_reason(plain: str, rules: Cues) -> str:
     """The rule itself: what follows "because" or starts a second statement says nothing of its reach."""
     because = rules.because.search(plain)
     end = because.start() if because and because.start() > 8 else len(plain)
-    return _SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
-
-
-_SECOND_STATEMENT = re.compile(
-    r"(?i)[,;]\s(?=(?:the|it|they|nobody|we|that|this|der|die|das|es|wir)\s)|，(?=我|它|这样)"
-)
+    return phrasing.SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
 
 
 def _outlives_the_task(plain: str, rules: Cues) -> bool:
@@ -180,11 +194,11 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
     own = " ".join(s.text for s in because)
     telling = [w for w in content_words(_CONFIRMING.sub(" ", own)) if w.lower() not in _EMPTY]
     if len(telling) >= (2 if first.lang == "zh" else 1):
-        return Find("feedback", own, because, "the user confirmed how it was done")
+        return Find("feedback", own, because, CONFIRMED)
     said = _own_statement(first.answers, foreign)
     if not said or not is_plain_confirmation([s.text for s in message]):
         return None  # the gate lends the assistant's words to a plain yes only
-    return Find("feedback", own, because, "the user confirmed how it was done", assistant=said)
+    return Find("feedback", own, because, CONFIRMED, assistant=said)
 
 
 _CONFIRMING = re.compile(

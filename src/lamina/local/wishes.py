@@ -8,7 +8,7 @@ from lamina.local import phrasing
 from lamina.local.cues.any_language import EMAIL, SYSTEMS, URL, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates
-from lamina.local.finding import Find
+from lamina.local.finding import ASKED, Find
 from lamina.local.own_words import Sentence
 from lamina.memories import MemoryType
 
@@ -41,9 +41,8 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if _PEP_TALK.match(what) or (_CHEER.search(what) and not _ANCHOR.search(what)):
         return None
     kind = _kind_of(what, sentence, rules)
-    return Find(
-        kind, what, because, "the user asked to remember it", phrasing.reason_in(what, rules)
-    )
+    why = phrasing.reason_in(what, rules)
+    return Find(kind or "project", what, because, ASKED, why, certain=kind is not None)
 
 
 # The rules know three languages well; "remember that" is clear in a few more.
@@ -55,7 +54,7 @@ _OPEN_TASK = re.compile(
     r"(?i)(?:we|you|i) (?:still )?(?:need|have|should|must|want)\b|wir (?:müssen|sollten)\b"
 )
 _PEP_TALK = re.compile(
-    r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|it takes|you(?:'re)? (?!should|must|need|have)\w+|any(?:thing|one)) "
+    r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|it takes|you(?:'re)? (?!should|must|need|have)\w+) "
 )
 
 
@@ -66,29 +65,20 @@ _CHEER = re.compile(
 _ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
 
 
-def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType:
-    """Which of the four types a statement is that the user asked to keep."""
+def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
+    """Which of the four types a statement is that the user asked to keep, where its form says so."""
     if URL.search(text) or EMAIL.search(text) or _CONTACT.search(text):
         return "reference"
     if SYSTEMS.search(text) and rules.placed.search(text):
         return "reference"
     if any(hit.day >= sentence.said.date() for hit in find_dates(text, sentence.said.date())):
         return "project"
-    if _ADDRESSED.search(text) or _NEVER.search(text):
-        return "feedback"
-    if _MINE.match(text) or rules.prefers.search(text) or rules.first_person.match(text.lstrip()):
-        return "user"
-    if _OURS.search(text):
-        return "project"
-    return "user" if rules.first_person.search(text) else "project"
+    return None
 
 
-_NEVER = re.compile(r"(?i)\b(?:never|must not|mustn't) (?:go|appear|leave|be|end up|get)\b|\bever$")
-_MINE = re.compile(r"(?i)(?:je|j'|yo|io|eu)\b")
 _CONTACT = re.compile(
     r"(?i)\b(?:contact|belongs to|point of contact|ansprechpartner\w*|zuständig ist|gehört)\b|负责人是|联系人|找.{1,8}要"
 )
-_OURS = re.compile(r"(?i)\b(?:we|our|us|wir|unser\w*|uns)\b|我们|咱们")
 _ADDRESSED = re.compile(
     r"(?i)^(?:to )?(?:always|never|don'?t|do not|avoid|use|run|ask|keep|write|answer|put|prefer|stop|make|check|no )\b"
     r"|\byou (?:should|must|need|have to)\b|^(?:immer|nie|niemals|keine?|bitte)\b|\b(?:immer|nie|niemals)\b.*\w+en$"

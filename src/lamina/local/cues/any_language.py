@@ -68,8 +68,8 @@ SECRET = verbose(
 SARCASM = verbose(
     r"""\b(?:yeah,?\sright|who\sneeds|what\scould\s(?:possibly\s)?go\swrong|(?:much|lots\sof|enough|plenty\sof)\sspare\stime|as\sif\b|thanks\sa\slot
     |thanks\sfor\snothing|just\swhat\si\sneeded|all\snight|my\sfavou?rite\shobby|nothing\sbetter\sto\sdo
-    |sonst\snichts\szu\stun|großes\skino|na\s(?:toll|super|klasse|prima)|vielen\sdank\sauch|oh\s(?:great|joy))\b
+    |sonst\snichts\szu\stun|großes\skino|na\s(?:toll|super|klasse|prima|wunderbar|herrlich|bravo)[,!.]?|vielen\sdank\sauch|oh\s(?:great|joy|wonderful)|wie\s(?:schön|herrlich),|herrlich,|chapeau,|because\sthat\salways\s(?:works|helps|ends\swell))\b
     |\b(?:brilliant|lovely|great|wow|fantastic|wonderful|amazing|nice\sone|genius|toll|klasse|super|prima|bravo)\b
      [^\n]{0,80}\b(?:again|nonsense|deleted|broke|broken|ruined|lost|destroyed|garbage|wieder|kaputt|gelöscht|zerschossen|unsinn)\b
-    |\bsure,?\s(?:just\s)?[^\n]{3,80}\bwhy\snot\b|真行|真棒啊|真棒[^\n]{0,6}又|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么"""
+    |\bsure,?\s(?:just\s)?[^\n]{3,80}\bwhy\snot\b|呵呵|真行|真棒啊|真棒[^\n]{0,6}又|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么|(?:那|不如|要不)干脆[^\n]{2,30}(?:好了|得了|算了)"""
 )

@@ -160,7 +160,8 @@ ENGLISH = Cues(
         r"""\?[\s)"'\x01]*$|^(?:and\s|but\s|so\s|ok,?\s)?(?:what|why|how|where|when(?=\s(?:is|are|do|does|did|will|was))|who|which|whose|is\s(?:it|there|that|this)|are\s(?:there|we|you)|do\syou|does|did|should\s(?:i|we)|can\s(?:i|we|you\s(?:explain|tell|check|look))|could\s(?:i|we)|shall|would\sit|may\si)\b"""
     ),
     imagined=verbose(
-        r"""^(?:(?:so|ok|now|please)\s,?)?(?:imagine|suppose|assume|assuming|pretend|let'?s\s(?:say|assume|pretend)|say\si|what\sif|if\si\b|if\swe\swere|act\sas|you\sare\s(?:a|an|the|now)\b|you're\s(?:a|an)\b|play\sthe\srole)
+        r"""^(?:(?:so|ok|now|please)\s,?)?(?:imagine|suppose|assume|assuming|pretend|let'?s\s(?:say|assume|pretend)|say\si|what\sif|if\si\b|if\swe\swere|act\sas|(?:you\sare|you'?re|ur|u\sare)\s(?:(?:a|an|now)\b|(?:the|my)\s(?!best\b|one\b|only\b|first\b|last\b|expert\b|agent\b|assistant\b))|play\sthe\srole|(?:mock\s)?(?:interview|exam|job)\s(?:practice|rehearsal|prep))
+        |\b(?:role-?\s?play\w*|in\scharacter|dungeon\smaster|(?:you|u)\splay\sthe)\b
         |\bif\si\s(?:were|was|am)\b|\bas\s(?:a|an|the)\s[\w\s-]{1,30},?\s(?:i|we)\s(?:want|need|can|should|would|could|must|am\sable|expect)\b"""
     ),
     because=verbose(

@@ -94,7 +94,7 @@ GERMAN = Cues(
         r"\?[\s)\"'\x01]*$|^(?:und\s|aber\s)?(?:was|warum|wieso|weshalb|wie|wo|wann|wer|welche[rsnm]?|soll\sich|sollen\swir|muss\s(?:ich|man)|kann\s(?:ich|man)|darf|weißt\sdu|ist\s(?:das|es)|gibt\ses)\b"
     ),
     imagined=verbose(
-        r"^(?:stell\sdir|angenommen|nehmen\swir\san|wenn\sich|falls\sich|tu\sso|du\sbist\s(?:ein|eine|jetzt|nun)|spiel\w*\b)|\bwenn\sich\s\w+\swäre\b|\bals\s\w+\s(?:möchte|will|kann|soll|brauche|muss)\sich\b"
+        r"^(?:stell\sdir|angenommen|nehmen\swir\san|wenn\sich|falls\sich|tu\sso|du\sbist\s(?:ein|eine|jetzt|nun|der|die|das|mein|meine)\b|sie\ssind\s(?:jetzt|nun|der|die)\b|spiel\w*\b)|\brollenspiel\b|\bspielleiter|\bwenn\sich\s\w+\swäre\b|\bals\s\w+\s(?:möchte|will|kann|soll|brauche|muss)\sich\b"
     ),
     because=verbose(
         r"\b(?:weil|da\s(?=wir|ich|es|der|die|das|sonst)|damit|denn|sonst)\s(?P<why>.{6,})|(?P<why2>(?!))"
