@@ -151,7 +151,7 @@ def test_continue_passes_over_a_session_in_which_nothing_was_said(
         (["-p", "x", "--resume", "zzz"], 2, "no sessions here yet"),
         (["-p", "x", "--continue", "--resume", "a"], 2, "not allowed with"),
         (["-p", "x", "--fork"], 2, "--fork needs"),
-        (["-p", "x", "--project", "/nowhere/at/all"], 2, "not a directory"),
+        (["-p", "x", "--project", "/nowhere/at/all"], 2, "There is no directory"),
         (["-p", "x", "--model", "scripted:/nowhere.json"], 2, "/nowhere.json"),
         (["-p", "x", "--model", "abacus:1"], 2, "abacus"),
         (["-p", "x", "--model", "anthropic:claude-sonnet-5-5"], 2, "ANTHROPIC_API_KEY"),
