@@ -99,7 +99,8 @@ def _irregular() -> Mapping[str, str]:
 def _stemmer() -> Callable[[str], str]:
     import Stemmer
 
-    return Stemmer.Stemmer("english").stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    # Without its own cache, which costs more than it saves: whoever asks here keeps the answer.
+    return Stemmer.Stemmer("english", 0).stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 @lru_cache(maxsize=100_000)
@@ -152,6 +153,8 @@ def _known() -> _Known:
 
 def terms_of(run: str) -> tuple[str, ...]:
     """The terms of one run, as `runs` gives them."""
+    if run.isascii() and run.isalnum():
+        return _terms_of_run(run)
     return tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
 
 
