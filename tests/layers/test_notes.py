@@ -82,6 +82,24 @@ def writes(heading: str, words: str) -> Step:
     return Step(lambda request: edit_of(request, heading, words), purpose="notes")
 
 
+@pytest.mark.spec("L3.1", "F10")
+def test_a_cap_that_is_reached_on_the_way_leaves_what_the_model_wrote(place: Place) -> None:
+    async def story() -> None:
+        scripted = model([*answers(4), writes("Learnings", "Ports are numbers.")])
+        config = {
+            "spend.layer_caps": {"notes": 0.000001},
+            "prices": {"scripted": {"input": 5.0, "output": 5.0}},
+        }
+        async with place.open(scripted, config=config) as session:
+            await talk(session, 2)
+            await settle(session)
+            sections = notes_file.parse(notes_of(session).read_text())
+            assert sections[7].body == "Ports are numbers."
+            assert len(notes_calls(scripted)) == 1
+
+    run(story)
+
+
 @pytest.mark.spec("L3.1", "L3.3")
 def test_a_fork_writes_into_one_file_of_ten_fixed_sections(place: Place) -> None:
     async def story() -> None:

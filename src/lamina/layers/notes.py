@@ -95,8 +95,8 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
     result = await fork(
         directive, purpose="notes", permit=only_the_notes, max_calls=4, files={str(path): seen}
     )
-    if result.stop in ("error", "refused"):
-        return False
+    if result.stop == "error" or (result.stop == "refused" and not result.calls):
+        return False  # a cap that was reached on the way leaves what was done
     after = _read(path)
     if after == before:
         return False
