@@ -20,7 +20,7 @@ from lamina import prompts
 from lamina.cli.chat_events import line_of
 from lamina.events import Event, LayerFailed, MemoryUpdated, PermissionRefused, Warned
 from lamina.layers import extraction
-from lamina.layers.extraction_evidence import take_evidence
+from lamina.layers.extraction_evidence import NewWords, take_evidence
 from lamina.ledger import edits, log
 from lamina.memory.file_store import FileStore
 from lamina.messages import Usage
@@ -616,6 +616,24 @@ def test_a_fact_that_a_model_wrote_gets_its_dates_from_the_day_it_was_said(place
         assert "(2026-09-22)" in line
 
     run(story)
+
+
+@pytest.mark.spec("L5.6")
+def test_what_stood_there_before_and_the_users_own_words_get_no_day_of_today() -> None:
+    entry: dict[str, Any] = {"kind": "message", "uuid": "u", "ts": "2026-09-21T10:00:00Z"}
+    words = NewWords([entry], "s")
+
+    def file(kind: str, body: str) -> bytes:
+        return (
+            f"---\nname: a\ndescription: plans for tomorrow\ntype: {kind}\n---\n\n{body}\n".encode()
+        )
+
+    before = file("project", "The call is tomorrow.")
+    after = words.dated("a.md", file("project", "The call is tomorrow.\nThe demo is tomorrow."), before, ())  # fmt: skip
+    assert b"The call is tomorrow.\nThe demo is tomorrow (2026-09-22)." in after
+    assert b"description: plans for tomorrow\n" in after
+    own = file("feedback", "Ask me again tomorrow.")
+    assert words.dated("a.md", own, None, ()) == own
 
 
 @pytest.mark.spec("L5.4")
