@@ -193,7 +193,32 @@ def test_claude_mode_searches_claude_codes_transcripts_and_writes_nothing_beside
 
 patterns = st.lists(
     st.sampled_from(
-        [r"abc", r"a", r"b.c", r"x*", r"y?", r"(ab)", r"(ab)?", r"a{0,2}", r"b+", r"[abc]", r"|", r"\.", r"\d", r"(?:ab)", r"(a|b)", r"^", r"$", r"\x61", r".", r"_", r"{", r"-", r"(?i:A)", r"\bab"]
+        [
+            r"abc",
+            r"a",
+            r"b.c",
+            r"x*",
+            r"y?",
+            r"(ab)",
+            r"(ab)?",
+            r"a{0,2}",
+            r"b+",
+            r"[abc]",
+            r"|",
+            r"\.",
+            r"\d",
+            r"(?:ab)",
+            r"(a|b)",
+            r"^",
+            r"$",
+            r"\x61",
+            r".",
+            r"_",
+            r"{",
+            r"-",
+            r"(?i:A)",
+            r"\bab",
+        ]
     ),
     max_size=6,
 ).map("".join)
