@@ -185,7 +185,7 @@ def dream() -> dict[str, float]:
 
 
 def main() -> int:
-    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Seven labelled sets. blind e: by a stranger, run once, after everything was final; **this is the figure to trust**. blind d and b: by two more strangers; their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d five times, b some twenty times). blind c and a: by strangers, too, but learned from. Before that the extractor of the day had precision 0.74 and recall 0.45 on c, and the rules alone found 38 of the 101 of a. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
+    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Seven labelled sets. blind e: by a stranger, first run when everything was final (precision 0.908, recall 0.749), and after that only for this table, once two rules had come of the hand check; **this is the figure to trust**. blind d and b: by two more strangers; their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d five times, b some twenty times). blind c and a: by strangers, too, but learned from. Before that the extractor of the day had precision 0.74 and recall 0.45 on c, and the rules alone found 38 of the 101 of a. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
     figures: list[dict[str, Any]] = []
     for half in HALVES:
         found = score(half)
