@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from lamina.local.sentence_ends import spans
 from lamina.memory.origins import split
 
 _LONGEST_MESSAGE = 20_000  # characters looked at; nobody types more in one go
@@ -178,54 +179,6 @@ def _is_document(text: str, own: str) -> bool:
     )
 
 
-_END = re.compile(r"[。！？；]+[”」』]?|[.!?;…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
-_NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|approx|no|z\. ?B|d\. ?h|u\. ?a|bzw|ca|Nr|Dr|Mr|Ms|St)\.|(?<![\d.])\d{1,2}\.)$", re.IGNORECASE)  # fmt: skip
-
-
-def _spans(own: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for match in _END.finditer(own):
-        ordinal = match[0] == "." and _NO_END.search(
-            own, max(start, match.start() - 6), match.end()
-        )
-        if ordinal and re.match(r"\s[^\W\d]", own[match.end() : match.end() + 2]):
-            continue
-        end = match.start() if match[0].startswith("\x00") else match.end()
-        yield from _statement_and_question(own, start, end)
-        start = match.end()
-    yield from _statement_and_question(own, start, len(own))
-
-
-def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """ "I teach music, where do I start?" tells something and asks something else."""
-    asked = own[start:end]
-    cuts = [*_ASKED.finditer(asked)] if _ASKING.search(asked) else []
-    if not cuts or _CONDITION.match(asked) or not _TELLS.search(asked[: cuts[-1].start()]):
-        yield start, end
-    else:
-        yield start, start + cuts[-1].start()
-        yield start + cuts[-1].end(), end
-
-
-_ASKING = re.compile(
-    r"[?？]\s*$|(?i:\b(?:can|could|would|will) you\b|\b(?:kannst|könntest) du\b)|[吗呢]\s*$|怎么|什么|咋|啥|哪|为什么|如何"
-)
-_QUESTION = (
-    "could can would will what what's whats how why where which who when is are do does did should shall any "
-    "wie was warum wieso weshalb wo wer wann welche welcher welches welchen kannst könntest kann können "
-    "könnten könnte ist sind gibt hast hilfst soll sollen sollte geht magst"
-).replace(" ", "|")
-_ASKED = re.compile(
-    r"(?i)(?:[,;:–—]|\s-|\s(?=(?:and|und)\s(?:can|could|would|how|what|where|why|which|kannst|könntest|wie|was|wo)\b))\s+"
-    rf"(?=(?:(?:and|so|but|now|then|und|also|aber|nun|jetzt|dann)\s,?\s?)?(?:{_QUESTION})\s+[^\s,]+\s+[^\s,])"
-    r"|(?<=[\u3400-\u9fff])[，,](?=[^，,]{4,}$)(?=[^，,]*(?:[?？吗呢]|怎么|什么|咋|啥|哪|为什么|如何))"
-)
-_CONDITION = re.compile(
-    r"(?i)\s*(?:and |but |so |und |aber )?(?:if|when|suppose|imagine|assuming|say|whether|wenn|falls|angenommen|ob)\b|\s*(?:如果|要是|假如|假设|当)"
-)
-_TELLS = re.compile(r"\w+\W+\w+\W+\w|[\u3400-\u9fff]{4}")
-
-
 def _sentences(
     text: str, message: Mapping[str, Any], number: int, answers: str, now: datetime
 ) -> Iterator[Sentence]:
@@ -234,7 +187,7 @@ def _sentences(
     entry = message.get("uuid") or message.get("id") or ""
     said = _time(message.get("time") or message.get("timestamp"), now)
     material_until = ""  # "" none · "paragraph" to the next blank line · "all" to the end
-    for start, end in _spans(own):
+    for start, end in spans(own):
         raw = text[start:end]
         if material_until == "paragraph" and re.search(
             r"\n\s*\n", text[max(0, start - 2) : start + 1]
