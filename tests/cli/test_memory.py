@@ -34,6 +34,17 @@ def set_editor(world: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
     monkeypatch.delenv("VISUAL", raising=False)
 
 
+def test_the_first_memory_makes_folders_for_its_owner_alone(
+    lamina: Run, world: Path, directory: Path
+) -> None:
+    assert lamina("memory", "add", "Deploys never happen on Fridays.").code == 0
+    made = [
+        folder for folder in (directory, *directory.parents) if (world / "home") in folder.parents
+    ]
+    assert directory in made
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in made} == {0o700}
+
+
 def test_a_memory_is_added_listed_shown_found_and_forgotten(lamina: Run, directory: Path) -> None:
     ran = lamina("memory", "add", "Deploys never happen on Fridays. Ask Ines.", "--type", "project")
     assert (ran.code, ran.out) == (

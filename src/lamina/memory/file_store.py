@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from lamina.errors import Conflict, MemoryStoreError
+from lamina.errors import Conflict, MemoryStoreError, StorageError
 from lamina.events import Emit, Warned, quiet
+from lamina.ledger.places import make_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory import drafts, pointers, ranking
 from lamina.memory.admission import Admission
@@ -373,9 +374,9 @@ class FileStore:
     def make_state(self) -> None:
         if not self.state.is_dir():
             try:
-                self.state.mkdir(parents=True, mode=0o700, exist_ok=True)
-            except OSError as error:
-                raise MemoryStoreError(f"Can't make {self.state}: {error.strerror}.") from error
+                make_private(self.state)
+            except StorageError as error:
+                raise MemoryStoreError(str(error)) from error
         if self._before_first_write is not None:
             self._before_first_write()
             self._before_first_write = None
