@@ -222,6 +222,7 @@ def test_what_is_nested_deeper_than_anyone_writes_is_skipped(
         (b"PK\x03\x04 and more", "a zip archive: unpack it first"),
         ('{"messages": []}'.encode("utf-16"), "UTF-16 text: write it as UTF-8"),
     ],
+    ids=["gzip", "zip", "utf-16"],  # gzip notes the time, and every worker must see the same names
 )
 def test_a_file_in_another_form_is_told_which(save: Save, raw: bytes, reason: str) -> None:
     with pytest.raises(TranscriptError, match=re.escape(reason)):
