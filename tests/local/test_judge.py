@@ -104,6 +104,15 @@ def test_a_rule_takes_along_the_sentence_that_it_leans_on() -> None:
 
 
 @pytest.mark.spec("L5.8")
+def test_two_plain_rules_stay_two_and_what_leans_on_one_adds_none() -> None:
+    first, second, third = (
+        "From now on use tabs in every file.", "Never mock the database in tests.", "Keep it like that in all repos."
+    )  # fmt: skip
+    assert quotes(f"{first} {second}") == [[first], [second]]
+    assert [found[0] for found in quotes(f"{first} {third}")] == [first]
+
+
+@pytest.mark.spec("L5.8")
 def test_a_fact_about_the_user_that_leans_on_nothing_is_left_out() -> None:
     alone = "I've been using it to carry my work laptop to the office every day."
     assert quotes(alone) == []

@@ -59,12 +59,14 @@ def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
     confirmation = confirmation and weighed(confirmation, message)
     if confirmation:
         yield confirmation
-    told: set[Sentence] = {*confirmation.because} if confirmation else set()
+    told = dict.fromkeys(confirmation.because, "feedback") if confirmation else {}
     for place, sentence in enumerate(message):
         if sentence.material or sentence in told or SECRET.search(sentence.text):
             continue
         for find in _finds_of(message, place):
-            told.update(find.because)
+            if told.get(find.because[0]) == find.type:
+                continue  # "keep it that way": what it leans on was kept a moment ago
+            told.update(dict.fromkeys(find.because, find.type))
             yield find
 
 
@@ -81,7 +83,7 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     first = first and weighed(first, message)
     if first is None:
         if learned := judged(message, place, rules):
-            yield completed(learned, message, place)
+            yield completed(learned, message, place, _room_after(message, place))
         return
     clauses = [] if first.type == "reference" else _clauses(sentence)
     found = [find for clause in clauses if (find := _first_find([clause], 0, rules))]
@@ -89,7 +91,15 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     if len(kinds) > 1 and len(kinds) == len(found) and kinds <= {"project", "feedback", "user"}:
         yield from found
     else:
-        yield completed(first, message, place)
+        yield completed(first, message, place, _room_after(message, place))
+
+
+def _room_after(message: list[Sentence], place: int) -> bool:
+    """Is there a sentence behind this one that is no rule of its own?"""
+    after = place + 1
+    if after == len(message):
+        return False
+    return _first_find(message, after, LANGUAGES[message[after].lang]) is None
 
 
 def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None:

@@ -83,13 +83,13 @@ def weighed(find: Find, message: list[Sentence]) -> Find | None:
     return find if find.certain else replace(find, type=best.type)
 
 
-def completed(find: Find, message: list[Sentence], place: int) -> Find:
+def completed(find: Find, message: list[Sentence], place: int, room_after: bool) -> Find:
     """A rule with the sentence that it leans on ("keep it that way") and the one that completes it
     ("no recaps, please. Two lines at most.")."""
     if find.type != "feedback" or find.because != (message[place],):
         return find
     parts = [(find.text, message[place])]
-    before, after = message[place - 1 : place], message[place + 1 : place + 2]
+    before, after = message[place - 1 : place], message[place + 1 : place + 2] if room_after else []
     if place and LEANS_BACK.search(message[place].plain) and stands(before[0]):
         parts.insert(0, (phrasing.without_opener(before[0].text), before[0]))
     if after and stands(after[0]):
