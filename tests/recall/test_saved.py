@@ -122,8 +122,8 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path: Path)
 
 def test_threads_that_save_at_once_leave_one_whole_index(tmp_path: Path) -> None:
     path = tmp_path / "recall.index"
-    index = ranker(DOCUMENTS)
+    indexes = [ranker(DOCUMENTS) for _ in range(24)]  # one index is for one thread at a time
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: save(index, path), range(24)))
+        list(pool.map(lambda index: save(index, path), indexes))
     assert load(Ranker, path) is not None
     assert [one.name for one in tmp_path.iterdir()] == ["recall.index"]

@@ -107,7 +107,8 @@ class _Shares:
 
 
 class Ranker:
-    """An index of memories, changed one by one, searched as a whole."""
+    """An index of memories, changed one by one, searched as a whole. For one thread at a time: it
+    counts words when it is first asked or saved; `recall/shelf.py` keeps threads apart."""
 
     def __init__(self) -> None:
         self._postings = Postings(len(FIELDS))
