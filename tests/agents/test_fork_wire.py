@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.layers.talks import NO_NOTES, filler, summary
 from tests.sessions import Place, run
-from tests.wire.server import Answer, WireServer, fails, says
+from tests.wire.server import Answer, Received, WireServer, fails, says
 
+from lamina import tool
 from lamina.messages import tool_use
 from lamina.models.anthropic import AnthropicModel
 
@@ -85,17 +87,31 @@ def test_a_summary_fork_is_received_as_its_parent_s_request_and_one_message_more
 
 @pytest.mark.spec("L7.1", "L3.3")
 def test_a_notes_fork_in_the_middle_of_calls_carries_the_open_answer_whole(
-    place: Place, wire: WireServer
+    place: Place, wire: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = [
         {"type": "thinking", "thinking": "Two files.", "signature": "s2"},
         {"type": "text", "text": "Both at once. " + filler(3, 11_000)},
-        tool_use("t1", "Glob", {"pattern": "*.py"}),
-        tool_use("t2", "Glob", {"pattern": "*.md"}),
+        tool_use("t1", "look", {"pattern": "*.py"}),
+        tool_use("t2", "look", {"pattern": "*.md"}),
     ]
+    forked, answer_to = threading.Event(), wire.answer_to
+
+    def seen(received: Received) -> Answer:
+        if b"<fork-directive>" in received.raw:
+            forked.set()
+        return answer_to(received)
+
+    @tool(read_only=True)
+    def look(pattern: str) -> str:
+        """Look for files; still at it when the fork is sent."""
+        assert forked.wait(30)
+        return f"no {pattern}"
+
+    monkeypatch.setattr(wire, "answer_to", seen)
 
     async def story() -> None:
-        async with place.open(model_at(wire)) as session:
+        async with place.open(model_at(wire), tools=[look]) as session:
             await session.ask("look at both")
 
     usage = {"input_tokens": 100, "output_tokens": 11_000}
