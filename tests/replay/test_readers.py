@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import os
 import re
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -265,23 +267,51 @@ def test_complaints_are_counted_rather_than_listed_without_end(session: Any, sav
     assert recording.skipped[-1].reason == "4800 more places not listed"
 
 
+KINDS: dict[str, Any] = {
+    "a.json": OPENAI,
+    "b.jsonl": ANTHROPIC,
+    "c.traj": {"history": OPENAI, "info": {"model_stats": {}}},
+    "d.json": [{"traj": OPENAI}],
+    "e.jsonl": [
+        {"type": "user", "uuid": "1", "message": {"content": "x"}, "timestamp": "2026"},
+        {"type": "assistant", "uuid": "2", "parentUuid": "1", "message": ANTHROPIC[1]},
+    ],
+}
+
+
+def written(name: str, value: Any) -> str:
+    return jsonl(value) if name.endswith(".jsonl") else json.dumps(value)
+
+
+def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container with every key or number in it."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places_in(value[key])
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_no_value_of_another_kind_makes_a_reader_crash(tmp_path: Path, name: str) -> None:
+    whole = copy.deepcopy(KINDS[name])
+    path = tmp_path / name
+    for container, key in list(places_in(whole)):
+        kept = container[key]
+        for odd in (None, 5, True, "odd", [], [[]], {}, {"x": [{}]}):
+            container[key] = odd
+            path.write_text(written(name, whole))
+            with suppress(TranscriptError):
+                recording = read_recording(path)
+                for request in recording.requests:
+                    recording.context(request)
+        container[key] = kept
+
+
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_makes_a_reader_crash(tmp_path: Path, data: st.DataObject) -> None:
-    kinds = {
-        "a.json": json.dumps(OPENAI),
-        "b.jsonl": jsonl(ANTHROPIC),
-        "c.traj": json.dumps({"history": OPENAI, "info": {"model_stats": {}}}),
-        "d.json": json.dumps([{"traj": OPENAI}]),
-        "e.jsonl": jsonl(
-            [
-                {"type": "user", "uuid": "1", "message": {"content": "x"}, "timestamp": "2026"},
-                {"type": "assistant", "uuid": "2", "parentUuid": "1", "message": ANTHROPIC[1]},
-            ]
-        ),
-    }
-    name = data.draw(st.sampled_from(sorted(kinds)))
-    raw = bytearray(kinds[name].encode())
+    name = data.draw(st.sampled_from(sorted(KINDS)))
+    raw = bytearray(written(name, KINDS[name]).encode())
     for _ in range(data.draw(st.integers(0, 4))):
         start = data.draw(st.integers(0, len(raw)))
         end = data.draw(st.integers(start, min(len(raw), start + 40)))

@@ -31,18 +31,24 @@ _RESPONSES_KINDS = frozenset({"message", "function_call", "function_call_output"
 
 def looks_like_message(value: object) -> bool:
     entry = as_object(value)
-    return isinstance(entry.get("role"), str) or entry.get("type") in _RESPONSES_KINDS
+    return isinstance(entry.get("role"), str) or _word(entry, "type") in _RESPONSES_KINDS
 
 
 def format_of(messages: Sequence[object]) -> str:
     """Which API a list was made for; a list that fits both counts as Anthropic's."""
     for value in messages[:200]:
         entry = as_object(value)
-        if entry.get("role") in _OPENAI_ROLES or _OPENAI_KEYS & entry.keys():
+        if _word(entry, "role") in _OPENAI_ROLES or _OPENAI_KEYS & entry.keys():
             return OPENAI
-        if "role" not in entry and entry.get("type") in _RESPONSES_KINDS:
+        if "role" not in entry and _word(entry, "type") in _RESPONSES_KINDS:
             return OPENAI
     return ANTHROPIC
+
+
+def _word(entry: Json, key: str) -> str:
+    """A damaged file may hold anything there, and not everything can be looked up in a set."""
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
 
 
 @dataclass(slots=True)
