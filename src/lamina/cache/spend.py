@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from lamina.cache.prices import cost, price_of
+from lamina.ledger.places import private_folder
 from lamina.messages import Json, Usage
 
 BACKGROUND = ("notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe")
@@ -53,7 +54,7 @@ class Spend:
             "cost": round(dollars, 8),
         }
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._folder)
             path = self._folder / f"{moment:%Y-%m}.jsonl"
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             fd = os.open(path, flags, 0o600)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from lamina.config import Config
+from lamina.ledger.places import private_folder
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -78,7 +79,7 @@ class Editor:
 
         path = self._config.own_home / "history"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(path.parent)
             path.touch(mode=0o600)
             with path.open("ab"):
                 return FileHistory(str(path))

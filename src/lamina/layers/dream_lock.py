@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
+from lamina.ledger.places import private_folder
 
 NAME = ".consolidate-lock"
 _ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for abandoned
@@ -109,7 +110,7 @@ def repair(path: Path) -> None:
 def _opened(path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
         odd = error.errno in (errno.EISDIR, errno.ELOOP)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from lamina.ledger.places import private_folder
 from lamina.messages import Json
 
 _TURNS = 30
@@ -76,7 +77,7 @@ class DreamRecord:
     def ended(self, line: Mapping[str, Any]) -> None:
         """One line a dream, in one write, so that several processes may share the file."""
         with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.folder)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self.folder / "log.jsonl", flags, 0o600)
             try:
@@ -137,7 +138,7 @@ class DreamRecord:
 
     def _put(self, name: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.folder)
             temporary = self.folder / f".{name}.{os.getpid()}"
             temporary.write_bytes(content)
             temporary.replace(self.folder / name)

@@ -17,6 +17,7 @@ from lamina import prompts
 from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
+from lamina.ledger.places import private_folder
 from lamina.local import notes_file, summariser
 from lamina.local.happened import happened
 from lamina.messages import Json, Response
@@ -173,7 +174,7 @@ def _read(path: Path) -> str:
 def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         temporary.write_text(text, "utf-8")
         os.replace(temporary, path)
     except OSError as error:

@@ -18,7 +18,7 @@ from typing import Any, cast
 from lamina.errors import StorageError
 from lamina.events import LayerActed
 from lamina.ledger import edits
-from lamina.ledger.places import RESULTS
+from lamina.ledger.places import RESULTS, private_folder
 from lamina.ledger.view import Row
 from lamina.messages import Block, text_of, tool_result
 from lamina.state import State
@@ -180,7 +180,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """The file has all of it or is not there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()

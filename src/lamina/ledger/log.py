@@ -23,6 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.errors import LedgerError, SessionBusy
+from lamina.ledger.places import private_folder
 from lamina.messages import Json
 
 MAX_LINE = 256 * 1024 * 1024  # a longer line is passed over unread: it would fill the memory
@@ -233,7 +234,7 @@ def sync(fd: int) -> None:
 
 def _open_locked(path: Path) -> int:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         new = not path.exists()
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -7,6 +7,7 @@ it is, so that two projects whose paths give the same slug never share a memory 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -68,20 +69,28 @@ def project_folder(home: Path, project: str | os.PathLike[str]) -> Path:
 
 def make_private(folder: Path) -> None:
     """Make a directory and its missing parents, readable by the owner alone."""
-    if os.path.isdir(folder):
-        return
-    missing = [folder, *(parent for parent in folder.parents if not os.path.lexists(parent))]
     try:
-        for directory in reversed(missing):
-            with contextlib.suppress(FileExistsError):
-                directory.mkdir(mode=0o700)
+        private_folder(folder)
+    except NotADirectoryError as error:
+        raise StorageError(f"{folder} is not a directory. Move it away.") from error
     except OSError as error:
         raise StorageError(
             f"Can't make {folder}: {error.strerror}. Check the folder's permissions, or choose"
             " another with --home."
         ) from error
+
+
+def private_folder(folder: Path) -> None:
+    """The same for callers that tell of a failure in their own words: `mkdir` with parents gives its
+    mode to the last folder alone."""
+    if os.path.isdir(folder):
+        return
+    missing = [folder, *(parent for parent in folder.parents if not os.path.lexists(parent))]
+    for directory in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
     if not os.path.isdir(folder):
-        raise StorageError(f"{folder} is not a directory. Move it away.")
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
 def _owner(folder: Path) -> str | None:

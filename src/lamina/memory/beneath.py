@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from lamina.errors import Conflict, MemoryStoreError
+from lamina.ledger.places import private_folder
 from lamina.memory import syscalls
 from lamina.memory.naming import printable
 from lamina.memory.syscalls import EXCHANGE, NO_REPLACE, Unsupported
@@ -257,7 +258,7 @@ class Beneath:
         root = self._root()
         if root is None:
             if make:
-                self.root.mkdir(parents=True, mode=0o700, exist_ok=True)
+                private_folder(self.root)
             root = self._root()
         if root is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from lamina.errors import MemoryStoreError
+from lamina.ledger.places import private_folder
 from lamina.memories import Writer
 from lamina.memory.beneath import Beneath
 
@@ -147,7 +148,7 @@ def exclusive(lock: Path) -> Generator[None]:
         try:
             descriptor = os.open(lock, flags, 0o600)
         except FileNotFoundError:
-            lock.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+            private_folder(lock.parent)
             descriptor = os.open(lock, flags, 0o600)
     except OSError as error:
         raise MemoryStoreError(f"Can't lock the memory by {lock}: {error.strerror}.") from error

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lamina.ledger.places import private_folder
+
 NAME = "recall-uses.json"
 
 
@@ -39,7 +41,7 @@ def count(path: Path, used: Mapping[str, bool], now: float) -> dict[str, Use]:
     """Count memories that were shown, and whether the answer used them; all records after that."""
     import msgspec
 
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
