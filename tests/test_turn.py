@@ -208,8 +208,16 @@ def test_what_was_streamed_before_a_cancel_is_kept(place: Place) -> None:
 @pytest.mark.spec("F11")
 def test_an_outer_cancel_reaches_the_caller_and_still_closes_the_ledger(place: Place) -> None:
     async def story() -> None:
-        async with place.open([{"hang": True}, "fine"]) as session:
-            with anyio.move_on_after(0.05) as scope:
+        model = ScriptedModel([{"hang": True}, "fine"])
+        async with place.open(model) as session, anyio.create_task_group() as group:
+
+            async def stop() -> None:
+                while not model.requests:
+                    await anyio.lowlevel.checkpoint()
+                scope.cancel()
+
+            group.start_soon(stop)
+            with anyio.CancelScope() as scope:
                 await session.ask("go")
             assert scope.cancelled_caught
             assert session.ledger.open_calls == []

@@ -45,7 +45,7 @@ class CacheProvider:
 
     def _call(self, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(self.url + path, data=data), timeout=10) as reply:
+        with urlopen(Request(self.url + path, data=data), timeout=60) as reply:
             return json.load(reply)
 
 
@@ -65,5 +65,5 @@ def cache_provider() -> Iterator[CacheProvider]:
         yield CacheProvider(int(process.stdout.readline()))
     finally:
         process.stdin.close()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
