@@ -114,6 +114,56 @@ def test_a_compaction_starts_again_from_its_summary(session: Any, save: Save) ->
     assert not any(step.compacted for step in whole.steps())
 
 
+def test_a_summary_begins_anew_though_the_boundary_before_it_was_torn(
+    session: Any, save: Save
+) -> None:
+    session.user("a long story")
+    session.answer([{"type": "text", "text": "told"}])
+    session.line("system", parent=None, subtype="compact_boundary")
+    session.user("In short: a story.", isCompactSummary=True)
+    session.answer([{"type": "text", "text": "more"}])
+    lines = session.text().splitlines()
+    lines[2] = lines[2][:30]
+    recording = read_recording(save("\n".join(lines)))
+    assert [step.compacted for step in recording.steps()] == [False, True]
+    assert recording.messages[2].after == 1
+    assert [entry.where for entry in recording.skipped] == ["line 3", "line 4"]
+
+
+def test_usage_that_only_a_later_line_of_the_answer_carries_is_taken(
+    session: Any, save: Save
+) -> None:
+    session.user("go")
+    session.answer([text("yes"), text("and")], usage=(10, 200, 30))
+    del session.lines[1]["message"]["usage"]
+    request = read_recording(save(session)).requests[0]
+    assert request.usage == Usage(10, 2, 30, 200, 200)
+    assert request.ttl == 3600
+
+
+def test_empty_lines_that_a_model_began_with_were_not_sent_back(session: Any, save: Save) -> None:
+    session.user("go")
+    session.answer([{"type": "text", "text": "\n\n"}, text("yes")])
+    session.user("on")
+    session.answer([text("yes")])
+    recording = read_recording(save(session))
+    assert len(recording.requests) == 2
+    assert recording.context(recording.requests[1])[1]["content"] == [text("yes")]
+
+
+def test_a_session_without_times_has_its_requests_apart_and_says_so(
+    session: Any, save: Save
+) -> None:
+    for word in ("one", "two"):
+        session.user(word)
+        session.answer([text("yes")])
+    for line in session.lines:
+        del line["timestamp"]
+    recording = read_recording(save(session))
+    assert not recording.timed
+    assert [request.time for request in recording.requests] == [10.0, 20.0]
+
+
 def test_links_and_meta_lines_keep_the_chain(session: Any, save: Save) -> None:
     session.line("progress", parent=None, data={"type": "hook_progress"})
     session.user("hello")

@@ -108,6 +108,169 @@ def test_a_log_of_bodies_is_one_conversation_a_line_with_its_usage(save: Save) -
     assert recording.requests[1].usage == Usage(600, 7, 300)
 
 
+RESPONSES = [
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Find both"}]},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Two searches"}]},
+    {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"q": "a"}'},
+    {"type": "custom_tool_call", "call_id": "c2", "name": "shell", "input": "ls -l"},
+    {"type": "function_call_output", "call_id": "c1", "output": "three"},
+    {"type": "custom_tool_call_output", "call_id": "c2", "output": "four"},
+    {"type": "web_search_call", "id": "ws", "status": "completed"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "7"}]},
+]
+
+
+def test_items_of_one_response_are_one_request(save: Save) -> None:
+    """Thought, parallel calls and words come as items of their own, from one call of the model."""
+    path = save(RESPONSES, "items.json")
+    asked = ["text", "thinking", "tool_use", "tool_use", "tool_result", "tool_result"]
+    assert shape(path) == ("openai-messages", [["text"], asked])
+    recording = read_recording(path)
+    last = recording.messages[recording.requests[1].answer].message["content"]
+    assert [block["type"] for block in last] == ["web_search_call", "text"]
+    called = recording.context(recording.requests[1])[1]["content"]
+    assert called[2]["input"] == {"arguments": "ls -l"}
+    assert not recording.skipped
+
+
+def test_a_thought_that_came_packed_weighs_what_was_packed(save: Save) -> None:
+    items = [RESPONSES[0], {"type": "reasoning", "summary": [], "encrypted_content": "x" * 900}]
+    recording = read_recording(save(items, "items.json"))
+    thought = recording.messages[recording.requests[0].answer].message["content"][0]
+    assert thought == {"type": "thinking", "thinking": "", "signature": "x" * 900}
+
+
+def test_a_body_of_the_responses_api_is_read_with_its_output(save: Save) -> None:
+    used = {"input_tokens": 900, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 512}}
+    body = {
+        "model": "gpt-5.4",
+        "instructions": "Be brief.",
+        "input": RESPONSES[:-2],
+        "output": RESPONSES[-2:],
+        "usage": used,
+    }
+    recording = read_recording(save(body, "body.json"))
+    assert [request.usage for request in recording.requests] == [None, Usage(388, 7, 512)]
+    assert recording.frames[recording.requests[1].frame].system[0]["text"] == "Be brief."
+    assert {request.model for request in recording.requests} == {"gpt-5.4"}
+    short = {"input": "Hi", "output": RESPONSES[-1:]}
+    assert shape(save(short, "short.json"))[1] == [["text"]]
+
+
+@pytest.mark.parametrize("messages", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("around", ["[\n%s\n]\n", '{"model": "m",\n"messages": [\n%s\n]}\n'])
+def test_a_document_with_a_message_a_line_is_read_whole(
+    save: Save, messages: list[Any], around: str
+) -> None:
+    """Its last message has no comma behind it and would be a line of JSONL by itself."""
+    text = around % ",\n".join(map(json.dumps, messages))
+    recording = read_recording(save(text, "log.json"))
+    assert len(recording.requests) == 2
+    assert not recording.skipped
+
+
+def test_a_torn_first_line_leaves_a_file_of_lines(session: Any, save: Save) -> None:
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    recording = read_recording(save('{"type":"user","uuid":"x","message":{"con\n' + session.text()))
+    assert len(recording.requests) == 1
+    assert [entry.where for entry in recording.skipped] == ["line 1"]
+
+
+def test_lines_of_a_session_in_one_list_are_read_as_that_session(session: Any, save: Save) -> None:
+    session.user("one")
+    session.answer([{"type": "text", "text": "first"}])
+    recording = read_recording(save(json.dumps(session.lines, indent=1), "session.json"))
+    assert (recording.format, len(recording.requests)) == ("claude-code", 1)
+
+
+def marked(message: Any) -> Any:
+    """The message with a cache breakpoint on its last block."""
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    *others, last = blocks
+    return {**message, "content": [*others, {**last, "cache_control": {"type": "ephemeral"}}]}
+
+
+def test_a_log_of_growing_bodies_is_one_conversation_sent_once(save: Save) -> None:
+    """Each body repeats all that went before it, with the breakpoint moved on."""
+    talk = [marked(message) for message in ANTHROPIC]
+    plain = [{**m, "content": [{**b} for b in m["content"]]} for m in talk]
+    for message in plain:
+        message["content"][-1].pop("cache_control")
+    bodies = [
+        {"messages": [*plain[:end], talk[end]], "system": "Be brief."} for end in range(0, 4, 2)
+    ]
+    again = {"messages": [*plain[:2], talk[2]], "system": "Be brief."}  # tried once more
+    other = {"messages": [{"role": "user", "content": "Something else"}, *OPENAI[4:]]}
+    whole = {"messages": plain, "system": "Be brief."}
+    recording = read_recording(save(jsonl([*bodies, again, other, whole]), "bodies.jsonl"))
+    assert [request.thread for request in recording.requests] == ["line 1", "line 4", "line 1"]
+    main = [request for request in recording.requests if request.thread == "line 1"]
+    assert [len(recording.context(request)) for request in main] == [1, 3]
+    systems = [recording.frames[request.frame].system for request in main]
+    assert all(system[0]["text"] == "Be brief." for system in systems)
+    assert len(recording.messages) == 6
+
+
+def test_a_growing_body_keeps_the_system_prompt_that_stands_in_its_messages(save: Save) -> None:
+    bodies = [{"messages": OPENAI[:3]}, {"messages": OPENAI}]
+    recording = read_recording(save(jsonl(bodies), "bodies.jsonl"))
+    assert [recording.frames[request.frame].system for request in recording.requests] == [
+        ({"type": "text", "text": "Be brief."},)
+    ] * 2
+    assert [request.thread for request in recording.requests] == ["line 1"] * 2
+
+
+def test_usage_of_a_body_without_its_answer_is_given_to_no_other_answer(save: Save) -> None:
+    used = {"prompt_tokens": 900, "completion_tokens": 7}
+    recording = read_recording(save({"messages": [*OPENAI, OPENAI[1]], "usage": used}, "x.json"))
+    assert [request.usage for request in recording.requests] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z"),
+        ("2026-03-01T10:00:00", "2026-03-01T12:00:00+01:00"),
+        (1_772_359_200, 1_772_362_800),
+        (1_772_359_200_000, 1_772_362_800_000),
+        (1_772_359_200.0, 1_772_362_800.0),
+    ],
+)
+def test_times_of_messages_are_taken_in_every_usual_form(
+    save: Save, first: Any, second: Any
+) -> None:
+    talk = [{**m, "timestamp": first if n < 2 else second} for n, m in enumerate(ANTHROPIC)]
+    recording = read_recording(save(talk, "log.json"))
+    assert [request.time for request in recording.requests] == [1_772_359_200, 1_772_362_800]
+    assert recording.timed
+
+
+@pytest.mark.parametrize("odd", ["soon", -5, 0, True, 1e30, 10**400, [], None, "9999-99-99"])
+def test_a_time_that_is_none_is_as_if_it_were_not_there(save: Save, odd: Any) -> None:
+    recording = read_recording(save([{**m, "timestamp": odd} for m in ANTHROPIC], "log.json"))
+    assert [request.time for request in recording.requests] == [10.0, 20.0]
+    assert not recording.timed
+
+
+def test_a_request_was_sent_when_the_message_before_its_answer_came(save: Save) -> None:
+    talk = [{**m, "created_at": 1_000_000 + 100 * n} for n, m in enumerate(ANTHROPIC)]
+    recording = read_recording(save(talk, "log.json"))
+    assert [request.time for request in recording.requests] == [1_000_000, 1_000_200]
+
+
+def test_what_a_router_says_was_written_to_the_cache_is_booked(save: Save) -> None:
+    for details in (
+        {"prompt_tokens_details": {"cached_tokens": 500, "cache_creation_tokens": 300}},
+        {"prompt_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 300}},
+        {"prompt_tokens_details": {"cached_tokens": 500}, "cache_creation_input_tokens": 300},
+    ):
+        used = {"prompt_tokens": 1000, "completion_tokens": 7, **details}
+        recording = read_recording(save({"messages": ANTHROPIC, "usage": used}, "x.json"))
+        assert recording.requests[-1].usage == Usage(200, 7, 500, 300)
+
+
 def test_swe_agent_trajectories_are_read(save: Save) -> None:
     history = [
         {"role": "system", "content": "You are a programmer", "message_type": "system_prompt"},
@@ -272,6 +435,8 @@ KINDS: dict[str, Any] = {
     "b.jsonl": ANTHROPIC,
     "c.traj": {"history": OPENAI, "info": {"model_stats": {}}},
     "d.json": [{"traj": OPENAI}],
+    "f.json": {"model": "m", "instructions": "x", "input": RESPONSES, "output": RESPONSES[-1:]},
+    "g.jsonl": [{"messages": ANTHROPIC[:2]}, {"messages": ANTHROPIC, "usage": {"input_tokens": 1}}],
     "e.jsonl": [
         {"type": "user", "uuid": "1", "message": {"content": "x"}, "timestamp": "2026"},
         {"type": "assistant", "uuid": "2", "parentUuid": "1", "message": ANTHROPIC[1]},

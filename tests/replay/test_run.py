@@ -322,15 +322,17 @@ def test_every_token_is_read_written_or_missed_under_any_policy(
             assert min(figures.usage.to_json().values()) >= 0
 
 
-def test_a_long_session_is_replayed_quickly() -> None:
-    recording = reading_session(500)
-
-    def seconds() -> float:
+def test_a_long_session_is_replayed_in_linear_time() -> None:
+    def seconds(calls: int) -> float:
+        recording = reading_session(calls)
         started = time.process_time()
         replay(recording, NonePolicy())
         return time.process_time() - started
 
-    assert min(seconds() for _ in range(3)) < 1.5
+    seconds(50)
+    small, large = min(seconds(100) for _ in range(3)), min(seconds(800) for _ in range(3))
+    # Eight times the work; a quadratic one would take sixty-four times as long.
+    assert large < 24 * small
 
 
 def test_real_sessions_are_predicted_as_they_were_billed(real_data: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import cast
 
 from lamina.messages import Block, Json, Message, Usage
@@ -15,6 +16,7 @@ from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Rec
 MOST_COMPLAINTS = 200  # beyond that only their number is kept
 SECONDS_APART = 10.0  # between requests of a recording without times
 CLOCK_SLACK = 60.0  # smaller steps back are the normal order of parallel lines
+_MILLISECONDS = 1e11  # larger numbers are no seconds: that would be the year 5138
 
 
 @dataclass(slots=True)
@@ -113,14 +115,21 @@ def anthropic_usage(value: object) -> Usage | None:
 
 
 def openai_usage(value: object) -> Usage | None:
-    """Usage as OpenAI's two APIs report it: the prompt's count includes what was cached."""
+    """Usage as OpenAI's two APIs report it: the prompt's count includes what was cached. Routers
+    that speak for Anthropic report in the same form, what was written to the cache besides.
+    """
     usage = as_object(value)
     if not usage:
         return None
     prompt = count(usage.get("prompt_tokens", usage.get("input_tokens")))
     detail = as_object(usage.get("prompt_tokens_details", usage.get("input_tokens_details")))
+    written = (
+        count(detail.get("cache_write_tokens"))
+        or count(detail.get("cache_creation_tokens"))
+        or count(usage.get("cache_creation_input_tokens"))
+    )
     read = min(prompt, count(detail.get("cached_tokens")))
-    write = min(prompt - read, count(detail.get("cache_write_tokens")))
+    write = min(prompt - read, written)
     output = count(usage.get("completion_tokens", usage.get("output_tokens")))
     return Usage(prompt - read - write, output, read, write)
 
@@ -128,3 +137,19 @@ def openai_usage(value: object) -> Usage | None:
 def count(value: object) -> int:
     right = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12
     return value if right and isinstance(value, int) else 0
+
+
+def moment_of(value: object) -> float:
+    """A recorded time in seconds since 1970, from ISO form (UTC where it names no zone) or a number
+    of seconds or milliseconds; 0: none.
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+            zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            return max(0.0, zoned.timestamp())
+        except (ValueError, OverflowError):
+            return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e14:
+        return 0.0
+    return value / 1000 if value >= _MILLISECONDS else float(value)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
-from lamina.messages import Block, Json
-from lamina.replay.builder import Builder, anthropic_usage, as_blocks
+from lamina.messages import Block, Json, Usage
+from lamina.replay.builder import SECONDS_APART, Builder, anthropic_usage, as_blocks, moment_of
 from lamina.replay.files import Unreadable, as_object
 from lamina.replay.recording import RecordedRequest
 
@@ -58,6 +57,7 @@ class ClaudeCodeReader:
         self._request_of: dict[int, int] = {}  # answer's node -> number of its request
         self._last: dict[str, int] = {}  # the last message of each thread
         self._time = 0.0
+        self.timed = False  # whether any line brought a time of its own
         self._ttl: dict[str, float] = {}
         self._before: dict[str, int] = {}  # boundary's uuid -> last message before it
         self._side_chains: dict[str, str] = {}  # uuid of a side chain's line -> its thread
@@ -74,7 +74,8 @@ class ClaudeCodeReader:
 
     def _line(self, where: str, line: Json, prefix: str) -> None:
         kind = str(line.get("type", ""))
-        self._time = _time_of(line.get("timestamp")) or self._time
+        told = moment_of(line.get("timestamp"))
+        self._time, self.timed = told or self._time, self.timed or told > 0
         if kind in ("user", "assistant"):
             self._message(where, line, prefix)
         elif kind == "attachment":
@@ -108,7 +109,7 @@ class ClaudeCodeReader:
         elif isinstance(line.get("uuid"), str) and line["uuid"] in self._place:
             self._builder.skip(where, "repeats an earlier line")
         elif line["type"] == "assistant":
-            self._assistant(where, line, message, list(blocks), prefix)
+            self._assistant(where, line, message, [*filter(_is_sent, blocks)], prefix)
         else:
             self._user(where, line, blocks, prefix)
 
@@ -137,38 +138,46 @@ class ClaudeCodeReader:
         self, where: str, line: Json, message: Json, thread: str, blocks: list[Block]
     ) -> _Answer:
         builder = self._builder
+        if not self.timed:
+            self._time += SECONDS_APART
         parent = self._parent(where, line, thread)
         node = builder.add("assistant", blocks, parent, self._time)
         usage = anthropic_usage(message.get("usage"))
-        if usage is not None and usage.cache_write:
-            self._ttl[thread] = 3600.0 if usage.cache_write_1h else 300.0
-        sent = builder.messages[parent].time if parent >= 0 else self._time
+        asked = builder.messages[parent].time if parent >= 0 and self.timed else 0.0
         self._request_of[node] = len(builder.requests)
         builder.request(
             where,
             RecordedRequest(
-                sent or self._time,
+                asked or self._time,
                 parent,
                 node,
                 usage,
                 str(message.get("model") or ""),
                 thread,
                 0,
-                self._ttl.get(thread, 0.0),
+                self._life(thread, usage),
             ),
         )
         self._last[thread] = node
         return _Answer(node)
 
+    def _life(self, thread: str, usage: Usage | None) -> float:
+        """How long the cache lives that a thread writes; 0: it has not said so yet."""
+        if usage is not None and usage.cache_write:
+            self._ttl[thread] = 3600.0 if usage.cache_write_1h else 300.0
+        return self._ttl.get(thread, 0.0)
+
     def _grow_usage(self, answer: _Answer, message: Json) -> None:
         """Later lines of one answer repeat its usage with the output that had come by then."""
         usage = anthropic_usage(message.get("usage"))
+        if usage is None:
+            return
         number = self._request_of[answer.node]
         request = self._builder.requests[number]
-        if usage is not None and request.usage is not None:
-            output = max(usage.output, request.usage.output)
-            grown = replace(request.usage, output=output)
-            self._builder.requests[number] = replace(request, usage=grown)
+        if request.usage is not None:
+            usage = replace(request.usage, output=max(usage.output, request.usage.output))
+        life = self._life(request.thread, usage)
+        self._builder.requests[number] = replace(request, usage=usage, ttl=life)
 
     def _user(self, where: str, line: Json, blocks: list[Block], prefix: str) -> None:
         thread = self._thread(line, prefix)
@@ -213,7 +222,9 @@ class ClaudeCodeReader:
             return -1
         place = self._place.get(str(name))
         if place is None:
-            last = self._last.get(thread, -1)
+            # A summary begins anew, also where the boundary before it was lost.
+            anew = line.get("isCompactSummary") is True
+            last = -1 if anew else self._last.get(thread, -1)
             joined = "joined to the message before" if last >= 0 else "taken as the first"
             self._builder.skip(where, f"the line that it follows is not in the file: {joined}")
             return last
@@ -238,10 +249,6 @@ class ClaudeCodeReader:
             self._place[uuid] = place
 
 
-def _time_of(value: object) -> float:
-    if not isinstance(value, str):
-        return 0.0
-    try:
-        return datetime.fromisoformat(value).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
+def _is_sent(block: Block) -> bool:
+    """Models begin with empty lines at times; the API takes no text of them back."""
+    return block.get("type") != "text" or bool(str(block.get("text") or "").strip())

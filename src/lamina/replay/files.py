@@ -17,6 +17,8 @@ LINE_LIMIT = 32 * 1024 * 1024  # a longer line is skipped, unread
 DEEPEST = 200  # levels of a value: what is deeper is skipped
 FILE_LIMIT = 256 * 1024 * 1024  # a longer file is read only line by line
 
+CUT_OFF = "cut off: the JSON has no end"
+
 _CHUNK = 1024 * 1024
 
 
@@ -95,9 +97,9 @@ def _reason(raw: bytes, error: ValueError) -> str:
     if b"\x00" in raw[:1024]:
         return "binary data, not JSON"
     if isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1:
-        return "cut off: the JSON has no end"
+        return CUT_OFF
     if "Unterminated string" in str(error):
-        return "cut off: the JSON has no end"
+        return CUT_OFF
     return "not JSON"
 
 

@@ -13,7 +13,9 @@ from lamina.errors import TranscriptError
 from lamina.messages import Json
 from lamina.replay import claude_code, trajectories
 from lamina.replay.builder import Builder
+from lamina.replay.entry_words import format_of, looks_like_message, messages_of
 from lamina.replay.files import (
+    CUT_OFF,
     FILE_LIMIT,
     Unreadable,
     as_list,
@@ -22,7 +24,7 @@ from lamina.replay.files import (
     read_lines,
     read_whole,
 )
-from lamina.replay.message_lists import ListReader, any_usage, format_of, looks_like_message
+from lamina.replay.message_lists import BodyLog, ListReader, read_body
 from lamina.replay.recording import Recording
 
 FORMATS = (
@@ -63,10 +65,15 @@ def _read_as_lines(path: Path) -> Recording | None:
     lines = read_lines(path)
     sample = list(islice(lines, _SAMPLE))
     values = [value for value in (as_object(value) for _, value in sample) if value]
-    if len(sample) == 1 and path.stat().st_size <= FILE_LIMIT:
-        document = sample[0][1]
-        if not isinstance(document, Unreadable) and not _is_claude_code(values):
-            return None  # one whole document, read as such
+    if sample and path.stat().st_size <= FILE_LIMIT:
+        first = sample[0][1]
+        if isinstance(first, Unreadable):
+            if first.reason == CUT_OFF and _is_document(path):
+                return (
+                    None  # one document over many lines, some of which may be whole by themselves
+                )
+        elif len(sample) == 1 and not _is_claude_code(values):
+            return None  # one document on one line
     rest = chain(sample, lines)
     builder = Builder(str(path), "")
     if _is_claude_code(values):
@@ -76,13 +83,17 @@ def _read_as_lines(path: Path) -> Recording | None:
     if any("messages_display" in value for value in values):
         builder.format = trajectories.TAU_BENCH
         trajectories.read_tau_display(rest, reader, builder)
-    elif any(isinstance(value.get("messages"), list) for value in values):
-        _bodies(rest, reader, builder)
+    elif any(messages_of(value) is not None for value in values):
+        BodyLog(reader, builder).read(rest)
     elif any(looks_like_message(value) for value in values):
         _message_lines(rest, reader, builder)
     else:
         return None
     return builder.finish(timed=reader.timed)
+
+
+def _is_document(path: Path) -> bool:
+    return not isinstance(read_whole(path), Unreadable)
 
 
 def _is_claude_code(values: Sequence[Json]) -> bool:
@@ -95,32 +106,7 @@ def _claude_code(path: Path, lines: Any, builder: Builder) -> Recording:
     reader.read(lines)
     for agent in sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl")):
         reader.read(read_lines(agent), prefix=f"{agent.stem}: ")
-    return builder.finish()
-
-
-def _bodies(lines: Any, reader: ListReader, builder: Builder) -> None:
-    """A log of whole conversations, or of request bodies, one a line."""
-    for number, value in lines:
-        body = as_object(value)
-        if not isinstance(body.get("messages"), list):
-            reason = value.reason if isinstance(value, Unreadable) else "holds no messages"
-            builder.skip(f"line {number}", reason)
-            continue
-        builder.format = builder.format or format_of(as_list(body["messages"]))
-        _body(body, reader, where=f"line {number}", thread=f"line {number}")
-
-
-def _body(body: Json, reader: ListReader, *, where: str, thread: str = "") -> None:
-    model = body.get("model")
-    reader.read(
-        as_list(body["messages"]),
-        where=where,
-        thread=thread,
-        model=model if isinstance(model, str) else "",
-        system=body.get("system"),
-        tools=body.get("tools"),
-        usage=any_usage(body.get("usage")),
-    )
+    return builder.finish(timed=reader.timed)
 
 
 def _message_lines(lines: Any, reader: ListReader, builder: Builder) -> None:
@@ -148,6 +134,9 @@ def _read_as_document(path: Path) -> Recording | None:
         if any(isinstance(entry, dict) and "traj" in entry for entry in listed[:_SAMPLE]):
             builder.format = trajectories.TAU_BENCH
             trajectories.read_tau_bench(listed, reader, builder)
+        elif _is_claude_code([as_object(entry) for entry in listed[:_SAMPLE]]):
+            builder.format = claude_code.NAME
+            return _claude_code(path, enumerate(listed, 1), builder)
         elif any(looks_like_message(entry) for entry in listed[:_SAMPLE]):
             builder.format = format_of(listed)
             reader.read(listed)
@@ -174,10 +163,13 @@ def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
             trajectories.read_mini_swe_agent(value, reader)
         else:
             builder.format = format_of(as_list(value["messages"]))
-            _body(value, reader, where="messages")
+            read_body(value, reader, where="messages")
     elif isinstance(value.get("messages_display"), str):
         builder.format = trajectories.TAU_BENCH
         trajectories.read_tau_display([(1, value)], reader, builder)
+    elif (items := messages_of(value)) is not None:
+        builder.format = format_of(items)
+        read_body(value, reader, where="input")
     else:
         return False
     return True
