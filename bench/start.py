@@ -15,6 +15,8 @@ from pathlib import Path
 
 from bench.figures import Figure, report, seconds
 
+from lamina.tools.sandbox import Sandbox, spawn
+
 RUNS = 5
 LAMINA = str(Path(sys.executable).parent / "lamina")
 COMMANDS = {
@@ -42,13 +44,28 @@ def main() -> int:
                     times[name].append(took)
     median = {name: round(statistics.median(values), 1) for name, values in times.items()}
     bare = median.pop("bare")
-    return report("start", [_figure(name, value, bare) for name, value in median.items()])
+    figures = [_figure(name, value, bare) for name, value in median.items()]
+    return report("start", [*figures, _sandbox()])
 
 
 def _figure(name: str, value: float, bare: float) -> Figure:
     limit = GOALS.get(name)
     goal = f"≤{limit}" if limit else ""
     return Figure(name, value, "ms", goal, limit is None or value <= limit, {"bare python": bare})
+
+
+def _sandbox() -> Figure:
+    """What a command costs within the sandbox, beside the same one without."""
+
+    def median(box: Sandbox | None) -> float:
+        def once() -> None:
+            spawn(box, lambda: subprocess.Popen(["/bin/true"])).wait()
+
+        once()
+        return round(statistics.median(seconds(once) for _ in range(9)) * 1000, 1)
+
+    plain, boxed = median(None), median(Sandbox())
+    return Figure("start.sandboxed", boxed, "ms", "", peers={"without a sandbox": plain})
 
 
 if __name__ == "__main__":

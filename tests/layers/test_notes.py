@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -422,7 +421,7 @@ def test_notes_that_an_editor_left_in_another_encoding_are_updated_all_the_same(
 
 
 @pytest.mark.spec("L3.5")
-def test_a_compaction_from_notes_makes_no_call_and_is_quick(place: Place) -> None:
+def test_a_compaction_from_notes_makes_no_call(place: Place) -> None:
     async def story() -> None:
         big = Capabilities(window=200_000, max_output=8_000)
         scripted = model(answers(24), can=big)
@@ -432,12 +431,9 @@ def test_a_compaction_from_notes_makes_no_call_and_is_quick(place: Place) -> Non
                 await settle(session)
             calls = len(scripted.requests)
             before = list(session.view().messages)
-            started = time.perf_counter()
             done = await session.compact()
-            took = time.perf_counter() - started
             assert done.source == "notes"
             assert len(scripted.requests) == calls
-            assert took < 1.0  # the bench measures it; here it must only not be a call
             shown = view_text(session)
             assert "# Worklog" in shown
             kept = [m for m in session.view().messages[1:] if m in before]

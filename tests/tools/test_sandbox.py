@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -323,19 +321,6 @@ def test_every_filter_is_a_whole_program(machine: str) -> None:
     }
     assert len(sizes) == 4
     assert all(size % 8 == 0 and size // 8 < 4_096 for size in sizes)
-
-
-def test_the_sandbox_costs_little() -> None:
-    def once(box: Sandbox | None) -> float:
-        began = time.perf_counter()
-        spawn(box, lambda: subprocess.Popen(["/bin/true"])).wait()
-        return time.perf_counter() - began
-
-    for box in (None, Sandbox()):
-        once(box)
-    plain = statistics.median(once(None) for _ in range(9))
-    boxed = statistics.median(once(Sandbox()) for _ in range(9))
-    assert boxed - plain < 0.1  # a launcher would take longer on a busy machine, this does not
 
 
 def test_a_broken_set_up_is_an_error_and_not_a_weaker_sandbox(
