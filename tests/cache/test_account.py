@@ -135,6 +135,43 @@ def test_an_undo_takes_the_saving_back() -> None:
     assert talk.account.saved == saved
 
 
+@pytest.mark.spec("F4")
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["result", "replace", "undo"]), st.integers(0, 3_000)),
+        max_size=30,
+    )
+)
+def test_what_left_the_view_is_what_the_view_has_less_than_was_said(
+    steps: list[tuple[str, int]],
+) -> None:
+    """Whatever is replaced, undone, undone again and replaced once more."""
+    talk, entries, made = Talk(), list[str](), list[str]()
+    for number, (what, size) in enumerate(steps):
+        if what == "result":
+            entries.append(talk.result(number, size))
+        elif what == "replace" and entries:
+            made.append(talk.replace(entries[size % len(entries)], size, changes_prefix=True))
+        elif what == "undo" and made:
+            [undo] = talk.ledger.append(edits.revoke(made.pop(size % len(made)), "l"))
+            made.append(str(undo["uuid"]))
+    said = Ledger.of([e for e in talk.ledger.entries if e["kind"] == "message"])
+    left = said.projection.tokens - talk.ledger.projection.tokens
+    assert talk.account.dropped == left
+
+
+def test_an_undo_of_what_was_never_done_changes_nothing() -> None:
+    talk = Talk()
+    talk.replace(talk.result(1, 500), 10)
+    before = talk.account.dropped
+    account = Account()
+    itself = {**edits.revoke("u-itself", "l"), "uuid": "u-itself"}
+    account.follow(
+        [*talk.ledger.entries, edits.revoke("u-nobody", "l") | {"uuid": "u1"}, itself], PRICE
+    )
+    assert account.dropped == before
+
+
 @pytest.mark.spec("F1")
 @given(
     steps=st.lists(

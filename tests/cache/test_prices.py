@@ -10,6 +10,7 @@ import pytest
 
 from lamina.cache.prices import checked_on, cost, plain_name, price_of
 from lamina.errors import SettingsError
+from lamina.ledger.window import capabilities
 from lamina.messages import Usage
 
 MILLION = 1_000_000
@@ -89,6 +90,24 @@ def test_settings_override_single_figures_by_name() -> None:
     assert not price_of("house-model", overrides).guessed
     mine = price_of("anthropic:claude-opus-4-5-20251101", overrides)
     assert (mine.input, mine.output) == (7, 25)
+
+
+def test_figures_that_an_unlisted_models_price_leaves_open_follow_its_input_price() -> None:
+    mine = price_of("house-model", {"house-model": {"input": 0.3, "output": 9}})
+    assert mine.output == 9
+    assert (mine.cache_read, mine.cache_write_5m, mine.cache_write_1h) == pytest.approx(
+        (0.03, 0.375, 0.6)
+    )
+    free = price_of("house-model", {"house-model": {"input": 0}})
+    assert cost(Usage(MILLION, MILLION, MILLION, MILLION), free) == 0.0
+    listed = price_of("claude-opus-4-5", {"claude-opus-4-5": {"input": 7}})
+    assert (listed.cache_read, listed.cache_write_1h) == (0.5, 10)
+
+
+@pytest.mark.spec("F3")
+def test_the_shortest_cacheable_prefix_is_the_same_in_both_tables() -> None:
+    for row in rows():
+        assert capabilities(str(row["model"])).min_cacheable == row["min_cacheable"], row["model"]
 
 
 @pytest.mark.parametrize("changes", [{"inptu": 1}, {"input": -1}, {"input": "3"}, {"model": 2}])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -72,6 +74,56 @@ def test_many_processes_share_one_file_without_tearing_a_line(tmp_path: Path) ->
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda ledger: [book(ledger, "notes") for _ in range(50)], ledgers))
     assert len(list(ledgers[0].calls())) == 400
+
+
+@pytest.mark.spec("F10")
+def test_half_a_line_costs_only_itself(tmp_path: Path) -> None:
+    ledger = spend(tmp_path)
+    book(ledger, "main")
+    [path] = tmp_path.iterdir()
+    with path.open("ab") as file:
+        file.write(b'{"ts": "2026-11-')
+    book(ledger, "notes")
+    book(ledger, "dream")
+    assert [row["purpose"] for row in ledger.calls()] == ["main", "notes", "dream"]
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from lamina.cache.spend import Spend
+from lamina.messages import Usage
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+folder = Path(sys.argv[1])
+ledger = Spend(folder)
+
+def book(purpose):
+    ledger.book(purpose=purpose, model="none", usage=Usage(1), session="s", at=1.7e9)
+    return ledger.problem
+
+assert book("main") == ""
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+size = next(folder.iterdir()).stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, most))
+assert "Can't write spending" in book("notes")
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+assert book("dream") == ""
+print(*(row["purpose"] for row in ledger.calls()))
+"""
+
+
+@pytest.mark.spec("F10")
+def test_a_disk_that_fills_in_the_middle_of_a_line_is_told_and_costs_that_line(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "spend")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("main dream\n", "")
 
 
 @pytest.mark.spec("F10")

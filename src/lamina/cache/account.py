@@ -10,7 +10,7 @@ and a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -77,8 +77,9 @@ class Account:
         self._entries, self._next = entries, 0
         self._position: dict[str, int] = {}
         self._size: list[int] = []  # tokens that each entry has in the view
-        self._block: dict[tuple[int, int], int] = {}  # tokens of blocks that were replaced
-        self._changes: dict[str, list[tuple[int, int]]] = {}  # by edit: (entry, tokens less)
+        # By block (entry, number): what stands there by each edit that replaced it, (edit, tokens).
+        self._instead: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._folds: dict[int, list[tuple[int, int]]] = {}  # by edit: (entry, tokens less)
         self._asked: set[str] = set()  # calls that fetch something back
         self._view = 0
         self._said = 0  # tokens of all messages but what was fetched back
@@ -157,47 +158,56 @@ class Account:
             self.saved -= self.rates.read * self._view + self.rates.output * CALL
 
     def _edit(self, edit: Json) -> None:
-        op = edit.get("op")
-        if op == "replace":
-            changes = self._replaced(edit)
-        elif op == "fold":
-            changes = self._folded(edit)
-        else:
-            taken = self._changes.pop(str(edit.get("edit")), []) if op == "revoke" else []
-            changes = [(at, -less) for at, less in taken]
-        self._changes[edit["uuid"]] = changes
-        for at, less in changes:
-            self._size[at] -= less
+        at, undone = self._position[edit["uuid"]], False
+        while edit.get("op") == "revoke":  # also of a revoke: then the edit holds again
+            before = self._position.get(str(edit.get("edit")), at)
+            if before >= at:
+                return
+            at, edit, undone = before, self._entries[before], not undone
+        changes = self._folded(at, edit, undone) if edit.get("op") == "fold" else ()
+        if edit.get("op") == "replace":
+            changes = self._replaced(at, edit, undone)
+        for entry, less in changes:
+            self._size[entry] -= less
             self._view -= less
             self._out += less
             self.dropped += less
-            if at >= self._sent:
+            if entry >= self._sent:
                 self._new_out += less
             else:
-                self._broken = at if self._broken < 0 else min(self._broken, at)
+                self._broken = entry if self._broken < 0 else min(self._broken, entry)
 
-    def _replaced(self, edit: Json) -> list[tuple[int, int]]:
-        changes: list[tuple[int, int]] = []
+    def _replaced(self, edit_at: int, edit: Json, undone: bool) -> Iterator[tuple[int, int]]:
         for item in cast("list[Json]", edit.get("items") or []):
             at, number = self._position.get(str(item.get("entry"))), item.get("block")
             if at is None or not isinstance(number, int):
                 continue
-            blocks = _blocks(self._entries[at])
-            old = self._block.get((at, number))
-            if old is None:
-                old = tokens.of_block(blocks[number]) if 0 <= number < len(blocks) else 0
-            new = self._block[at, number] = tokens.of_block(item["with"])
-            changes.append((at, old - new))
-        return changes
+            instead = self._instead.setdefault((at, number), [])
+            before = self._stands(at, number)
+            instead[:] = [held for held in instead if held[0] != edit_at]
+            if not undone:
+                instead.append((edit_at, tokens.of_block(item["with"])))
+                instead.sort(key=lambda held: held[0])  # edits hold in the ledger's order
+            yield at, before - self._stands(at, number)
 
-    def _folded(self, edit: Json) -> list[tuple[int, int]]:
+    def _stands(self, at: int, number: int) -> int:
+        """Tokens of what stands at a block's place now."""
+        if instead := self._instead.get((at, number)):
+            return instead[-1][1]
+        blocks = _blocks(self._entries[at])
+        return tokens.of_block(blocks[number]) if 0 <= number < len(blocks) else 0
+
+    def _folded(self, edit_at: int, edit: Json, undone: bool) -> list[tuple[int, int]]:
+        if undone:
+            return [(at, -less) for at, less in self._folds.pop(edit_at, [])]
         first = self._position.get(str(edit.get("first")))
         last = self._position.get(str(edit.get("last")))
         if first is None or last is None:
             return []
         gone = [(at, self._size[at]) for at in range(first, last + 1) if self._size[at]]
         new = sum(tokens.of_blocks(_blocks(told)) for told in edit.get("messages") or ())
-        return [*gone, (first, -new)]
+        self._folds[edit_at] = [*gone, (first, -new)]
+        return self._folds[edit_at]
 
     # ---- what a request costs less, or more
 

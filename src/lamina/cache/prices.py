@@ -46,6 +46,7 @@ class Price:
 
 
 _FREE = Price("local", "local", "2026-01-01", 0.0, 0.0, 0.0, 0.0, 0.0)
+_AMOUNTS = ("output", "cache_read", "cache_write_5m", "cache_write_1h")
 _FIGURES = frozenset(field.name for field in fields(Price)) - {"model", "since", "guessed"}
 
 
@@ -57,7 +58,7 @@ def price_of(
     A name may carry a provider prefix, a snapshot date or a `[1m]` suffix. A Claude model that no
     row names gets its family's newest row, any other unknown model the table's fallback row; both
     are marked `guessed`. Local and scripted models cost nothing. `overrides` maps a model's name
-    to the figures that replace the table's.
+    to the figures that replace the table's; of a model in no row the others follow its input price.
     """
     name = plain_name(model)
     if name in FREE_NAMES or model.startswith(FREE_PREFIXES):
@@ -83,6 +84,11 @@ def cost(usage: Usage, price: Price) -> float:
         prompt *= price.long_input
         answer *= price.long_output
     return (prompt + answer) / 1_000_000
+
+
+def money_text(dollars: float) -> str:
+    """$12.30; small sums to a hundredth of a cent."""
+    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
 
 
 def plain_name(model: str) -> str:
@@ -134,6 +140,10 @@ def _overridden(price: Price, name: str, changes: Mapping[str, Any]) -> Price:
                 f"The price of {name!r} has a wrong entry {key!r} = {value!r}; "
                 f"use one of {', '.join(sorted(_FIGURES))} with an amount in dollars per million."
             )
+    if price.guessed and price.input > 0 and "input" in changes:
+        # Figures of another model say nothing about this one's; their proportions are common.
+        factor = changes["input"] / price.input
+        price = replace(price, **{kind: getattr(price, kind) * factor for kind in _AMOUNTS})
     return replace(price, **{**changes, "model": name, "guessed": False})
 
 

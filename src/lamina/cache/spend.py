@@ -6,6 +6,7 @@ processes can share the file. Caps stop background work, never the user's turn.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,12 +57,7 @@ class Spend:
         try:
             private_folder(self._folder)
             path = self._folder / f"{moment:%Y-%m}.jsonl"
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            fd = os.open(path, flags, 0o600)
-            try:
-                os.write(fd, msgspec.json.encode(line) + b"\n")
-            finally:
-                os.close(fd)
+            _append(path, msgspec.json.encode(line) + b"\n")
             self.problem = ""
         except OSError as error:
             self.problem = f"Can't write spending to {self._folder}: {error.strerror}."
@@ -114,6 +110,20 @@ class Spend:
                 yield from _rows(path.read_bytes())
             except OSError:
                 continue
+
+
+def _append(path: Path, line: bytes) -> None:
+    """In one write. Half a line that a full disk or a crash left before it costs only itself."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    try:
+        end = os.lseek(fd, 0, os.SEEK_END)
+        torn = end > 0 and os.pread(fd, 1, end - 1) != b"\n"
+        data = b"\n" + line if torn else line
+        if os.write(fd, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(fd)
 
 
 def _rows(data: bytes) -> Iterator[Json]:

@@ -167,19 +167,18 @@ def _drop_worn(state: State) -> None:
 
 
 def _delete_from_cache(state: State) -> None:
-    deleted: list[str] = list(state.ledger.state("cache_edits", []))
+    deleted: dict[str, None] = dict.fromkeys(state.ledger.state("cache_edits", []))
     rows = _results(state.ledger, lambda tool: clearable(state, tool))
-    names = [str(row.block.get("tool_use_id")) for row in rows]
-    active = [name for name in names if name not in set(deleted)]
+    weight = {str(row.block.get("tool_use_id")): row.tokens for row in rows}
+    active = [name for name in weight if name not in deleted]
     trigger: int = state.flags.value("microcompact.edits_trigger")
     keep: int = state.flags.value("microcompact.edits_keep")
     if len(active) < trigger or len(active) <= keep:
         return
     gone = active[:-keep]
-    still = [name for name in deleted if name in set(names)]
+    still = [name for name in deleted if name in weight]
     state.guard.register("layer 2 deleted old results from the provider's cache")
     state.ledger.append(edits.state("cache_edits", [*still, *gone]))
-    weight = {str(row.block.get("tool_use_id")): row.tokens for row in rows}
     saved = sum(weight[name] for name in gone)
     what = f"{len(gone)} old results deleted from the provider's cache"
     state.emit(LayerActed(LAYER, what, saved, len(gone)))

@@ -110,6 +110,7 @@ _ANTHROPIC = (
     _Row("claude-sonnet-4", None, 64_000, 1_024, keeps_thinking=False),
     _Row("claude-opus-4", 200_000, 32_000, 1_024, keeps_thinking=False),
     _Row("claude-3-7-sonnet", 200_000, 64_000, keeps_thinking=False, manages_context=False),
+    _Row("claude-3-5-sonnet", 200_000, 8_192, keeps_thinking=False, manages_context=False),
     _Row("claude-3-5", 200_000, 8_192, 2_048, keeps_thinking=False, manages_context=False),
     _Row("claude-3", 200_000, 4_096, 2_048, keeps_thinking=False, manages_context=False),
 )
