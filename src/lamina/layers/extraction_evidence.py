@@ -20,7 +20,8 @@ from lamina.memory.topics import edit_topic, read_topic
 from lamina.messages import Json
 
 _FENCE = re.compile(
-    r"\n*^(`{3,}|~{3,})[ \t]*evidence[ \t]*\n(.*?)(?:^\1[ \t]*$|\Z)\n?", re.MULTILINE | re.DOTALL
+    r"(?<!\n)\n*^(`{3,}|~{3,})[ \t]*evidence[ \t]*\n(.*?)(?:^\1[ \t]*$|\Z)\n?",
+    re.MULTILINE | re.DOTALL,
 )
 _LINE = re.compile(r"\s*(?:[-*]\s+)?(m\d+)\s*:\s*(.+?)\s*")
 _LONGEST_MESSAGE, _LONGEST = 2_000, 16_000  # characters of typed words in the prompt

@@ -36,10 +36,12 @@ _LABEL = re.compile(r"\*\*(?:why|how to apply)\b", re.IGNORECASE)
 @lru_cache(maxsize=4096)
 def statements(body: str) -> tuple[Statement, ...]:
     """All statements of a body in order; headings and fenced code are none."""
-    fences = [(match.start(), match.end()) for match in _FENCE.finditer(body)]
+    code = bytearray(len(body))
+    for fence in _FENCE.finditer(body):
+        code[fence.start() : fence.end()] = b"\x01" * len(fence[0])
     found: list[Statement] = []
     for line in _LINE.finditer(body):
-        if any(start <= line.start() < end for start, end in fences) or line[0].startswith("#"):
+        if code[line.start()] or line[0].startswith("#"):
             continue
         marker = _MARKER.match(line[0])
         offset = marker.end() if marker else 0

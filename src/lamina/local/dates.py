@@ -296,8 +296,10 @@ _ANNOTATED = re.compile(r"\s?[(（]\d{4}-\d\d-\d\d[)）]")
 def find_dates(text: str, said: date) -> list[SaidDate]:
     """All date expressions of a text that mean one day, in order, none overlapping."""
     found: list[SaidDate] = []
+    taken = bytearray(len(text))
     for hit in _hits(text, said):
-        if all(hit.end <= other.start or hit.start >= other.end for other in found):
+        if taken.find(1, hit.start, hit.end) < 0:
+            taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
             found.append(hit)
     return sorted(found, key=lambda hit: hit.start)
 

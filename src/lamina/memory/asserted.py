@@ -5,15 +5,17 @@ quotation marks, which is somebody else's, unless they ask to remember it. Pure:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import islice, pairwise
 
 from lamina.memory import wording
 from lamina.memory.forget_wishes import forget_wish
 from lamina.memory.remember_wishes import asks_to_remember, only_asks
 
-_ENDS = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|(?<=[.!?][\"”’)])\s+|\s*\n\s*)")
+_ENDS = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|(?<=[.!?][\"”’)])\s+|(?<!\s)\s*\n\s*)")
 # A question by its first words, whatever it ends with: people leave the mark out.
 _INVERTED = re.compile(
     r"(?:should|shall|may|might|is|are|was|were|does|did|has) (?:i|we|you|he|she|it|they)\b|(?:do|have) (?:i|we|you|they)\b"
@@ -41,6 +43,7 @@ _CHINESE_POLITE = re.compile(r"(?:请|麻烦|能|可以|帮)")
 _LEAD = re.compile(r"^(?:(?:and|but|so|ok(?:ay)?|hey|hm+|also|btw|wait|und|aber|also)[,\s]+)*")
 _JOINT = re.compile(r"[,;:，；：]\s*|\s[–—-]+\s")
 _MARKS = {"“": "”", "«": "»", "„": "“", "「": "」", "『": "』"}
+_MOST_PLACES = 50  # looked at: what is said this often is the same everywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,52 +86,83 @@ def _asks(clause: str, *, marked: bool) -> bool:
     return marked and bool(_ASKING.match(clause) or chinese)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a folded sentence is, wherever it stands."""
+
+    forgets: bool  # it states nothing
+    remembers: bool
+    only_remembers: bool  # it speaks of the sentences beside it
+    asks_at: int
+
+
+@lru_cache(maxsize=256)
+def _kind(sentence: str) -> _Kind:
+    forgets = forget_wish(sentence) is not None
+    remembers, only = asks_to_remember(sentence), only_asks(sentence)
+    return _Kind(forgets, remembers, only, question_in(sentence))
+
+
 def _places(needle: str, part: str) -> Iterator[Told]:
-    sentences, text = _taken_apart(part)
+    starts, sentences, text = _taken_apart(part)
+    kinds = [_kind(one) for one in sentences] if needle in text else []
+    forgets = max((n for n, kind in enumerate(kinds) if kind.forgets), default=-1)
+    for at in islice(_found(needle, text), _MOST_PLACES):
+        end = at + len(needle)
+        touched = range(bisect_right(starts, at) - 1, bisect_right(starts, end - 1))
+        met = [n for n in touched if not kinds[n].forgets]
+        later = forgets >= (met[0] if met else touched.stop)
+        yield _told(starts, sentences, kinds, met, (at, end), forgets_later=later)
+
+
+def _found(needle: str, text: str) -> Iterator[int]:
     at = text.find(needle)
     while at >= 0:
-        end = at + len(needle)
-        if wording.bounded(text, at, end):
-            yield _told(sentences, at, end)
+        if wording.bounded(text, at, at + len(needle)):
+            yield at
         at = text.find(needle, at + 1)
 
 
-def _told(sentences: list[tuple[int, str]], at: int, end: int) -> Told:
-    touched = [
-        n for n, (start, one) in enumerate(sentences) if start < end and start + len(one) > at
-    ]
-    # A wish to forget states nothing.
-    met = [n for n in touched if forget_wish(sentences[n][1]) is None]
-    spoken = [sentences[n][1] for n in met]
-    beside = [sentences[n][1] for m in met for n in (m - 1, m + 1) if 0 <= n < len(sentences)]
-    wished = all(map(asks_to_remember, spoken)) or any(map(only_asks, [*beside, *spoken]))
+def _told(
+    starts: Sequence[int],
+    sentences: Sequence[str],
+    kinds: Sequence[_Kind],
+    met: Sequence[int],
+    place: tuple[int, int],
+    *,
+    forgets_later: bool,
+) -> Told:
+    """What the sentences `met` state at a place of the text."""
+    at, end = place
+    beside = {n for m in met for n in (m - 1, m, m + 1) if 0 <= n < len(sentences)}
+    wished = all(kinds[n].remembers for n in met) or any(kinds[n].only_remembers for n in beside)
     stated = [
-        _stated(one, max(at - start, 0), end - start)
-        for start, one in (sentences[n] for n in met)
-        if wished or not _quoted(one, at - start, end - start)
+        _stated(sentences[n], kinds[n].asks_at, max(at - starts[n], 0), end - starts[n])
+        for n in met
+        if wished or not _quoted(sentences[n], at - starts[n], end - starts[n])
     ]
-    first = sentences[met[0]][0] if met else at
-    forgets = any(forget_wish(one) is not None for start, one in sentences if start >= first)
-    return Told(tuple(spoken), " ".join(stated).strip(), wished and bool(spoken), forgets)
+    spoken = tuple(sentences[n] for n in met)
+    return Told(spoken, " ".join(stated).strip(), wished and bool(spoken), forgets_later)
 
 
-def _stated(sentence: str, start: int, end: int) -> str:
-    asks = question_in(sentence)
+def _stated(sentence: str, asks: int, start: int, end: int) -> str:
     words = sentence[start : min(end, asks)]
     return words if asks == len(sentence) or wording.content_stems(words) else ""
 
 
-def _taken_apart(part: str) -> tuple[list[tuple[int, str]], str]:
-    """The sentences of a text, folded, each with its place; and the folded text."""
-    sentences: list[tuple[int, str]] = []
+def _taken_apart(part: str) -> tuple[list[int], list[str], str]:
+    """Where each sentence of a text begins, the sentences, and the text: all folded."""
+    starts: list[int] = []
+    sentences: list[str] = []
     text = ""
     for number, piece in enumerate(_ENDS.split(part)):
         if number % 2:
             text += " " if piece else ""
         elif folded := wording.fold(piece):
-            sentences.append((len(text), folded))
+            starts.append(len(text))
+            sentences.append(folded)
             text += folded
-    return sentences, text
+    return starts, sentences, text
 
 
 def _quoted(sentence: str, start: int, end: int) -> bool:

@@ -106,7 +106,7 @@ def wishes_in(text: str) -> list[ForgetWish]:
     """The wishes of all sentences."""
     if not _FORGETS.search(text):
         return []
-    found = [forget_wish(sentence) for sentence in _SENTENCE_END.split(text)]
+    found = [forget_wish(one) for one in _SENTENCE_END.split(text) if one.strip()]
     return [wish for wish in found if wish is not None]
 
 
@@ -134,7 +134,7 @@ def _chinese(plain: str) -> ForgetWish | None:
 
 
 _FORGETS = re.compile(
-    r"(?i)\bforget|unlearn|\bmemor(?:y|ies)\b|vergiss|vergess|gedächtnis|忘|记忆|"
+    r"(?i)\bforget|unlearn|\bstop\s+remembering|\bmemor(?:y|ies)\b|vergiss|vergess|gedächtnis|忘|记忆|"
     r"oubli|olvid|dimentic|잊|забуд|забыт"
 )
 _REMOVES = re.compile(

@@ -48,7 +48,7 @@ _SPEAKS_FOR_USER = re.compile(
 )
 _LEAD = re.compile(r"^(?:[\s>#*_~`\-+•–—\"'“‘(\[\]]|\d{1,3}[.)]\s|\[[ xX]\])+")
 _LABEL = re.compile(r"^[\w /-]{1,40}:[*_]{0,2}\s+")
-_SENTENCE_END = re.compile(r"(?<=[.!?;:。！？])[\"'”’)*_]*\s+|\s+[—–]\s+|,\s+(?=then\b)")
+_SENTENCE_END = re.compile(r"(?<=[.!?;:。！？])[\"'”’)*_]*\s+|(?<!\s)\s+[—–]\s+|,\s+(?=then\b)")
 
 
 def find_order(text: str) -> str:

@@ -39,7 +39,7 @@ _CHINESE = re.compile(
     r"|客户|同学|室友|实习生|老师|学生|他们?|她们?)(?P<name>[^是在]{0,4})(?:是|在|喜欢|会|用|负责|做|想)"
 )
 _WHO = re.compile(
-    rf"(?P<who>[\w'-]+),? (?:who|der|die) (?:{_DOES})|(?:with|from|for|by|to|and|mit|von|für) (?P<name>[\w'-]+), (?:an?|our|the|my|eine?|unsere?) "
+    rf"(?<![\w'-])(?P<who>[\w'-]+),? (?:who|der|die) (?:{_DOES})|(?:with|from|for|by|to|and|mit|von|für) (?P<name>[\w'-]+), (?:an?|our|the|my|eine?|unsere?) "
 )
 _NOT_SOMEBODY = frozenset(
     """i im we it this that there here what who which whose my our you your everything nothing all name
