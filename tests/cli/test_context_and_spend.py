@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -136,6 +137,40 @@ def test_spend_groups_all_calls_and_sums_them_up(
     assert all(name in text for name in names)
     assert "█" in text
     assert "in 3 calls" in text
+
+
+def settings_file(world: Path, text: str) -> None:
+    path = world / "home" / "settings.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.spec("F10")
+def test_spend_says_how_much_of_the_caps_today_has_used(lamina: Lamina, world: Path) -> None:
+    from lamina.cache.spend import Spend
+    from lamina.messages import Usage
+
+    settings_file(world, "[spend]\ndaily_cap = 4.0\nlayer_caps = { notes = 1.0, dream = 2.0 }\n")
+    assert [cap["today"] for cap in lamina("spend", "--json").json["caps"]] == [0, 0, 0]
+    book(world)  # long ago
+    assert "Background work" not in lamina("spend").out
+    now = time.time()
+    for day in (now, now + 86_400):  # it may be midnight
+        spend = Spend(world / "home" / "spend", prices={"m": {"input": 1.5}})
+        for purpose in ("main", "notes"):
+            usage = Usage(1_000_000)
+            spend.book(purpose=purpose, model="m", usage=usage, session="s", at=day)
+    caps = lamina("spend", "--json").json["caps"]
+    assert [(cap["of"], cap["cap"], cap["today"]) for cap in caps] == [
+        ("all", 4.0, 1.5),
+        ("notes", 1.0, 1.5),
+        ("dream", 2.0, 0),
+    ]
+    told = [line for line in lamina("spend").out.splitlines() if "Background" in line]
+    assert told == [
+        "Background work today: $1.50 of $4.00 (spend.daily_cap)",
+        "Background work for notes today: $1.50 of $1.00 (spend.layer_caps), stopped until midnight UTC",
+    ]
 
 
 @pytest.mark.spec("F10")

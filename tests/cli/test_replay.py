@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 from collections.abc import Callable
@@ -182,7 +183,8 @@ def test_a_folder_of_all_sorts_is_replayed_with_one_line_for_each_that_is_not(
         (["--policy", "abacus"], "There is no policy 'abacus'"),
         (["--policy", ","], "Name at least one policy"),
         (["--window", "12"], "too small"),
-        (["--html", "/nowhere/x.html"], "Can't write the report"),
+        (["--html", "/nowhere/x.html"], "Can't write the report to /nowhere/x.html: No such file"),
+        (["--html", "/"], "Can't write the report to /: Is a directory"),
     ],
 )
 def test_wrong_use_is_one_sentence(
@@ -192,6 +194,50 @@ def test_wrong_use_is_one_sentence(
     assert ran.code in (1, 2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
+    assert ran.out == ""  # said before the work is done, not behind it
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
+
+
+@pytest.mark.spec("I4")
+def test_a_transcript_can_be_piped_in(
+    lamina: Lamina, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = transcript(world)
+    piped(monkeypatch, path.read_bytes())
+    [by_pipe, by_name] = lamina("replay", "-", str(path), "-", "--json").out.splitlines()
+    assert json.loads(by_pipe) == {**json.loads(by_name), "file": "stdin"}
+
+
+@pytest.mark.spec("I4")
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"", "lamina: stdin is empty; "), (b"prose", "lamina: stdin is not a transcript (not JSON)")],
+)
+def test_what_is_piped_in_and_is_no_transcript_is_named_without_our_own_file(
+    lamina: Lamina, monkeypatch: pytest.MonkeyPatch, data: bytes, said: str
+) -> None:
+    piped(monkeypatch, data)
+    ran = lamina("replay", "-")
+    assert ran.code == 1
+    assert ran.err.startswith(said)
+    assert "lamina-replay" not in ran.err
+
+
+def test_a_pipe_that_is_closed_is_said(lamina: Lamina, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    ran = lamina("replay", "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("lamina: Nothing is piped in; ")
+
+
+@pytest.mark.spec("I4")
+def test_one_policy_alone_is_compared_with_nothing(lamina: Lamina, world: Path) -> None:
+    path = str(transcript(world))
+    [_, alone, _, *_] = lamina("replay", path, "--policy", "lamina").out.splitlines()
+    assert re.fullmatch(r"  policy +cost  from cache  largest  over window  re-reads", alone)
 
 
 @pytest.mark.spec("I4")

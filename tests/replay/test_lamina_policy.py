@@ -281,6 +281,29 @@ def test_dropping_the_oldest_keeps_the_task_and_every_pair_of_call_and_result(
     assert 0 < len(asked) < 40
 
 
+def test_dropping_the_oldest_starts_afresh_where_the_recorder_did(
+    session: Session, save: Save, config: Config
+) -> None:
+    """After a compaction there is little, and none of it is what was left out before."""
+    session.user("the task")
+    work(session, 40, "some words of output " * 100)
+    session.line("system", parent=None, subtype="compact_boundary")
+    session.user("In short: the task is half done.", isCompactSummary=True)
+    session.answer([{"type": "text", "text": "I go on."}], usage=None)
+    session.user("Do that.")
+    session.answer([{"type": "text", "text": "Done."}], usage=None)
+    recording = read_recording(save(session))
+    weigher = Weigher(recording)
+    with open_policy("drop-oldest", weigher, config, window=10_000) as policy:
+        replay(recording, policy, weigher=weigher, window=10_000)
+        last = policy.send(Turn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0))
+    assert [text_of(message["content"]) for message in last.messages] == [
+        "In short: the task is half done.",
+        "I go on.",
+        "Do that.",
+    ]
+
+
 @pytest.mark.spec("I4", "L2.4")
 def test_real_sessions_cost_less_with_lamina_and_fit_the_window(
     real_data: Path, config: Config

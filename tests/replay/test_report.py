@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from lamina.cache.prices import money_text
 from lamina.messages import Usage
-from lamina.replay.charts import money_text, span_text, tokens_text
+from lamina.replay.charts import span_text, tokens_text
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Skipped
 from lamina.replay.report import render_report
@@ -191,6 +192,24 @@ def test_tiny_results_are_drawn(count: int) -> None:
     assert render_report([result([PolicyResult("none", 100, nothing)])])
 
 
+def test_one_request_is_a_line_that_can_be_seen() -> None:
+    page = render_report([result([PolicyResult("none", 100, figures(1))])])
+    drawn = re.findall(r'<polyline class="curve p0" points="([^"]*)"', page)
+    assert len(drawn) == 2
+    for points in drawn:
+        left, right = (float(point.split(",")[0]) for point in points.split())
+        assert right - left > 10
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 300])
+def test_no_number_of_a_request_is_written_twice_at_its_place(count: int) -> None:
+    page = render_report([result([PolicyResult("none", 100, figures(count))])])
+    for svg in re.findall(r"<svg.*?</svg>", page):
+        ticks = re.findall(r'<text class="tick" x="([\d.]+)" y="[\d.]+" text-anchor="middle">', svg)
+        assert ticks
+        assert len(ticks) == len(set(ticks))
+
+
 def test_several_files_get_an_overview_that_links_to_each() -> None:
     files = [result([PolicyResult("none", 900, figures(3))], file=f"/d/{n}.jsonl") for n in "ab"]
     page = render_report(files)
@@ -201,8 +220,8 @@ def test_several_files_get_an_overview_that_links_to_each() -> None:
 
 
 def test_figures_read_well() -> None:
-    assert [tokens_text(v) for v in (0, 999, 1000, 12_340, 154_700, 1_250_000, 16_300_000)] == [
-        "0", "999", "1k", "12.3k", "155k", "1.25M", "16.3M",
+    assert [tokens_text(v) for v in (0, 999, 1000, 12_340, 154_700, 999_600, 1_250_000, 16_300_000)] == [
+        "0", "999", "1k", "12.3k", "155k", "1M", "1.25M", "16.3M",
     ]  # fmt: skip
     assert [span_text(s) for s in (4, 61, 3600, 3661, 90_000)] == [
         "4 s", "1 min", "1 h", "1 h 1 min", "1 d 1 h",

@@ -136,6 +136,17 @@ def test_what_is_shown_again_or_given_up_by_the_recording_is_not_missing() -> No
     assert kinds(rereads, EDIT) == []
 
 
+def test_giving_up_one_of_two_equal_blocks_leaves_the_other_to_be_missed() -> None:
+    rereads = told()
+    rereads.add("read", result("t1", SOURCE), 900)  # said twice, and taken back once
+    rereads.forget("read")
+    rereads.hide("read")
+    assert kinds(rereads, EDIT) == [("file", "/app/billing.py", 900)]
+    rereads.forget("read")
+    rereads.hide("read")
+    assert kinds(rereads, EDIT) == []
+
+
 def test_numbering_of_tools_is_not_part_of_a_line() -> None:
     lines = [
         "    12→    return order.total * rate",

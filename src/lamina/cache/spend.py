@@ -67,20 +67,24 @@ class Spend:
         """Why background work of this purpose must stop now, in one sentence; "" if it may go on."""
         if purpose not in BACKGROUND:
             return ""
-        spent = self._spent_on(datetime.fromtimestamp(at, UTC))
+        spent = self.background(at)
         layer_cap = self._layer_caps.get(purpose, 0.0)
         if layer_cap and spent.get(purpose, 0.0) >= layer_cap:
             return (
                 f"Background work for {purpose} stopped: today's cap of ${layer_cap:g} is spent "
                 "(spend.layer_caps)."
             )
-        total = sum(spent.get(name, 0.0) for name in BACKGROUND)
-        if self._daily_cap and total >= self._daily_cap:
+        if self._daily_cap and sum(spent.values()) >= self._daily_cap:
             return (
                 f"Background work stopped: today's cap of ${self._daily_cap:g} is spent "
                 "(spend.daily_cap)."
             )
         return ""
+
+    def background(self, at: float) -> dict[str, float]:
+        """Dollars that each purpose of background work has cost on that day (UTC)."""
+        spent = self._spent_on(datetime.fromtimestamp(at, UTC))
+        return {name: spent[name] for name in BACKGROUND if name in spent}
 
     def _spent_on(self, day: datetime) -> dict[str, float]:
         """Dollars by purpose today, by all processes; only what was added since is read."""

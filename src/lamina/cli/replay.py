@@ -1,21 +1,26 @@
 """`lamina replay`: what recorded sessions would have cost under Lamina's layers and under others. Reads
-the transcripts that it is given, writes only the report that is asked for.
+the transcripts that it is given, writes only the report that is asked for. What is piped in goes through
+a temporary file, since a format is found by looking twice.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lamina.cli.options import config_of
 from lamina.cli.terminal import columns, harmless, note, one_line, out, out_json, style, width
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, TranscriptError, UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -28,14 +33,22 @@ lamina replay ~/.claude/projects --html report.html
 lamina replay run.traj --policy none,lamina,clear-oldest,drop-oldest
 lamina replay session.jsonl --window 100000 --model claude-opus-4-6
 lamina replay session.jsonl --json | jq .policies.lamina.cost
+zcat session.jsonl.gz | lamina replay -
 """
 
 SUFFIXES = (".jsonl", ".json", ".traj")
 PATIENCE = 1.0  # seconds after which progress is shown
+LARGE = 20_000_000  # bytes of a file whose reading is announced at once
+PIPED = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="transcripts, or folders of them")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="transcripts, or folders of them; - reads one from a pipe",
+    )
     parser.add_argument(
         "--policy",
         action="append",
@@ -62,7 +75,24 @@ def run(args: argparse.Namespace) -> int:
     if args.window < 1_000:
         raise UsageError(f"A window of {args.window} tokens is too small; give 1000 or more.")
     config = config_of(args)
-    files = list(_files(args.paths, quiet=args.quiet))
+    if args.html:
+        _check_place(Path(args.html))
+    with ExitStack() as open_files:
+        args.piped = _piped(open_files) if PIPED in args.paths else None
+        results = _results(list(_files(args.paths, args.piped, args.quiet)), names, args, config)
+    if not args.json:
+        _show(results, quiet=args.quiet)
+    if args.html:
+        _write_report(Path(args.html), results, quiet=args.quiet)
+    return 0
+
+
+def _results(
+    files: Sequence[tuple[Path, bool]],
+    names: Sequence[str],
+    args: argparse.Namespace,
+    config: Config,
+) -> list[ReplayResult]:
     progress = _Progress(shown=sys.stderr.isatty() and not args.quiet)
     results: list[ReplayResult] = []
     for number, (path, asked) in enumerate(files, 1):
@@ -83,11 +113,34 @@ def run(args: argparse.Namespace) -> int:
             _print_json(result)
     if not results:
         raise LaminaError(f"None of the {len(files)} files could be replayed.")
-    if not args.json:
-        _show(results, quiet=args.quiet)
-    if args.html:
-        _write_report(Path(args.html), results, quiet=args.quiet)
-    return 0
+    return results
+
+
+def _piped(open_files: ExitStack) -> Path:
+    """What comes through the pipe, in a file of its own."""
+    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - closed
+        raise UsageError("Nothing is piped in; give a file, or `lamina replay - < FILE`.")
+    folder = Path(open_files.enter_context(TemporaryDirectory(prefix="lamina-replay-")))
+    path = folder / "stdin"
+    try:
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        raise LaminaError(f"Can't keep what is piped in: {error.strerror}.") from error
+    return path
+
+
+def _check_place(path: Path) -> None:
+    """Where the report can't be written, say so before the work and not behind it."""
+    wrong = 0
+    if path.is_dir():
+        wrong = errno.EISDIR
+    elif not path.parent.is_dir():
+        wrong = errno.ENOENT
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        wrong = errno.EACCES
+    if wrong:
+        raise LaminaError(f"Can't write the report to {path}: {os.strerror(wrong)}.")
 
 
 def _policies(text: str) -> list[str]:
@@ -102,10 +155,10 @@ def _policies(text: str) -> list[str]:
     return names
 
 
-def _files(paths: Sequence[str], *, quiet: bool) -> Iterator[tuple[Path, bool]]:
+def _files(paths: Sequence[str], piped: Path | None, quiet: bool) -> Iterator[tuple[Path, bool]]:
     """Files to read, and whether each was named itself. Sub-agents come with their session."""
-    for given in map(Path, paths):
-        path = given.expanduser()
+    for given in dict.fromkeys(paths):
+        path = piped if given == PIPED and piped else Path(given).expanduser()
         if not path.is_dir():
             yield path, True
             continue
@@ -139,13 +192,13 @@ def _replayed(
     label: str,
 ) -> ReplayResult:
     from lamina.replay.policies import open_policy
-    from lamina.replay.readers import read_recording
     from lamina.replay.results import result_of
     from lamina.replay.run import replay
     from lamina.replay.weigh import Weigher
 
-    progress.say(f"{label}: reading")
-    recording: Recording = read_recording(path)
+    with suppress(OSError):
+        progress.say(f"{label}: reading", now=path.stat().st_size > LARGE)
+    recording: Recording = _read(path, piped=path == args.piped)
     weigher = Weigher(recording)
     if args.uncut:
         weigher = weigher.uncut()
@@ -164,6 +217,18 @@ def _replayed(
                 )
             )
     return result_of(recording, done)
+
+
+def _read(path: Path, *, piped: bool) -> Recording:
+    """The recording, by the name under which the user knows it."""
+    from lamina.replay.readers import read_recording
+
+    if not piped:
+        return read_recording(path)
+    try:
+        return replace(read_recording(path), file=path.name)
+    except TranscriptError as error:
+        raise TranscriptError(str(error).replace(str(path), path.name)) from error
 
 
 def _print_json(result: ReplayResult) -> None:
@@ -199,8 +264,8 @@ class _Progress:
         self._began = time.monotonic()
         self._length = 0
 
-    def say(self, text: str) -> None:
-        if self._shown and time.monotonic() - self._began > PATIENCE:
+    def say(self, text: str, *, now: bool = False) -> None:
+        if self._shown and (now or time.monotonic() - self._began > PATIENCE):
             self.clear()
             text = one_line(text, width() - 1)  # a second line would stay
             self._length = columns(text)

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from lamina.cache.prices import money_text
 from lamina.cli.fitting import fitted
 from lamina.cli.terminal import one_line, style, width
 from lamina.cli.wrapping import wrapped
-from lamina.replay.charts import layer_name, money_text, tokens_text
-from lamina.replay.results import PolicyResult, ReplayResult
+from lamina.replay.charts import layer_name, tokens_text
+from lamina.replay.results import PolicyResult, ReplayResult, merged
 
 HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-reads")
 
@@ -33,27 +34,17 @@ def lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[s
         yield from _indented(merged(results))
 
 
-def merged(results: Sequence[ReplayResult]) -> list[PolicyResult]:
-    """One result a policy over all files."""
-    names = dict.fromkeys(policy.policy for result in results for policy in result.policies)
-    found = {name: [p for r in results for p in r.policies if p.policy == name] for name in names}
-    return [
-        PolicyResult(
-            name,
-            parts[0].window,
-            [request for part in parts for request in part.requests],
-            list(dict.fromkeys(price for part in parts for price in part.prices)),
-            any(part.guessed_price for part in parts),
-        )
-        for name, parts in found.items()
-    ]
-
-
 def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
     plain = next((policy for policy in policies if policy.policy == "none"), None)
     rows = [_row(policy, plain) for policy in policies]
+    kept = [at for at in range(len(HEADING)) if HEADING[at] or any(row[at] for row in rows)]
     shown = fitted(
-        rows, HEADING, width() - 2, gives_way=(4, 6, 5, 3), cut=0, right=(1, 2, 3, 4, 5, 6)
+        [[row[at] for at in kept] for row in rows],
+        [HEADING[at] for at in kept],
+        width() - 2,
+        gives_way=[kept.index(at) for at in (4, 6, 5, 3)],
+        cut=0,
+        right=range(1, len(kept)),
     )
     for line in shown.splitlines():
         yield f"  {_coloured(line)}"

@@ -5,8 +5,11 @@ ledger of spending under the home; changes nothing.
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lamina.cache.prices import money_text
 from lamina.cli.fitting import fitted
 from lamina.cli.options import config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, width
@@ -14,6 +17,8 @@ from lamina.cli.wrapping import wrapped
 
 if TYPE_CHECKING:
     from lamina.cache.spend import Group
+    from lamina.config import Config
+    from lamina.messages import Json
 
 MOST_ROWS = 40  # --json has all of them
 
@@ -39,14 +44,16 @@ def run(args: argparse.Namespace) -> int:
     from lamina.messages import Usage
 
     config = config_of(args)
-    groups = grouped(Spend(config.own_home / "spend").calls(), args.by)
+    spend = Spend(config.own_home / "spend")
+    groups = grouped(spend.calls(), args.by)
     total = sum(group.cost for group in groups)
+    caps = list(_caps(config, spend.background(time.time())))
     if args.json:
         rows = [
             {"name": g.name, "calls": g.calls, **g.usage.to_json(), "cost": round(g.cost, 6)}
             for g in groups
         ]
-        out_json({"by": args.by, "groups": rows, "cost": round(total, 6)})
+        out_json({"by": args.by, "groups": rows, "cost": round(total, 6), "caps": caps})
         return 0
     if not groups:
         note("No model call has been booked yet.")
@@ -67,9 +74,38 @@ def run(args: argparse.Namespace) -> int:
     used = sum((group.usage for group in groups), Usage())
     calls = sum(group.calls for group in groups)
     many = "call" if calls == 1 else "calls"
-    words = f"{_money(total)} in {calls:,} {many}, {used.prompt:,} tokens in, {used.output:,} out"
+    words = (
+        f"{money_text(total)} in {calls:,} {many}, {used.prompt:,} tokens in, {used.output:,} out"
+    )
     out(style(wrapped(words, width(), 2), "bold"))
+    for cap in caps:
+        _show_cap(cap)
     return 0
+
+
+def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:
+    """Each cap of background work that is set, and what today has used of it."""
+    if daily := config.float("spend.daily_cap"):
+        used = round(sum(spent.values()), 6)
+        yield {"of": "all", "setting": "spend.daily_cap", "cap": daily, "today": used}
+    for layer, cap in config.table("spend.layer_caps").items():
+        if cap:
+            used = round(spent.get(layer, 0.0), 6)
+            yield {"of": layer, "setting": "spend.layer_caps", "cap": cap, "today": used}
+
+
+def _show_cap(cap: Json) -> None:
+    """Only what was used is worth a line."""
+    if not cap["today"]:
+        return
+    of = "" if cap["of"] == "all" else f" for {cap['of']}"
+    words = (
+        f"Background work{of} today: {money_text(cap['today'])} of {money_text(cap['cap'])} "
+        f"({cap['setting']})"
+    )
+    stopped = cap["today"] >= cap["cap"]
+    words += ", stopped until midnight UTC" if stopped else ""
+    out(style(wrapped(words, width(), 2), "yellow" if stopped else "dim"))
 
 
 def _shown(groups: list[Group], by: str) -> list[Group]:
@@ -95,13 +131,9 @@ def _row(group: Group) -> list[str]:
     usage = group.usage
     return [
         harmless(group.name),
-        _money(group.cost),
+        money_text(group.cost),
         f"{group.calls:,}",
         f"{usage.prompt:,}",
         f"{usage.cache_read / usage.prompt:.0%}" if usage.prompt else "–",
         f"{usage.output:,}",
     ]
-
-
-def _money(dollars: float) -> str:
-    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"

@@ -10,6 +10,7 @@ from html import escape
 from math import floor, log10
 from typing import TypeAlias
 
+from lamina.cache.prices import money_text
 from lamina.replay.results import PolicyResult, ReplayResult, RequestFigures
 
 WIDTH = 960
@@ -21,23 +22,18 @@ LABELLED_PAUSES = 5
 MANY_MARKS = 40  # beyond that only the rows below the plot show them
 LONGEST_NAME = 28
 HIGHEST_LABEL = 11.0
+SHORTEST = 8  # half of a line that has one point
 
 
 def tokens_text(value: float) -> str:
     """12, 3.4k, 120k, 1.25M."""
     for size, unit in ((1_000_000, "M"), (1000, "k")):
-        if value >= size:
-            digits = 0 if value / size >= 100 else 1 if value / size >= 10 else 2
-            return (
-                f"{value / size:.{digits}f}".rstrip("0").rstrip(".") + unit
-                if digits
-                else (f"{value / size:.0f}{unit}")
-            )
+        share = value / size
+        if share >= 0.9995:  # less would be rounded to 1,000 of the unit below
+            digits = 0 if share >= 100 else 1 if share >= 10 else 2
+            short = f"{share:.{digits}f}"
+            return (short.rstrip("0").rstrip(".") if digits else short) + unit
     return f"{value:.0f}"
-
-
-def money_text(value: float) -> str:
-    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
 def span_text(seconds: float) -> str:
@@ -100,8 +96,8 @@ def _axes(space: _Space, label: Callable[[float], str]) -> Iterable[str]:
 
 def _request_axis(space: _Space, figures: Sequence[RequestFigures], timed: bool) -> Iterable[str]:
     began = figures[0].time
-    for tick in _ticks(space.count, 7):
-        number = min(space.count - 1, max(0, round(tick) - 1))
+    ticks = (min(space.count - 1, max(0, round(tick) - 1)) for tick in _ticks(space.count, 7))
+    for number in dict.fromkeys(ticks):
         x = space.x(number)
         yield f'<text class="tick" x="{x:.1f}" y="{space.floor + 16}" text-anchor="middle">{number + 1}</text>'
         if timed:
@@ -144,6 +140,9 @@ def _line(space: _Space, values: Sequence[float], css: str) -> str:
         (space.x(group[0] + (len(group) - 1) / 2), space.y(max(values[n] for n in group)))
         for group in _groups(len(values))
     ]
+    if len(points) == 1:  # a line needs two ends to be seen
+        [(x, y)] = points
+        points = [(x - SHORTEST, y), (x + SHORTEST, y)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline class="curve {css}" points="{path}"/>'
 

@@ -94,7 +94,9 @@ class DropOldest:
         held = self._held.setdefault(thread, [])
         del held[turn.keep :]
         held.extend(turn.new)
-        before = min(self._start.get(thread, 1), len(held))
+        before = self._start.get(thread, 1)
+        if turn.keep < before:
+            before = 1  # the recorder went back behind what is left out: nothing of that is there
         total = sum(tokens for _, tokens in self._weigher.at(turn.number)) + sum(
             self._weigher.tokens(message) for message in (*held[:1], *held[before:])
         )

@@ -11,18 +11,17 @@ from html import escape
 from importlib.resources import files
 from pathlib import PurePath
 
-from lamina.cache.prices import checked_on
+from lamina.cache.prices import checked_on, money_text
 from lamina.replay.charts import (
     cache_chart,
     context_chart,
     lanes_of,
     layer_name,
     money_chart,
-    money_text,
     span_text,
     tokens_text,
 )
-from lamina.replay.results import PolicyResult, ReplayResult
+from lamina.replay.results import PolicyResult, ReplayResult, merged
 
 MOST_ACTIONS = 200
 CACHE_WORDS = "tokens that each request read, wrote and missed; a re-read's call adds to it"
@@ -76,8 +75,8 @@ def _intro(results: Sequence[ReplayResult]) -> str:
 
 def _overview(results: Sequence[ReplayResult], css: dict[str, str]) -> str:
     """All recordings together, one row each."""
-    names = list(dict.fromkeys(p.policy for result in results for p in result.policies))
-    merged = [_merged(results, name) for name in names]
+    together = merged(results)
+    names = [policy.policy for policy in together]
     rows: list[str] = []
     for number, result in enumerate(results):
         by_name = {policy.policy: policy for policy in result.policies}
@@ -86,7 +85,7 @@ def _overview(results: Sequence[ReplayResult], css: dict[str, str]) -> str:
         rows.append(f"<tr><td>{link}</td><td>{result.requests}</td>{cells}</tr>")
     heads = "".join(f"<th>{escape(name)}</th><th>from cache</th><th>peak</th>" for name in names)
     return (
-        f"<h2>All together</h2>{_cards(merged, css)}"
+        f"<h2>All together</h2>{_cards(together, css)}"
         f'<div class="scroll"><table><tr><th>recording</th><th>requests</th>{heads}</tr>'
         f"{''.join(rows)}</table></div>"
     )
@@ -97,15 +96,6 @@ def _overview_cells(policy: PolicyResult | None) -> str:
         return "<td>–</td><td>–</td><td>–</td>"
     peak = tokens_text(policy.max_context)
     return f"<td>{money_text(policy.cost)}</td><td>{_from_cache(policy)}</td><td>{peak}</td>"
-
-
-def _merged(results: Sequence[ReplayResult], name: str) -> PolicyResult:
-    found = [p for result in results for p in result.policies if p.policy == name]
-    requests = [request for policy in found for request in policy.requests]
-    window = max(policy.window for policy in found)
-    prices = list(dict.fromkeys(price for policy in found for price in policy.prices))
-    guessed = any(policy.guessed_price for policy in found)
-    return PolicyResult(name, window, requests, prices, guessed)
 
 
 def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:

@@ -10,6 +10,7 @@ for that under every policy, so that it is no extra (unless `repeats` says to ch
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -50,6 +51,7 @@ class Rereads:
         self._repeats = repeats
         self._pending: dict[Hashable, tuple[Block, int]] = {}  # held, but not yet looked into
         self._held: dict[Hashable, _Held] = {}
+        self._times: Counter[Hashable] = Counter()  # how often the conversation holds a block
         self._out: set[Hashable] = set()
         self._by_line: dict[str, set[Hashable]] = {}
         self._by_path: dict[str, set[Hashable]] = {}
@@ -66,6 +68,7 @@ class Rereads:
         """A block that the conversation now holds."""
         if block.get("type") == "tool_use":
             self._calls[str(block.get("id"))] = block
+        self._times[key] += 1
         if key not in self._held:
             self._pending[key] = (block, tokens)
 
@@ -84,7 +87,12 @@ class Rereads:
             self._by_command.setdefault(held.command, set()).add(key)
 
     def forget(self, key: Hashable) -> None:
-        """A block that the recording itself gave up, by going back or by its own compaction."""
+        """A block that the recording itself gave up, by going back or by its own compaction; where
+        it holds another with the same words, these stay."""
+        self._times[key] -= 1
+        if self._times[key] > 0:
+            return
+        del self._times[key]
         held = self._held.pop(key, None)
         self._pending.pop(key, None)
         self._out.discard(key)

@@ -120,6 +120,24 @@ def result_of(recording: Recording, policies: Sequence[PolicyResult]) -> ReplayR
     )
 
 
+def merged(results: Sequence[ReplayResult]) -> list[PolicyResult]:
+    """One result a policy over all files."""
+    found: dict[str, list[PolicyResult]] = {}
+    for result in results:
+        for policy in result.policies:
+            found.setdefault(policy.policy, []).append(policy)
+    return [
+        PolicyResult(
+            name,
+            parts[0].window,
+            [request for part in parts for request in part.requests],
+            list(dict.fromkeys(price for part in parts for price in part.prices)),
+            any(part.guessed_price for part in parts),
+        )
+        for name, parts in found.items()
+    ]
+
+
 def report_json(result: ReplayResult) -> Json:
     """The object for one file. Sums that the recording doesn't carry are null."""
     recorded = result.recorded

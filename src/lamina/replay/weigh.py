@@ -223,15 +223,14 @@ class _Thread:
 
     def _stretch(self, weigher: Weigher, added: int, wanted: int) -> None:
         factor = min(1.7, max(0.3, wanted / added)) if added else 1.0
-        end = self._ends[-1] - added
+        end = start = self._ends[-1] - added
         del self._ends[len(self._ends) - len(self._open) :]
         for index in self._open:
             paper = weigher.recorded(index)
             paper[:] = [(key, max(1, round(tokens * factor))) for key, tokens in paper]
             end += sum(tokens for _, tokens in paper)
             self._ends.append(end)
-        base = end - sum(sum(t for _, t in weigher.recorded(index)) for index in self._open)
-        missing = base + wanted - end
+        missing = start + wanted - end
         if missing > 0:
             # Reminders and attachments that the program added without writing them down.
             last = self._open[-1]
