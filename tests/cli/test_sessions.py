@@ -122,13 +122,12 @@ def test_a_whole_tool_result_comes_back_byte_for_byte(
     assert main(["sessions", "show", "aaaa", "--result", "toolu_9"]) == 2
 
 
-def test_moved_results_are_shown_and_searched_whole(lamina: Run, folder: Path) -> None:
+def test_moved_results_are_shown_whole(lamina: Run, folder: Path) -> None:
     path = record(folder, "aaaa-1", at=1_700_000_000)
     moved = path.with_suffix("") / "tool-results" / "toolu_1.txt"
     moved.parent.mkdir(parents=True)
     moved.write_text("needle in the moved part")
     assert "result: needle in the moved part" in lamina("sessions", "show").out
-    assert "aaaa-1 result" in lamina("sessions", "grep", "needle").out
 
 
 def test_a_tool_id_that_is_a_path_leads_nowhere(lamina: Run, folder: Path) -> None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from lamina.cli.moments import since, until
-from lamina.cli.sessions_grep import literal_in
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
-from lamina.messages import text, tool_result, tool_use
+from lamina.messages import text
+from lamina.recall import sketches
 
 Run = Callable[..., Any]
 NOON = 1_760_000_000.0  # 2025-10-09
@@ -98,20 +96,24 @@ def test_time_runs_out_inside_a_long_session_too(lamina: Run, folder: Path) -> N
 
 
 @pytest.mark.spec("I2")
-def test_a_result_that_was_moved_out_of_the_session_is_searched_whole(
-    lamina: Run, folder: Path
+def test_a_result_that_was_moved_out_of_the_view_is_searched_whole(
+    lamina: Run, world: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = record(folder, "aaaa", "look")
-    ledger = Ledger.open(path, now=lambda: NOON)
-    ledger.append(
-        edits.message("assistant", [tool_use("toolu_1", "Read", {"path": "a"})], "assistant"),
-        edits.message("user", [tool_result("toolu_1", "only the beginning")], "tool"),
-    )
-    ledger.close()
-    results = folder / "aaaa" / "tool-results"
-    results.mkdir(parents=True)
-    (results / "toolu_1.txt").write_text("only the beginning\nand a needle")
-    assert texts(lamina("sessions", "grep", "needle", "--json")) == ["and a needle"]
+    """The record holds every result whole, wherever layer 1 put it."""
+    hay = "seq 1 20000; echo a nee''dle; seq 1 20000"
+    call = {"name": "Bash", "input": {"command": hay}}
+    steps = [
+        {"reply": {"text": "I look.", "tool_use": [call]}},
+        {"expect": {"last_result": "<persisted-output>"}, "reply": "Done."},
+    ]
+    script = world / "script.json"
+    script.write_text(json.dumps({"steps": steps, "otherwise": {"*": "[]"}}))
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert lamina("chat", "-p", "look", "--model", f"scripted:{script}").code == 0
+    assert [*folder.glob("*/tool-results/*.txt")]
+    [hit] = lamina("sessions", "grep", "needle", "--json").json
+    assert (hit["who"], hit["text"]) == ("result", "a needle")
 
 
 @pytest.mark.spec("I2")
@@ -191,52 +193,56 @@ def test_claude_mode_searches_claude_codes_transcripts_and_writes_nothing_beside
     assert sorted(claude.rglob("*")) == before
 
 
-patterns = st.lists(
-    st.sampled_from(
-        [
-            r"abc",
-            r"a",
-            r"b.c",
-            r"x*",
-            r"y?",
-            r"(ab)",
-            r"(ab)?",
-            r"a{0,2}",
-            r"b+",
-            r"[abc]",
-            r"|",
-            r"\.",
-            r"\d",
-            r"(?:ab)",
-            r"(a|b)",
-            r"^",
-            r"$",
-            r"\x61",
-            r".",
-            r"_",
-            r"{",
-            r"-",
-            r"(?i:A)",
-            r"\bab",
-        ]
-    ),
-    max_size=6,
-).map("".join)
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sketches of few bytes, so that a test need not write megabytes."""
+    for name, size in (("_BLOCK", 256), ("_SMALL", 1), ("_WORTH", 1), ("_SETTLED", -1e9)):
+        monkeypatch.setattr(sketches, name, size)
 
 
-@given(patterns, st.text(alphabet="abcxyABK._-1 {\u212a\u017f", max_size=14), st.booleans())
-@example("ab*c", "ac", False)
-@example("ks", "\u212a\u017f", True)
-def test_no_hit_is_missed_by_looking_for_its_plain_part_first(
-    pattern: str, words: str, ignore: bool
+@pytest.mark.spec("M7", "I2")
+@pytest.mark.usefixtures("eager")
+def test_the_index_grows_with_the_sessions_and_changes_no_result(lamina: Run, folder: Path) -> None:
+    grep = ("sessions", "grep", "needle", "-n", "0", "--json")
+    record(folder, "aaaa", *(f"hay {number}" for number in range(40)), "a needle", at=NOON)
+    record(folder, "bbbb", "nothing but hay", at=NOON + DAY)
+    for _ in range(3):
+        assert texts(lamina(*grep)) == ["a needle"]
+    assert sorted(os.listdir(folder / "grep.index")) == ["aaaa.sketch", "bbbb.sketch"]
+    record(folder, "aaaa", "hay again", "another needle", at=NOON + 2 * DAY)
+    (folder / "bbbb.jsonl").unlink()
+    for _ in range(3):
+        assert texts(lamina(*grep)) == ["a needle", "another needle"]
+        assert texts(lamina(*grep[:2], "NEEDLE", "-i", "--json", "-n", "1")) == ["a needle"]
+        assert lamina("sessions", "grep", "needles").code == 1
+    assert os.listdir(folder / "grep.index") == ["aaaa.sketch"]
+    (folder / "grep.index" / "aaaa.sketch").write_bytes(b"nonsense")
+    assert texts(lamina(*grep)) == ["a needle", "another needle"]
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.usefixtures("eager")
+def test_the_index_of_claude_codes_transcripts_lies_in_our_own_home(
+    lamina: Run, world: Path, claude: Path
 ) -> None:
-    try:
-        wanted = re.compile(pattern, re.IGNORECASE if ignore else 0)
-    except re.error:
-        return
-    if wanted.search(words):
-        plain = literal_in(wanted)
-        if not ignore:
-            assert plain in words
-        elif words.isascii():
-            assert plain.lower() in words.lower()
+    before = sorted(claude.parent.rglob("*"))
+    for _ in range(3):
+        for everywhere in ((), ("--all",)):
+            found = lamina("sessions", "grep", "needle", "--claude", "--json", *everywhere)
+            assert len(found.json) == 6
+    assert sorted(claude.parent.rglob("*")) == before
+    ours = world / ".claude" / "lamina" / "grep.index" / claude.name
+    assert sorted(str(file.relative_to(ours)) for file in ours.rglob("*.sketch")) == [
+        "cccc-1.sketch",
+        "cccc-1/subagents/agent-1.sketch",
+    ]
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.usefixtures("eager")
+def test_without_a_place_for_the_index_the_search_goes_on(lamina: Run, folder: Path) -> None:
+    record(folder, "aaaa", "a needle")
+    (folder / "grep.index").write_text("in the way")
+    for _ in range(2):
+        ran = lamina("sessions", "grep", "needle")
+        assert (ran.code, ran.out, ran.err) == (0, "aaaa user      a needle\n", "")

@@ -1,6 +1,6 @@
 """`lamina sessions grep`: every line that a regular expression fits in what was said, in calls and in
 tool results, of Lamina's sessions and in Claude mode also of Claude Code's transcripts. Reads session
-files, block by block; most are passed over unread where they can't hold a hit.
+files, block by block, and keeps the derived sketches by which most blocks are passed over unread.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from lamina.errors import UsageError
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.messages import Json
+    from lamina.recall.sketches import Sketches
 
 _DAY = 86_400.0
-_RESULT = b'"tool_result"'
-# Letters that others fold to when case is ignored: ı İ ſ and the Kelvin sign.
-_FOLDED = ("\u0131", "\u0130", "\u017f", "\u212a")
+_SKETCHING = 0.25  # of the time allowed: what has no sketch then gets one next time
 
 
 def add_verbs(verbs: Any) -> argparse.ArgumentParser:
@@ -62,8 +61,9 @@ def run(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
         pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
     except re.error as error:
         raise UsageError(f"{args.pattern!r} is no regular expression: {error}.") from error
+    sketches = _sketches(config, files)
     files = _with_claude(files, config, everywhere=args.all)
-    search = _Search(args, pattern, files)
+    search = _Search(args, pattern, files, sketches)
     hits: list[Hit] = []
     try:
         for hit in search.hits():
@@ -89,16 +89,23 @@ class _Search:
     """One pass over the files."""
 
     def __init__(
-        self, args: argparse.Namespace, pattern: re.Pattern[str], files: Sequence[Path]
+        self,
+        args: argparse.Namespace,
+        pattern: re.Pattern[str],
+        files: Sequence[Path],
+        sketches: Sketches,
     ) -> None:
+        from lamina.recall.expressions import plain_of
+        from lamina.recall.sketches import Wanted
+
         self._pattern = pattern
+        self._plain = plain_of(pattern)
+        self._wanted = Wanted(self._plain)
         self._files = files
+        self._sketches = sketches
         self._seconds: float = args.seconds
         self._since: float = -inf if args.since is None else args.since
         self._until: float = inf if args.until is None else args.until
-        literal = literal_in(pattern)
-        self._literal = (literal.lower() if args.ignore_case else literal).encode()
-        self._fold: bool = args.ignore_case
         self.progress = Progress("Searching sessions", quiet=args.quiet)
         self.more = False
         self._left = 0
@@ -115,48 +122,34 @@ class _Search:
             note("Nothing found.")
 
     def hits(self) -> Iterator[Hit]:
-        until = time.monotonic() + self._seconds if self._seconds > 0 else inf
+        start, allowed = time.monotonic(), self._seconds if self._seconds > 0 else inf
+        self._sketches.begin(self._files, start + allowed * _SKETCHING)
         sizes = [_size(file) for file in self._files]
         done, total = 0, sum(sizes)
         for number, (file, size) in enumerate(zip(self._files, sizes, strict=True)):
             for read, found in self._in_file(file):
                 yield from found
                 self.progress(done + read, total)
-                if time.monotonic() > until:
+                if time.monotonic() > start + allowed:
                     self._left = len(self._files) - number
                     return
             done += size
 
     def _in_file(self, file: Path) -> Iterator[tuple[int, list[Hit]]]:
-        """(bytes read, hits) block by block."""
-        from lamina.cli.transcript import results_of
-        from lamina.recall.recorded import blocks
-
+        """(bytes passed, hits) block by block."""
         try:
             # What was written last in a file is no newer than the file; a day is for odd clocks.
             if file.stat().st_mtime < self._since - _DAY:
                 return
-            moved = results_of(file).is_dir()
-            for place, block in blocks(file):
+            for end, block in self._sketches.blocks(file, self._wanted):
                 hits: list[Hit] = []
-                if self._may_hold(block, moved=moved):
+                if block and self._plain.may_be_in(block):
                     for line in BytesIO(block):
-                        if self._may_hold(line, moved=moved):
+                        if self._plain.may_be_in(line):
                             hits += self._in_line(file, line)
-                yield place + len(block), hits
+                yield end, hits
         except OSError as error:
             note(f"lamina: {file} can't be read: {error.strerror}.")
-
-    def _may_hold(self, piece: bytes, *, moved: bool) -> bool:
-        """Whether a hit can be in a piece of the file; a result that was moved out of it has only
-        its beginning there."""
-        if not self._literal or (moved and _RESULT in piece):
-            return True
-        if not self._fold:
-            return self._literal in piece
-        return self._literal in piece.lower() or (
-            not piece.isascii() and any(letter.encode() in piece for letter in _FOLDED)
-        )
 
     def _in_line(self, file: Path, line: bytes) -> Iterator[Hit]:
         from lamina.recall.recorded import value_of
@@ -164,7 +157,7 @@ class _Search:
         value = value_of(line)
         if value is None:
             return
-        when, texts = _said(file, value)
+        when, texts = _said(value)
         if when < self._since or when > self._until:
             return
         for who, text in texts:
@@ -173,14 +166,26 @@ class _Search:
                     yield Hit(_session(file), who, row, when)
 
 
-def _said(file: Path, value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
-    from lamina.cli.transcript import results_of, texts_of
+def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
+    from lamina.cli.transcript import texts_of
     from lamina.ledger.edits import written_at
     from lamina.recall.recorded import claude_texts, claude_time
 
     if value.get("kind") == "message":
-        return written_at(value), texts_of(value, results_of(file))
+        return written_at(value), texts_of(value)
     return claude_time(value), claude_texts(value)
+
+
+def _sketches(config: Config, files: Sequence[Path]) -> Sketches:
+    """They lie beside our sessions; those of Claude Code's transcripts in our own home."""
+    from lamina.ledger.places import find_project_folder
+    from lamina.recall.sketches import FOLDER, Sketches
+
+    folders = {find_project_folder(config.own_home, config.project), *(f.parent for f in files)}
+    places = {folder: folder / FOLDER for folder in folders}
+    if config.claude:
+        places[config.home / "projects"] = config.own_home / FOLDER
+    return Sketches(places)
 
 
 def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> list[Path]:
@@ -224,31 +229,3 @@ def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
     start = max(0, (found.start() if found else 0) - room // 3)
     shown = text[start : start + 4 * room]  # more than fits: a line may be a hundred megabytes
     return one_line(("…" if start else "") + shown, room)
-
-
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-_CODE = re.compile(r"\\[xuUN0-9]")  # a character by its number
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|[()|]|\{[\d,]*\}|[*+?]|[^\\]", re.DOTALL)
-
-
-def literal_in(pattern: re.Pattern[str]) -> str:
-    """The longest plain stretch that every hit must hold, "" where there is none to be sure of.
-
-    Only letters, digits and `_.-` count: all writers of JSON leave those as they are.
-    """
-    stretches, depth = [""], 0
-    for sign in _TOKEN.findall(pattern.pattern):
-        if (sign in ("|", "(?") and depth == 0) or _CODE.fullmatch(sign):
-            return ""
-        if sign in ("(", "(?"):
-            depth += 1
-        if sign in ("*", "?") or (sign[0] == "{" and len(sign) > 1):
-            stretches[-1] = stretches[-1][:-1]  # what stands before may be missing
-        plain = sign[1:] if sign in ("\\.", "\\-", "\\_") else sign
-        if depth == 0 and _PLAIN.fullmatch(plain) and sign != ".":
-            stretches[-1] += plain
-        else:
-            stretches.append("")
-        if sign == ")":
-            depth -= 1
-    return max(stretches, key=len)

@@ -69,8 +69,9 @@ def lines(session: Session) -> Iterator[tuple[str, str]]:
             yield "edit: ", _edit(entry)
 
 
-def texts_of(entry: Json, results: Path) -> Iterator[tuple[str, str]]:
-    """(who, text) of everything said in an entry and every tool result, moved ones whole."""
+def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
+    """(who, text) of everything said in an entry and every tool result: the record holds those whole,
+    whatever the view shows of them."""
     if entry.get("kind") != "message":
         return
     for block in _blocks(entry):
@@ -80,7 +81,7 @@ def texts_of(entry: Json, results: Path) -> Iterator[tuple[str, str]]:
             case "tool_use":
                 yield "call", json.dumps(block.get("input"), ensure_ascii=False)
             case "tool_result":
-                yield "result", _moved(results, block) or _content(block)
+                yield "result", _content(block)
             case _:
                 pass
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from lamina.ledger import log
 from lamina.ledger.edits import written_at
@@ -23,36 +23,36 @@ _BLOCK = 1 << 20
 _SPEAKERS = {"typed": "user", "assistant": "assistant"}
 
 
-def blocks(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
+def blocks_in(file: BinaryIO, start: int = 0, step: int = 0) -> Iterator[tuple[int, bytes]]:
     """A file from a place on, in blocks of whole lines with their places; only the very last line
     may lack its end. A line that is too long for anybody to read is left out."""
     held: list[bytes] = []  # the beginning of a line whose end is not read yet
     size = 0
-    with path.open("rb") as file:
-        file.seek(start)
-        while piece := file.read(_BLOCK):
-            end = piece.rfind(b"\n") + 1
-            if not end:
-                size += len(piece)
-                held = [*held, piece] if size <= log.MAX_LINE else []
-                continue
-            if size <= log.MAX_LINE:
-                yield start, b"".join([*held, piece[:end]])
-            elif (first := piece.find(b"\n") + 1) < end:
-                yield start + size + first, piece[first:end]
-            start += size + end
-            held, size = [piece[end:]], len(piece) - end
-    if held and size <= log.MAX_LINE and any(held):
+    file.seek(start)
+    while piece := file.read(step or _BLOCK):
+        first, end = piece.find(b"\n") + 1, piece.rfind(b"\n") + 1
+        if not end:
+            size += len(piece)
+            held = [*held, piece] if size <= log.MAX_LINE else []
+            continue
+        if size + first <= log.MAX_LINE:
+            yield start, b"".join([*held, piece[:end]])
+        elif first < end:
+            yield start + size + first, piece[first:end]
+        start += size + end
+        held, size = [piece[end:]], len(piece) - end
+    if size <= log.MAX_LINE and any(held):
         yield start, b"".join(held)
 
 
 def lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Each line with its place."""
-    for place, block in blocks(path, start):
-        here = place
-        for line in BytesIO(block):
-            yield here, line
-            here += len(line)
+    with path.open("rb") as file:
+        for place, block in blocks_in(file, start):
+            here = place
+            for line in BytesIO(block):
+                yield here, line
+                here += len(line)
 
 
 def line_at(path: Path, start: int) -> bytes:

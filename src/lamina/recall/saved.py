@@ -32,8 +32,9 @@ class Savable(Protocol):
 _Index = TypeVar("_Index", bound=Savable)
 
 
-def save(index: Savable, path: Path) -> None:
-    """Writes the index beside its old self and swaps them; the old one stays whole till then."""
+def save(index: Savable, path: Path, *, tidy: bool = True) -> None:
+    """Writes the index beside its old self and swaps them; the old one stays whole till then. `tidy`
+    first removes what others left half written of it."""
     import msgspec
 
     body = msgspec.msgpack.encode({"version": _VERSION, "state": index.to_state()})
@@ -41,7 +42,8 @@ def save(index: Savable, path: Path) -> None:
     fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     try:
         make_private(path.parent)
-        _clear_away(path)
+        if tidy:
+            clear_away(path.parent, path.name)
         # What was said and remembered can be read from it: it is the owner's alone.
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
@@ -56,9 +58,9 @@ def save(index: Savable, path: Path) -> None:
         ) from error
 
 
-def _clear_away(path: Path) -> None:
+def clear_away(folder: Path, name: str = "*") -> None:
     """What processes that were killed left behind half written."""
-    for left in path.parent.glob(f"{path.name}.*.tmp"):
+    for left in folder.glob(f"{name}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED:
                 left.unlink()
