@@ -21,6 +21,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.undo import undo
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
+from lamina.testing import a_memory
 
 pytestmark = pytest.mark.spec("M10")
 
@@ -100,6 +101,24 @@ def test_plain_words_forget_the_memory_that_is_meant(place: Place, memory: str, 
         assert stone.kind == "forgotten"
         undo(store, commit)
     assert files(place) == {"project_other.md", "user_one.md"}
+
+
+def test_of_a_memory_that_says_two_things_one_stays(place: Place) -> None:
+    say(place, "Remember that I use vim and I live in Oslo.")
+    assert len(files(place)) == 1
+    told = say(place, "forget that I live in Oslo")
+    assert told.startswith("Forgotten: “I live in Oslo”, a part of ")
+    [left] = files(place)
+    text = (directory(place) / left).read_text()
+    assert "I use vim" in text
+    assert "oslo" not in (left + text + (directory(place) / "MEMORY.md").read_text()).casefold()
+    assert f"({left})" in (directory(place) / "MEMORY.md").read_text()
+    assert "vim" in say(place, "What do you remember about vim?")
+    commit = told.partition("lamina memory undo ")[2].partition("`")[0]
+    with FileStore(directory(place)) as store:
+        undo(store, commit)
+    [back] = files(place)
+    assert "I live in Oslo" in (directory(place) / back).read_text()
 
 
 def test_of_several_that_fit_none_goes_and_they_are_listed(place: Place) -> None:
@@ -414,6 +433,25 @@ def test_the_command_takes_a_name_or_words(place: Place, capfd: pytest.CaptureFi
     with FileStore(directory(place)) as store:
         writers = {one.writer for one in store.journal.history.log() if "forget" in one.subject}
     assert writers == {"user"}
+
+
+def test_the_command_takes_a_part_and_the_agent_hears_which_file_holds_the_rest(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        async with place.open("none") as session:
+            words = "I use vim and I live in Oslo"
+            memory_of(session).remember(
+                a_memory("user_setup.md", type="user", description=words, body=words)
+            )
+            await run_command(session, "/forget that I live in Oslo")
+            assert "what else it said is in user_setup.md" in said(session)
+
+    run(story)
+    assert (
+        "a part of user_setup.md. What else it said is in user_setup.md." in capfd.readouterr().out
+    )
+    assert "I use vim" in (directory(place) / "user_setup.md").read_text()
 
 
 # ---- the agent's tool

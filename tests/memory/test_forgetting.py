@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.errors import GateRefused, MemoryStoreError
+from lamina.errors import Conflict, GateRefused, MemoryStoreError
+from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.forget_wishes import ForgetWish, asks_to_forget, forget_wish
 from lamina.memory.forgetting import Meant, forget, keep_away, meant, not_forgotten
+from lamina.memory.parting import parted
 from lamina.memory.review import attribute
 from lamina.memory.undo import undo
+from lamina.memory.wording import content_stems
 from lamina.testing import a_memory
 
 pytestmark = pytest.mark.spec("M10")
@@ -186,7 +189,7 @@ def test_what_nobody_said_is_not_found(store: FileStore) -> None:
 def test_a_memory_that_says_much_else_is_not_forgotten_for_a_part_of_it(store: FileStore) -> None:
     body = (
         "Writes Kotlin.\n\nEats parsnips daily.\n\nPlays chess badly.\n\nOwns two violins.\n\n"
-        "Walks to the office.\n"
+        "Walks to the office.\n\n**Why:** told over lunch\n"
     )
     store.remember(
         a_memory("user_all.md", type="user", name="Profile", description="Who", body=body)
@@ -194,6 +197,145 @@ def test_a_memory_that_says_much_else_is_not_forgotten_for_a_part_of_it(store: F
     found = meant(store, "I eat parsnips daily")
     assert (found.fit, paths(found)) == ("among", {"user_all.md"})
     assert "among other things" in not_forgotten(found, "x", "").sentence
+    assert found.part is None, "nobody knows what the lunch was about"
+
+
+# ---- a part of one
+
+BOTH = a_memory(
+    "user_use_vim_live_oslo.md",
+    type="user",
+    name="I use vim and I live in Oslo",
+    description="I use vim and I live in Oslo",
+    body="I use vim and I live in Oslo.",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "wish", "rest"),
+    [
+        ("I use vim and I live in Oslo.", "I live in Oslo", "I use vim."),
+        ("I use vim and I live in Oslo.", "I use vim", "I live in Oslo."),
+        ("I use vim; we live in Oslo.", "we live in Oslo", "I use vim."),
+        (
+            "I use vim, I live in Oslo, and my cat is called Tom.",
+            "I live in Oslo",
+            "I use vim, and my cat is called Tom.",
+        ),
+        ("I live in Oslo. I use vim.", "I live in Oslo", "I use vim."),
+        ("- I use vim\n- I live in Oslo\n- I ski", "I live in Oslo", "- I use vim\n- I ski"),
+        ("Ich nutze Vim und ich wohne in Oslo.", "ich wohne in Oslo", "Ich nutze Vim."),
+        ("我用vim，我住在奥斯陆。", "住在奥斯陆", "我用vim。"),
+        (
+            "We use Nomad and we ship on Mondays.\n\n**How to apply:** We use Nomad and we ship on Mondays",
+            "we ship on Mondays",
+            "We use Nomad.\n\n**How to apply:** We use Nomad",
+        ),
+    ],
+)
+def test_what_else_a_memory_says_stays(body: str, wish: str, rest: str) -> None:
+    head = body.splitlines()[0].removeprefix("- ")
+    memory = Memory("user_x.md", name=head, description=head, type="user", body=f"{body}\n")
+    found = parted(memory, content_stems(wish) - {"ich", "in"})
+    assert found is not None
+    assert found.rest.body == f"{rest}\n"
+    for shown in (found.rest.name, found.rest.description, found.rest.body):
+        assert not content_stems(wish) - content_stems(rest) & content_stems(shown)
+
+
+@pytest.mark.parametrize(
+    ("body", "wish"),
+    [
+        ("I like my cat and the dog.", "the dog"),  # no statement of its own
+        ("In Oslo, I use vim.", "I use vim"),
+        ("If I use vim and I live in Oslo, shout.", "I live in Oslo"),  # they hold together
+        ("I know that I use vim and I live in Oslo.", "I use vim"),
+        ("I live in Oslo. It is cold there.", "I live in Oslo"),  # the rest speaks of it
+        ("I live in Oslo. The flat is near the zoo.", "I live in Oslo"),
+        ("I use vim and I live in Oslo and I like Oslo.", "I live in Oslo"),  # it says it too
+        ("I use vim and I live in Oslo.\n\n**Why:** the rent", "I live in Oslo"),
+        ("I use vim and I live in Oslo.\n```\nOslo\n```", "I live in Oslo"),
+        ("I use vim and I live in Oslo.", "I use vim and I live in Oslo"),  # all of it
+    ],
+)
+def test_what_can_not_be_told_apart_for_sure_is_not_parted(body: str, wish: str) -> None:
+    head = body.splitlines()[0]
+    memory = Memory("user_x.md", name=head, description=head, type="user", body=f"{body}\n")
+    assert parted(memory, content_stems(wish)) is None
+
+
+@given(st.text(alphabet="I uselivn.,;and我，。\n-*`", max_size=120), st.text(max_size=30))
+def test_parting_adds_no_word(body: str, wish: str) -> None:
+    memory = Memory("user_x.md", name="X", description=body[:40], type="user", body=body)
+    wanted = content_stems(wish) or frozenset({"live"})
+    found = parted(memory, wanted)
+    if found is not None:
+        assert found.gone
+        assert content_stems(found.rest.body) <= content_stems(body)
+        assert len(found.rest.body) < len(body) + 2
+
+
+def test_a_part_goes_in_one_step_that_can_be_taken_back(store: FileStore) -> None:
+    store.remember(BOTH)
+    found = meant(store, "I live in Oslo")
+    assert found.part is not None
+    done = forget(store, found.memories[0], part=found.part, writer="user", reason="/forget")
+    assert "“I live in Oslo”, a part of user_use_vim_live_oslo.md" in done.sentence
+    assert (done.path, done.rest) == (BOTH.path, "user_use_vim.md")
+    left = store.read("user_use_vim.md")
+    assert (left.name, left.description, left.body) == ("I use vim", "I use vim", "I use vim.")
+    whole = "".join(one.read_text() for one in store.directory.rglob("*.md"))
+    assert "oslo" not in (whole + str([*store.directory.rglob("*")])).casefold()
+    assert store.catch_up() == []
+    again = replace(
+        BOTH,
+        path="user_home_town.md",
+        name="Home",
+        description="I live in Oslo",
+        writer="extraction",
+    )
+    with pytest.raises(GateRefused, match="forgotten"):
+        store.write(replace(again, body="I live in Oslo."))
+    commit = done.sentence.partition("lamina memory undo ")[2].partition("`")[0]
+    undo(store, commit)
+    assert store.read(BOTH.path).body == BOTH.body
+    assert store.files.read("user_use_vim.md") is None
+    assert "(user_use_vim_live_oslo.md)" in store.index().text
+    assert store.tombstones.all() == []
+
+
+def test_a_part_keeps_clear_of_a_name_that_is_taken_and_of_an_edit(store: FileStore) -> None:
+    store.remember(BOTH)
+    store.remember(a_memory("user_use_vim.md", body="Another one with that name."))
+    found = meant(store, "I live in Oslo")
+    (store.directory / BOTH.path).write_text("I use vim and I live in Oslo. And in Bergen.\n")
+    with pytest.raises(Conflict, match="changed just now"):
+        forget(store, found.memories[0], part=found.part, writer="user")
+    store.remember(
+        replace(BOTH, path="user_live_oslo_use_vim.md", body="I use vim; I live in Oslo.")
+    )
+    (store.directory / BOTH.path).unlink()
+    found = meant(store, "I live in Oslo")
+    done = forget(store, found.memories[0], part=found.part, writer="user")
+    assert done.rest == "user_use_vim-2.md"
+    assert "Another one" in store.read("user_use_vim.md").body
+
+
+def test_what_others_wrote_is_not_parted(store: FileStore) -> None:
+    """The line that is left over would count as the user's own."""
+    store.write(replace(BOTH, type="project", writer="agent"))
+    found = meant(store, "I live in Oslo")
+    assert (found.fit, found.part) == ("certain", None)
+
+
+def test_a_pinned_memory_is_parted_by_the_user_alone(store: FileStore) -> None:
+    store.remember(BOTH)
+    store.pin(BOTH.path)
+    found = meant(store, "I live in Oslo")
+    with pytest.raises(GateRefused, match="pinned"):
+        forget(store, found.memories[0], part=found.part, writer="agent")
+    forget(store, found.memories[0], part=found.part, writer="user")
+    assert store.pinned() == {"user_use_vim.md"}
 
 
 # ---- forgetting it

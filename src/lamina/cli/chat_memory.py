@@ -20,6 +20,10 @@ _GONE = (
     "<system-reminder>\nThe user had the memory {path} forgotten. Don't use what it said, wherever "
     "it still stands in this conversation.\n</system-reminder>"
 )
+_PART_GONE = (
+    "<system-reminder>\nThe user had a part of the memory {path} forgotten; what else it said is in "
+    "{rest}. Don't use that part, wherever it still stands in this conversation.\n</system-reminder>"
+)
 _ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
 
 
@@ -81,7 +85,12 @@ async def forget(session: Session, argument: str) -> None:
         found = forgetting.meant(store, words)
         if found.fit == "certain":
             return forgetting.forget(
-                store, found.memories[0], writer="user", session=session.id, reason="/forget"
+                store,
+                found.memories[0],
+                part=found.part,
+                writer="user",
+                session=session.id,
+                reason="/forget",
             )
         told = forgetting.not_forgotten(found, words, "`/forget NAME` forgets one of them.")
         claim = wish is not None and wish.claim and found.fit in ("near", "none")
@@ -93,7 +102,8 @@ async def forget(session: Session, argument: str) -> None:
         out(f"  {harmless(line)}")
     if done.path:
         # What was recalled of it, and its index line, may still stand in the view.
-        session.state.say(_GONE.format(path=done.path), "system")
+        text = _PART_GONE if done.rest else _GONE
+        session.state.say(text.format(path=done.path, rest=done.rest), "system")
 
 
 async def memory(session: Session, argument: str) -> None:

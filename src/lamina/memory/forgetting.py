@@ -1,5 +1,6 @@
-"""Which memory a wish to forget means, and forgetting it: one that certainly fits goes; of several,
-or of one that only may be meant, nothing goes and they are named. Works through the store.
+"""Which memory a wish to forget means, and forgetting it: one that certainly fits goes, or the part of
+it that is meant; of several, or of one that only may be meant, nothing goes and they are named. Works
+through the store.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from lamina.errors import MemoryStoreError
+import msgspec
+
+from lamina.errors import Conflict, MemoryStoreError
 from lamina.memories import Evidence, Memory, Proposal, Writer
-from lamina.memory import polarity, wording
+from lamina.memory import drafts, pointers, polarity, wording
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
+from lamina.memory.intents import Change, Note
 from lamina.memory.naming import printable
+from lamina.memory.parting import SAYS_IT, TOUCHES_IT, Parted, parted
 from lamina.memory.scan import is_memory_path
+from lamina.memory.topics import edit_topic, read_topic
 
-CERTAIN = 0.8  # share of the wish's content words that the memory must hold
-NEAR = 0.5  # from here on it is worth naming
 _LOOKED_AT = 20  # the best of the store's search
 _SHOWN = 5
 _OTHER_THINGS = 3  # statements about something else that make a memory more than what is meant
@@ -38,11 +42,12 @@ Fit = Literal["certain", "several", "among", "near", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """`certain`: one memory; `several`: all of them fit; `among`: it says much else too; `near`: they
-    may be meant."""
+    """`certain`: one memory, or the part of it that is named; `several`: all of them fit; `among`: it
+    says much else too; `near`: they may be meant."""
 
     fit: Fit
     memories: tuple[Memory, ...] = ()
+    part: Parted | None = None
 
 
 def meant(store: FileStore, wish: str) -> Meant:
@@ -59,15 +64,17 @@ def meant(store: FileStore, wish: str) -> Meant:
     if len(fitting) > 1:
         return Meant("several", tuple(fitting))
     if fitting:
+        if part := _part(store, fitting[0], wanted):
+            return Meant("certain", tuple(fitting), part)
         return Meant("among" if _says_more(fitting[0], wanted) else "certain", tuple(fitting))
-    near = [one for one, share in sorted(found, key=lambda row: -row[1]) if share >= NEAR]
+    near = [one for one, share in sorted(found, key=lambda row: -row[1]) if share >= TOUCHES_IT]
     return Meant("near", tuple(near)) if near else Meant("none")
 
 
 def holds(wish: str, text: str) -> bool:
     """Does a text say most of what is to be forgotten?"""
     wanted = wording.content_stems(wish) - _EMPTY
-    return bool(wanted) and _share(wanted, text) >= CERTAIN
+    return bool(wanted) and _share(wanted, text) >= SAYS_IT
 
 
 def _named(store: FileStore, wish: str) -> Memory | None:
@@ -99,7 +106,7 @@ def _certain(memory: Memory, share: float, wish: str) -> bool:
     names = wording.content_stems(" ".join(_NAMES.findall(f" {wish}")))
     said = f"{memory.description}\n{memory.body}"
     return (
-        share >= CERTAIN
+        share >= SAYS_IT
         and names <= wording.content_stems(_text(memory))
         and not wish.endswith(".md")
         and not polarity.turned_round(wish, [said])
@@ -108,12 +115,26 @@ def _certain(memory: Memory, share: float, wish: str) -> bool:
 
 def _says_more(memory: Memory, wanted: frozenset[str]) -> bool:
     """Is what is meant only a part of it? Not where its name and description are about just that."""
-    if _share(wanted, f"{memory.name} {memory.description}") >= CERTAIN:
+    if _share(wanted, f"{memory.name} {memory.description}") >= SAYS_IT:
         return False
     pieces = [
         wording.content_stems(one) for one in re.split(r"(?<=[.!?。！？])\s*|\n+", memory.body)
     ]
     return sum(len(one) > 1 and not one & wanted for one in pieces) >= _OTHER_THINGS
+
+
+def _part(store: FileStore, memory: Memory, wanted: frozenset[str]) -> Parted | None:
+    """What is meant of a memory that says something else too. Not of one that others wrote: a line
+    that the user's wish leaves over would count as theirs."""
+    if store.admission.origin_of(memory.path) != "typed":
+        return None
+    part = parted(memory, wanted)
+    return part if part and not store.tombstones.says_again(_unsaid(part.gone), part.rest) else None
+
+
+def _unsaid(claim: str) -> Proposal:
+    """A statement, as tombstones take it."""
+    return Proposal(path="unsaid.md", name="", description=claim, type=None, body="", writer="user")
 
 
 # ---- doing it
@@ -126,36 +147,93 @@ class Forgotten:
     fit: Fit
     sentence: str
     path: str = ""
+    rest: str = ""  # the file that holds what was not to be forgotten of it
 
 
 def forget(
     store: FileStore,
     memory: Memory,
     *,
+    part: Parted | None = None,
     writer: Writer,
     session: str = "",
     reason: str = "",
     evidence: Sequence[Evidence] = (),
     asked: bool = True,
 ) -> Forgotten:
-    """Forget one memory for good. `asked`: the user wanted it; else its writer may save it again."""
-    store.forget(
-        memory.path,
-        writer=writer,
-        session=session,
-        reason=reason,
-        evidence=evidence,
-        kind="forgotten" if asked else "removed",
-    )
-    commit = _commit_of(store, memory.path)
-    said = " ".join((memory.description or memory.body).split())[:200]
-    about = f" (“{said}”)" if said else ""
-    undo = f"lamina memory undo {commit}".rstrip()
+    """Forget one memory, or a part of it, for good. `asked`: the user wanted it; else its writer may
+    save it again."""
+    kind = "forgotten" if asked else "removed"
+    if part is not None:
+        entries = tuple(dict.fromkeys(one.entry for one in evidence if one.entry))
+        note = Note(
+            writer=writer,
+            subject=f"forget a part of {memory.path}",
+            session=session,
+            entries=entries,
+            origin="typed",
+            reason=reason,
+        )
+        rest = _forget_part(store, memory, part, note, kind)
+        words, kept = " ".join(part.gone.split())[:200], f"What else it said is in {rest}. "
+        gone = f"Forgotten: “{words}”, a part of {memory.path}"
+    else:
+        store.forget(
+            memory.path, writer=writer, session=session, reason=reason, evidence=evidence, kind=kind
+        )
+        said = " ".join((memory.description or memory.body).split())[:200]
+        rest, kept = "", ""
+        gone = f"Forgotten: {memory.path}" + (f" (“{said}”)" if said else "")
+    undo = f"lamina memory undo {_commit_of(store, rest or memory.path)}".rstrip()
     return Forgotten(
         "certain",
-        f"Forgotten: {memory.path}{about}. It won't come back by itself. `{undo}` takes this back.",
+        f"{gone}. {kept}It won't come back by itself. `{undo}` takes this back.",
         memory.path,
+        rest,
     )
+
+
+def _forget_part(store: FileStore, memory: Memory, part: Parted, note: Note, kind: str) -> str:
+    """The memory as it is without it, in one step of the journal; the path where that is now."""
+    old = memory.path
+    store.make_state()
+    with store.journal.writing():
+        content = store.read_bytes(old)
+        if read_topic(old, content).body != memory.body:
+            raise Conflict(f"{old} was changed just now, so nothing was forgotten. Ask again.")
+        store.admission.demand_unpinned(old, note.writer)
+        rest = dataclasses.replace(part.rest, path=_free(store, old, part.rest.path))
+        proposal = drafts.proposal_of(rest, note.writer, note.session)
+        store.admission.judge_moved(proposal, old)
+        after = edit_topic(content, name=rest.name, description=rest.description, body=rest.body)
+        moved = rest.path != old
+        changes = [Change(rest.path, None if moved else content, after)]
+        changes += [Change(old, content, None)] if moved else []
+
+        def rework(path: str, index: bytes | None) -> bytes | None:
+            index = pointers.renaming(old, rest.path, memory)(path, index) if moved else index
+            return pointers.adding(proposal, "typed", None)(path, index)
+
+        store.journal.apply(
+            [*changes, store.index_change(rest.path, rework)],
+            msgspec.structs.replace(
+                note, marks={"Renamed": f"{old} -> {rest.path}"} if moved else {}
+            ),
+            tombstone=store.tombstones.new(
+                _unsaid(part.gone), kind=kind, entry=next(iter(note.entries), "")
+            ),
+            rework=rework,
+        )
+        store.move_pin(old, rest.path)
+    return rest.path
+
+
+def _free(store: FileStore, old: str, wanted: str) -> str:
+    """The wanted path, with a number if another memory has it."""
+    if wanted == old:
+        return old
+    names = [wanted, *(f"{wanted.removesuffix('.md')}-{number}.md" for number in range(2, 100))]
+    return next((name for name in names if store.files.read(name, 1) is None), old)
 
 
 def _commit_of(store: FileStore, path: str) -> str:
@@ -203,9 +281,7 @@ def keep_away(store: FileStore, claim: str, near: Sequence[Memory] = ()) -> bool
     one of the memories that may be meant, and stay, from being changed."""
     if len(wording.content_stems(claim) - _EMPTY) < _FEWEST:
         return False
-    unsaid = Proposal(
-        path="unsaid.md", name="", description=claim, type=None, body="", writer="user"
-    )
+    unsaid = _unsaid(claim)
     store.make_state()
     with store.journal.writing():
         if any(store.tombstones.says_again(unsaid, one) for one in near):

@@ -21,14 +21,15 @@ from lamina.tools.memory_evidence import asked_to_forget, last_typed
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
     from lamina.memory.forgetting import Forgotten
+    from lamina.memory.parting import Parted
 
 _SPEC = ToolSpec(
     name="Forget",
     description=(
         "Removes a memory for good: its file and its line in MEMORY.md in one call, and what it said "
-        "is not saved again from past talk. Use it when you are asked to forget something. If several "
-        "memories fit, none goes and they are listed. To take out a part of a memory, change the "
-        "memory instead."
+        "is not saved again from past talk. Use it when you are asked to forget something. Of a memory "
+        "that says other things too only the part that you name goes, where it can be told apart. If "
+        "several memories fit, none goes and they are listed."
     ),
     input_schema={
         "type": "object",
@@ -76,13 +77,15 @@ class Forget:
 
         found = forgetting.meant(self._store, wish)
         if found.fit == "certain":
-            return self._forget_one(found.memories[0], call, entries)
+            return self._forget_one(found.memories[0], found.part, call, entries)
         told = forgetting.not_forgotten(found, wish, _HOW)
         if found.fit in ("near", "none") and self._keep_away(entries, found.memories):
             return forgetting.and_kept_away(told)
         return told
 
-    def _forget_one(self, memory: Memory, call: str, entries: Sequence[Json]) -> Forgotten:
+    def _forget_one(
+        self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
+    ) -> Forgotten:
         from lamina.memory import forgetting
 
         evidence = asked_to_forget(memory, entries, self._session)
@@ -99,6 +102,7 @@ class Forget:
         return forgetting.forget(
             self._store,
             memory,
+            part=part,
             writer="agent",
             session=self._session,
             reason=f"the agent called Forget ({call})" if call else "the agent called Forget",
