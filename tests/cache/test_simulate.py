@@ -134,6 +134,28 @@ def test_every_use_renews_the_life() -> None:
     assert reads == [0, 2000, 2000, 2000, 0]
 
 
+def test_reading_a_longer_prefix_renews_a_marked_one_inside_it() -> None:
+    blocks = prompt_of(4, 1000)
+    other = [*blocks[:2], ("another", 1000)]
+    sent = [
+        PaperRequest(0, blocks, [2, 4]),
+        PaperRequest(200, blocks, [2, 4]),
+        PaperRequest(400, other, [2]),  # 400 s after it was written, 200 s after it was used
+    ]
+    assert [usage.cache_read for usage in simulate(sent, ANTHROPIC)] == [0, 4000, 2000]
+
+
+def test_a_prefix_that_was_found_by_looking_back_is_renewed() -> None:
+    blocks = prompt_of(6, 1000)
+    other = [*blocks[:4], ("another", 1000)]
+    sent = [
+        PaperRequest(0, blocks[:4], [4]),
+        PaperRequest(200, blocks, [6]),
+        PaperRequest(400, other, [5]),
+    ]
+    assert [usage.cache_read for usage in simulate(sent, ANTHROPIC)] == [0, 4000, 4000]
+
+
 def test_a_prompt_that_grows_writes_only_what_is_new() -> None:
     short, longer = prompt_of(4), prompt_of(7)
     first, second = simulate(
@@ -203,6 +225,12 @@ def test_openai_keeps_a_branch_that_was_left_and_taken_up_again() -> None:
         for usage in simulate([PaperRequest(at, blocks) for at, blocks in times_and_blocks], OPENAI)
     ]
     assert reads == [0, 1408, 1920, 1920]
+
+
+def test_older_openai_models_report_and_bill_no_writes() -> None:
+    first, second = simulate([PaperRequest(0, prompt_of(4)), PaperRequest(5, prompt_of(6))], OPENAI)
+    assert first == Usage(input=2000)
+    assert second == Usage(input=3000 - 1920, cache_read=1920)
 
 
 def test_newer_openai_models_report_what_they_write() -> None:

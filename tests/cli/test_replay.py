@@ -255,6 +255,20 @@ def test_a_folder_that_may_not_be_looked_into_is_named(world: Path) -> None:
     assert done.stderr == f"lamina: Can't look into {closed}: Permission denied.\n"
 
 
+def test_an_empty_folder_among_others_stops_none_of_them(lamina: Lamina, world: Path) -> None:
+    for name in ("empty", "bare"):
+        (world / name).mkdir()
+    ran = lamina("replay", str(world / "empty"), str(transcript(world)))
+    assert ran.code == 0
+    assert ran.err == (
+        f"lamina: There are no transcripts (*.jsonl, *.json, *.traj) in {world / 'empty'}.\n"
+    )
+    assert "one.jsonl" in ran.out
+    ran = lamina("replay", str(world / "empty"), str(world / "bare"))
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1].startswith("lamina: None of these folders holds a transcript")
+
+
 def test_an_empty_folder_says_what_it_was_looked_through_for(lamina: Lamina, world: Path) -> None:
     (world / "none").mkdir()
     ran = lamina("replay", str(world / "none"))

@@ -435,6 +435,20 @@ KINDS: dict[str, Any] = {
     "b.jsonl": ANTHROPIC,
     "c.traj": {"history": OPENAI, "info": {"model_stats": {}}},
     "d.json": [{"traj": OPENAI}],
+    "h.jsonl": [
+        {"kind": "session", "uuid": "1", "ts": "2026-01-01T00:00:00Z"},
+        {
+            "kind": "frame",
+            "uuid": "2",
+            "ts": "x",
+            "system": [{"type": "text"}],
+            "tools": [{"a": 1}],
+        },
+        {"kind": "message", "uuid": "3", "ts": "x", **ANTHROPIC[0]},
+        {"kind": "request", "uuid": "4", "ts": "2026-01-01T00:00:00Z", "purpose": "main"},
+        {"kind": "message", "uuid": "5", "ts": "x", **ANTHROPIC[1], "usage": {"input": 9}},
+        {"kind": "edit", "uuid": "6", "ts": "x"},
+    ],
     "f.json": {"model": "m", "instructions": "x", "input": RESPONSES, "output": RESPONSES[-1:]},
     "g.jsonl": [{"messages": ANTHROPIC[:2]}, {"messages": ANTHROPIC, "usage": {"input_tokens": 1}}],
     "e.jsonl": [

@@ -111,6 +111,8 @@ def _results(
         results.append(result)
         if args.json:
             _print_json(result)
+    if not files:
+        raise UsageError("None of these folders holds a transcript (*.jsonl, *.json, *.traj).")
     if not results:
         raise LaminaError(f"None of the {len(files)} files could be replayed.")
     return results
@@ -164,14 +166,17 @@ def _files(paths: Sequence[str], piped: Path | None, quiet: bool) -> Iterator[tu
             continue
         closed: list[OSError] = []
         found = list(_transcripts(path, closed))
-        if closed and not found:
-            raise UsageError(f"Can't look into {closed[0].filename}: {closed[0].strerror}.")
-        if closed and not quiet:
+        if not found:
+            wrong = f"There are no transcripts (*.jsonl, *.json, *.traj) in {path}."
+            if closed:
+                wrong = f"Can't look into {closed[0].filename}: {closed[0].strerror}."
+            if len(paths) == 1:
+                raise UsageError(wrong)
+            note(f"lamina: {harmless(wrong)}")
+        elif closed and not quiet:
             more = f" and {len(closed) - 1} more folders" * (len(closed) > 1)
             where = harmless(f"{closed[0].filename} ({closed[0].strerror})")
             note(f"lamina: not looked into: {where}{more}.")
-        if not found:
-            raise UsageError(f"There are no transcripts (*.jsonl, *.json, *.traj) in {path}.")
         yield from ((file, False) for file in found)
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from lamina.errors import TranscriptError
 from lamina.messages import Json
-from lamina.replay import claude_code, trajectories
+from lamina.replay import claude_code, own_sessions, trajectories
 from lamina.replay.builder import Builder
 from lamina.replay.entry_words import format_of, looks_like_message, messages_of
 from lamina.replay.files import (
@@ -29,7 +29,7 @@ from lamina.replay.recording import Recording
 
 FORMATS = (
     "Claude Code JSONL, SWE-agent .traj, mini-swe-agent .traj.json, tau-bench, "
-    "OpenAI or Anthropic messages (JSON or JSONL)"
+    "OpenAI or Anthropic messages (JSON or JSONL), Lamina's own sessions"
 )
 _SAMPLE = 50  # lines that decide the format of a JSONL file
 
@@ -72,13 +72,17 @@ def _read_as_lines(path: Path) -> Recording | None:
                 return (
                     None  # one document over many lines, some of which may be whole by themselves
                 )
-        elif len(sample) == 1 and not _is_claude_code(values):
+        elif len(sample) == 1 and not _is_claude_code(values) and not own_sessions.is_own(values):
             return None  # one document on one line
     rest = chain(sample, lines)
     builder = Builder(str(path), "")
     if _is_claude_code(values):
         builder.format = claude_code.NAME
         return _claude_code(path, rest, builder)
+    if own_sessions.is_own(values):
+        builder.format = own_sessions.NAME
+        own_sessions.OwnReader(builder).read(rest)
+        return builder.finish()
     reader = ListReader(builder)
     if any("messages_display" in value for value in values):
         builder.format = trajectories.TAU_BENCH
