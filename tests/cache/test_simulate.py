@@ -240,6 +240,13 @@ def test_newer_openai_models_report_what_they_write() -> None:
     assert second == Usage(input=56, cache_read=1920, cache_write=1024)
 
 
+@pytest.mark.parametrize(("model", "life"), [("gpt-6.1-sol", 1800), ("gpt-4o", 600)])
+def test_openai_keeps_a_prefix_longer_where_writing_it_is_billed(model: str, life: float) -> None:
+    rules = rules_for(price_of(model))
+    sent = [PaperRequest(at, prompt_of(4)) for at in (0, life - 1, 2 * life)]
+    assert [usage.cache_read for usage in simulate(sent, rules)] == [0, 1920, 0]
+
+
 @BOTH
 def test_growth_costs_only_what_is_new(rules: CacheRules) -> None:
     def seconds(requests: int) -> float:
