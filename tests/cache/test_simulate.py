@@ -134,6 +134,11 @@ def test_every_use_renews_the_life() -> None:
     assert reads == [0, 2000, 2000, 2000, 0]
 
 
+def test_openai_keeps_a_prompt_that_goes_on_growing() -> None:
+    sent = [PaperRequest(400.0 * n, prompt_of(4 + n, 512)) for n in range(4)]
+    assert [usage.cache_read for usage in simulate(sent, OPENAI)] == [0, 2048, 2560, 3072]
+
+
 def test_reading_a_longer_prefix_renews_a_marked_one_inside_it() -> None:
     blocks = prompt_of(4, 1000)
     other = [*blocks[:2], ("another", 1000)]

@@ -13,6 +13,7 @@ from lamina.messages import Block, Json, Message, Request
 
 AHEAD = 8  # messages or blocks that are looked at for the one that stood here
 SHOWN = 40  # characters of a change
+_NAMES = ("tool_use_id", "id", "type")  # what tells blocks apart at a glance
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,19 @@ def _part_blocks(old: Sequence[Message], new: Sequence[Message], n: int) -> Part
         if m >= len(b):
             return Parting("message", n, m, _removed(a[m:], n))
         if not _same(block, b[m]):
-            moved = _moved_messages(n, old, new) if m == 0 else ""
-            return Parting("message", n, m, _block_cause(n, m, a, b) or moved or _changed(n, m, a))
+            cause = ""
+            if not _same_result(block, b[m]):
+                cause = _block_cause(n, m, a, b)
+                cause = cause or (_moved_messages(n, old, new) if m == 0 else "")
+            return Parting("message", n, m, cause or _changed(n, m, a))
     if len(b) > len(a) and n < len(old) - 1:
         return Parting("message", n, len(a), _inserted(b[len(a) :], n + 1))
     return None
+
+
+def _same_result(one: Block, other: Block) -> bool:
+    """A result of the same call with other words: nothing was put in or taken out."""
+    return one.get("tool_use_id") is not None and one["tool_use_id"] == other.get("tool_use_id")
 
 
 def _block_cause(n: int, m: int, old: Sequence[Block], new: Sequence[Block]) -> str:
@@ -123,7 +132,12 @@ def _moved_messages(n: int, old: Sequence[Message], new: Sequence[Message]) -> s
 
 
 def _same_message(one: Message, other: Message) -> bool:
-    return one["role"] == other["role"] and _same(one["content"], other["content"])
+    a, b = one["content"], other["content"]
+    if one["role"] != other["role"] or len(a) != len(b):
+        return False
+    if a and b and any(a[0].get(key) != b[0].get(key) for key in _NAMES):
+        return False  # most of them: only the others need be rendered
+    return all(_same(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _changed(n: int, m: int, old: Sequence[Block]) -> str:
