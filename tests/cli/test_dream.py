@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import time
@@ -138,6 +139,46 @@ def test_the_timer_is_printed_for_systemd_and_cron(lamina: Run, world: Path) -> 
     assert f'"--project" "{world / "project"}"' in ran.out
     assert ran.out.splitlines()[-1].startswith("0 3 * * * ")
     assert not (world / ".config").exists()
+
+
+@pytest.mark.spec("L6.7")
+def test_any_folder_has_a_timer_of_its_own(lamina: Run, world: Path) -> None:
+    odd = world / "100%  of 'it' $HOME"
+    odd.mkdir()
+    printed = lamina("dream", "--install-timer", "--print", "--project", str(odd), "--json").json
+    [service, timer] = printed["units"].values()
+    start = next(line for line in service.splitlines() if line.startswith("ExecStart="))
+    path = str(odd).replace("%", "%%").replace("$", "$$")
+    assert f'"--project" "{path}" ' in start, "two spaces stay two, and systemd fills nothing in"
+    for line in (service + timer).splitlines():
+        assert "%" not in line.replace("%%", "")
+    assert shlex.split(printed["cron"].replace("\\%", "%"))[-3] == str(odd)
+
+
+@pytest.mark.spec("L6.5")
+@pytest.mark.usefixtures("doubles")
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"when": "x", "diary": "q"}',
+        '{"when": 1e300}',
+        '{"diary": -1}',
+        "[]",
+        "\x00",
+        '{"started": {}}',
+    ],
+)
+def test_a_damaged_record_of_dreams_stops_none(lamina: Run, world: Path, line: str) -> None:
+    folder = memory_of(world).with_name("memory.lamina") / "dream"
+    folder.mkdir()
+    (folder / "log.jsonl").write_text(f"{line}\n")
+    (folder / "status.json").write_text('{"status": "running", "started": "never"}')
+    (folder / "diary.json").write_text("[3]")
+    (folder / "undone.json").write_text('{"deploy_a.md": 3}')
+    assert lamina("dream", "log").code == 0
+    assert lamina("dream", "kill").code == 2
+    assert lamina("dream", "--now").out.startswith("Improved 1 memory.")
+    assert lamina("dream", "log", "--json").json[0]["status"] == "completed"
 
 
 @pytest.mark.spec("L6.7")

@@ -242,6 +242,35 @@ def test_a_pid_that_somebody_else_has_now_blocks_nobody(
     assert int(when) == lock.stat().st_mtime_ns > 5_000_000_000_000
 
 
+_LOCK_WITH_NO_ROOM = """
+import resource, sys
+from pathlib import Path
+from lamina.errors import MemoryStoreError
+from lamina.layers import dream_lock
+path = Path(sys.argv[1])
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+try:
+    dream_lock.acquire(path, now=1e9)
+except MemoryStoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.spec("L6.2")
+def test_a_disk_that_is_full_before_the_lock_is_written_is_no_dream(tmp_path: Path) -> None:
+    path = tmp_path / "memory" / dream_lock.NAME
+    done = subprocess.run(
+        [sys.executable, "-c", _LOCK_WITH_NO_ROOM, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(f"Can't lock the dream by {path}: ")
+    assert dream_lock.last_dream(path) == 0, "nobody dreamt, so one is due"
+    dream_lock.acquire(path, now=1e9).release()
+
+
 @pytest.mark.spec("L6.4")
 def test_a_full_disk_changes_nothing(tmp_path: Path, memory: Path, dreamers: Any) -> None:
     before = contents(memory)

@@ -101,27 +101,36 @@ def _command(args: argparse.Namespace, config: Config) -> list[str]:
 def _service(command: list[str], config: Config) -> str:
     start = " ".join(_quoted(word) for word in command)
     return (
-        f"[Unit]\nDescription=Lamina tidies the memory of {_plain(str(config.project))}\n\n"
+        f"[Unit]\nDescription=Lamina tidies the memory of {_described(config)}\n\n"
         f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n"
     )
 
 
 def _timer(config: Config) -> str:
     return (
-        f"[Unit]\nDescription=Nightly dream of {_plain(str(config.project))}\n\n"
+        f"[Unit]\nDescription=Nightly dream of {_described(config)}\n\n"
         f"[Timer]\nOnCalendar=*-*-* 0{_HOUR}:00:00\nPersistent=true\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it: in quotes, with its own special characters doubled."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{_plain(escaped)}"'
+    """A word as systemd reads it: in quotes, with its own special characters escaped."""
+    for char, instead in {
+        "\\": "\\\\",
+        '"': '\\"',
+        "%": "%%",
+        "$": "$$",
+        "\n": "\\n",
+        "\t": "\\t",
+    }.items():
+        word = word.replace(char, instead)
+    return f'"{word}"'
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.split())
+def _described(config: Config) -> str:
+    """The project on one line; to systemd a single % is the start of a name to fill in."""
+    return " ".join(str(config.project).split()).replace("%", "%%")
 
 
 def _folder() -> Path:

@@ -41,7 +41,10 @@ class DreamLock:
 
     def succeeded(self, now: float) -> None:
         self.last_ns = int(now * 1e9)
-        _write(self.descriptor, self.last_ns)
+        with contextlib.suppress(
+            OSError
+        ):  # what was dreamt is in the files, whatever is noted here
+            _write(self.descriptor, self.last_ns)
 
     def release(self) -> None:
         if self.descriptor >= 0:
@@ -66,8 +69,12 @@ def acquire(path: Path, *, now: float, claude: bool = False) -> DreamLock:
         descriptor = _opened(path)
         try:
             lock = _locked(path, descriptor, now, claude=claude)
-        except BaseException:
+        except BaseException as error:
             os.close(descriptor)
+            if isinstance(error, OSError):
+                raise MemoryStoreError(
+                    f"Can't lock the dream by {path}: {error.strerror}."
+                ) from error
             raise
         if lock is not None:
             return lock
@@ -163,9 +170,11 @@ def _write(descriptor: int, last: int) -> None:
     """PID and time in one write, then the mtime: a kill in between is repaired from the body."""
     text = f"{os.getpid()}\n{last}\n".encode()
     old = os.fstat(descriptor).st_size
-    os.pwrite(descriptor, text.ljust(min(old, _LONGEST_BODY), b"\n"), 0)
-    os.ftruncate(descriptor, len(text))
-    os.utime(descriptor, ns=(last, last))
+    try:
+        os.pwrite(descriptor, text.ljust(min(old, _LONGEST_BODY), b"\n"), 0)
+        os.ftruncate(descriptor, len(text))
+    finally:  # on a full disk, too, a file that was only just made is no dream
+        os.utime(descriptor, ns=(last, last))
 
 
 def _alive(process: int) -> bool:

@@ -21,6 +21,7 @@ from lamina.messages import Json
 
 _TURNS = 30
 _SHOWN = 200  # ended dreams that the log shows
+_NO_TIME = 1e11  # seconds
 
 
 @dataclass(slots=True)
@@ -57,7 +58,12 @@ class DreamRecord:
         self._put("status.json", msgspec.json.encode(progress.to_json()))
 
     def status(self) -> Json:
-        return self._table("status.json")
+        """Whole, or empty: what somebody else wrote there is no progress."""
+        try:
+            content = (self.folder / "status.json").read_bytes()
+            return msgspec.json.decode(content, type=Progress).to_json()
+        except (OSError, msgspec.MsgspecError):
+            return {}
 
     def ask_to_end(self, dream: str) -> None:
         self._put("kill", dream.encode())
@@ -102,7 +108,8 @@ class DreamRecord:
         found: list[Json] = []
         for line in reversed(lines):
             with contextlib.suppress(msgspec.MsgspecError):
-                found.append(msgspec.json.decode(line, type=dict[str, Any]))
+                one = msgspec.json.decode(line, type=dict[str, Any])
+                found += [one] if _sound(one) else []
         return found
 
     def left_behind(self) -> str:
@@ -148,6 +155,12 @@ class DreamRecord:
             return msgspec.json.decode((self.folder / name).read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.MsgspecError):
             return {}
+
+
+def _sound(line: Mapping[str, Any]) -> bool:
+    """Are its times times? A line that is not ours must not stop every dream from now on."""
+    times = [line.get(key) or 0 for key in ("when", "started", "diary")]
+    return all(isinstance(one, int | float) and 0 <= one < _NO_TIME for one in times)
 
 
 def digest(content: bytes) -> str:
