@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -12,10 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from tests.sessions import Place
 
+from lamina.cli.chat_commands import run_command
+from lamina.cli.chat_events import line_of
+from lamina.errors import LaminaError, UsageError
+from lamina.events import Event
 from lamina.layers import dream_lock
+from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
+from lamina.testing import a_memory
 
 Run = Callable[..., Any]
 FACT = "We deploy the warehouse service from the release branch."
@@ -274,3 +283,73 @@ def test_words_that_do_not_go_together_are_wrong_use(
     ran = lamina("dream", *words)
     assert ran.code == 2
     assert sentence in ran.err
+
+
+# ---- in a conversation
+
+
+def twice(session: Session) -> Path:
+    store = session.state.deps.memory
+    assert store is not None
+    for name in ("a", "b"):
+        store.remember(a_memory(f"deploy_{name}.md", description=FACT, body=FACT))
+    return store.directory
+
+
+@pytest.mark.spec("L6.4", "L6.7", "I2")
+def test_a_conversation_dreams_when_it_is_told_to(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place, heard = Place(world), list[Event]()
+
+    async def story() -> None:
+        async with place.open("none", on_event=heard.append) as session:
+            directory = twice(session)
+            await run_command(session, "/dream --dry-run")
+            assert (directory / "deploy_b.md").exists()
+            await run_command(session, "/dream")
+            assert not (directory / "deploy_b.md").exists()
+            await run_command(session, "/dream")
+            with pytest.raises(UsageError, match="takes nothing"):
+                await run_command(session, "/dream of electric sheep")
+            lock = dream_lock.acquire(directory / dream_lock.NAME, now=place.clock.now())
+            with pytest.raises(LaminaError, match="dreams already"):
+                await run_command(session, "/dream")
+            lock.release()
+        async with place.open("none", config={"memory.enabled": False}) as session:
+            with pytest.raises(UsageError, match="Memory is off"):
+                await run_command(session, "/dream")
+
+    anyio.run(story)
+    told = capfd.readouterr().out
+    assert "  --- a/deploy_b.md" in told
+    assert "Would improve 1 memory. Nothing was changed." in told
+    assert told.endswith("  Nothing to do: memory is in order.\n")
+    lines = [line.text for event in heard if (line := line_of(event))]
+    assert "  dream: Improved 1 memory. `lamina dream diff` shows it." in lines
+
+
+@pytest.mark.spec("L6.5")
+def test_ctrl_c_ends_the_dream_and_not_the_conversation(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = ScriptedModel([Step({"hang": True}, purpose="dream"), Step("Still here.")])
+
+    async def story() -> None:
+        async with Place(world).open(model) as session:
+            directory = twice(session)
+
+            async def press() -> None:
+                with anyio.fail_after(60):
+                    while not model.requests:
+                        await anyio.lowlevel.checkpoint()
+                signal.raise_signal(signal.SIGINT)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(press)
+                await run_command(session, "/dream")
+            assert (directory / "deploy_b.md").exists()
+            assert (await session.ask("Are you there?")).text == "Still here."
+
+    anyio.run(story)
+    assert "The dream was ended. Memory is as it was." in capfd.readouterr().err

@@ -150,6 +150,11 @@ COMMANDS: dict[str, SlashCommand] = {
     "/forget": SlashCommand(
         _in("chat_memory", "forget"), "remove a memory so that it stays away", "NAME OR WORDS"
     ),
+    "/dream": SlashCommand(
+        _in("chat_dream", "dream"),
+        "tidy the memories now, or show what that would change",
+        "[--dry-run]",
+    ),
     "/why": SlashCommand(
         _in("chat_memory", "why"), "why memories were recalled, and if they were used", "[N]"
     ),
