@@ -112,6 +112,25 @@ def test_a_recorded_pause_longer_than_the_cache_lives_clears_old_results(
 
 
 @pytest.mark.spec("I4", "L4.1")
+def test_what_is_sent_is_never_written_out_on_the_way(
+    session: Session, save: Save, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task shows its result to whoever asks for its name: with all messages in it, that would
+    take as long as the session is, at every request."""
+    shown: list[object] = []
+
+    def show(self: object) -> str:
+        shown.append(self)
+        return "sent"
+
+    monkeypatch.setattr(Sent, "__repr__", show)
+    session.user("the task")
+    work(session, 3, "some output")
+    finish(session)
+    put_through(save(session), config)
+    assert not shown
+
+
 def test_near_the_end_of_the_window_it_compacts_and_never_sends_more_than_fits(
     session: Session, save: Save, config: Config
 ) -> None:

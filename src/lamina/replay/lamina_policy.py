@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import tempfile
 from asyncio import Runner
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 
@@ -23,18 +23,26 @@ from lamina.cache.account import FETCHED
 from lamina.cache.spend import Spend
 from lamina.calls import close_calls
 from lamina.config import Config
-from lamina.errors import ModelConfigError
-from lamina.events import Emit, Event, LayerActed, LayerFailed
+from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import notes
 from lamina.ledger import edits
+from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
-from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, HookName, HookResult, ToolContext
+from lamina.messages import Message, Response, Usage
+from lamina.ports import Capabilities, ToolContext
 from lamina.replay.entries import entries_of
 from lamina.replay.results import Action
 from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, Sent, Turn
-from lamina.replay.weigh import Weigher
+from lamina.replay.stand_ins import (
+    NoHooks,
+    NoModel,
+    RecordedClock,
+    Waiting,
+    permit_nothing,
+    unheard,
+)
+from lamina.replay.weigh import Losses, Weigher
 from lamina.state import Deps, State
 from lamina.tools.registry import Toolbox, builtin_tools
 
@@ -80,9 +88,9 @@ class LaminaPolicy:
             model = self._model or turn.request.model or DEFAULT_MODEL
             state = self.new_state(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _Conversation(state, self._weigher, self._times)
-        sent = self._runner.run(held.send(turn, self._life(turn)))
+        self._runner.run(held.send(turn, self._life(turn)))
         self.seconds.append(held.seconds)
-        return sent
+        return held.sent
 
     def _life(self, turn: Turn) -> int:
         return int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
@@ -99,21 +107,21 @@ class LaminaPolicy:
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
-        clock = _RecordedClock()
+        clock = RecordedClock()
         deps = Deps(
             config=self._config,
             flags=self._flags,
-            model=_NoModel(able),
+            model=NoModel(able),
             toolbox=Toolbox(builtin_tools()),
-            hooks=_NoHooks(),
+            hooks=NoHooks(),
             clock=clock,
             spend=Spend(folder / "spend"),
             folder=folder,
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
         )
-        context = ToolContext(folder, folder, folder, _unheard, _permit_nothing)
-        return State(deps, Ledger.of(now=clock.now), context, background=_Waiting())
+        context = ToolContext(folder, folder, folder, unheard, permit_nothing)
+        return State(deps, Ledger.of(now=clock.now), context, background=Waiting())
 
 
 class _Conversation:
@@ -129,9 +137,14 @@ class _Conversation:
         self.seconds = 0.0
         self._actions: list[Action] = []
         self._known: dict[int, tuple[Message, int]] = {}  # by id: a message of the view, its place
+        self._shown = _Shown()
+        self.sent = Sent(())
         state.listeners.append(self._hear)
 
-    async def send(self, turn_: Turn, life: int) -> Sent:
+    async def send(self, turn_: Turn, life: int) -> None:
+        """Leaves in `sent` what is sent. A task that returned it would have all of it written out
+        by the runner, who shows his tasks to the signal module.
+        """
         state, request = self.state, turn_.request
         _model(state).life = life
         self._go_back(turn_.keep)
@@ -150,26 +163,32 @@ class _Conversation:
         tokens = state.ledger.tokens()
         state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
         frame = sum(size for _, size in self._weigher.at(turn_.number))
-        messages = list(self._recorded(view.messages))
-        said = sum(map(self._weigher.tokens, messages))
+        messages, said = self._recorded(view.messages)
         self._sent = frame + turn_.fetched + said
         self._estimate = state.ledger.projection.tokens / max(1, said)
         actions, self._actions = self._actions, []
         state.events.clear()
-        return Sent(messages, actions)
+        self.sent = Sent(messages, actions)
 
-    def _recorded(self, messages: Sequence[Message]) -> Iterator[Message]:
+    def _recorded(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
         """Messages that are as they were recorded, as the recorded objects: so they weigh what they
-        weighed there, also where others have the same words."""
-        start = 0
-        for message in messages:
-            known, place = self._known.get(id(message), (None, 0))
-            if known is not message or not self._stands(message, place):
-                held = range(start, len(self._held))
-                place = next((n for n in held if self._held[n] == message), -1)
-                self._known[id(message)] = (message, place)
-            start = max(start, place + 1)
-            yield self._held[place] if place >= 0 else message
+        weighed there, also where others have the same words. And what they weigh together.
+        """
+        shown = self._shown.up_to(messages, self._weigher.losses)
+        for message in messages[len(shown.messages) :]:
+            place = self._place_of(message, shown.next_place)
+            recorded = self._held[place] if place >= 0 else message
+            shown.add(recorded, place, self._weigher.tokens(recorded))
+        return list(shown.messages), shown.tokens
+
+    def _place_of(self, message: Message, start: int) -> int:
+        """Where the recording has a message of the view, from a place on; -1: nowhere."""
+        known, place = self._known.get(id(message), (None, 0))
+        if known is not message or not self._stands(message, place):
+            held = range(start, len(self._held))
+            place = next((n for n in held if self._held[n] == message), -1)
+            self._known[id(message)] = (message, place)
+        return place
 
     def _stands(self, message: Message, place: int) -> bool:
         return place < 0 or (place < len(self._held) and self._held[place] == message)
@@ -227,6 +246,36 @@ class _Conversation:
         return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
 
 
+class _Shown:
+    """The messages that were sent last, so that only those behind the first change are looked up."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._view: Sequence[Message] = ()
+        self._losses: Losses = ()
+        self._ends: list[tuple[int, int]] = []  # (next place in the recording, tokens) up to each
+
+    @property
+    def next_place(self) -> int:
+        return self._ends[-1][0] if self._ends else 0
+
+    @property
+    def tokens(self) -> int:
+        return self._ends[-1][1] if self._ends else 0
+
+    def up_to(self, view: Sequence[Message], losses: Losses) -> _Shown:
+        """Keep what the new view still begins with, at its weight."""
+        same = self._view.shared(view) if isinstance(self._view, Snapshot) else 0
+        same = same if losses == self._losses else 0
+        del self.messages[same:], self._ends[same:]
+        self._view, self._losses = view, losses
+        return self
+
+    def add(self, message: Message, place: int, tokens: int) -> None:
+        self._ends.append((max(self.next_place, place + 1), self.tokens + tokens))
+        self.messages.append(message)
+
+
 def _runs(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Neighbours of one role together."""
     run: list[Message] = []
@@ -239,95 +288,16 @@ def _runs(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield run
 
 
-# ---- what stands behind the doors of a replayed session
-
-
-class _RecordedClock:
-    """Stands where the recording is; never goes back."""
-
-    def __init__(self) -> None:
-        self._at = 0.0
-
-    def move(self, at: float) -> None:
-        self._at = max(self._at, min(at, 4e9))
-
-    def now(self) -> float:
-        return self._at
-
-    def monotonic(self) -> float:
-        return self._at
-
-    async def sleep(self, seconds: float) -> None:
-        self._at += seconds
-
-
-class _NoModel:
-    """Has the replayed model's limits and is never asked: layers work locally."""
-
-    name = "none"
-
-    def __init__(self, able: Capabilities) -> None:
-        self._able = able
-        self.life = able.cache_ttl
-
-    @property
-    def capabilities(self) -> Capabilities:
-        if self._able.cache_ttl != self.life:
-            self._able = replace(self._able, cache_ttl=self.life)
-        return self._able
-
-    async def complete(self, request: Request, emit: Emit) -> Response:  # noqa: ARG002
-        raise ModelConfigError("A replay asks no model.")
-
-    async def close(self) -> None:
-        return None
-
-
-class _NoHooks:
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
-        return HookResult()
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Background work of one round, done before the next request."""
-
-    work: Callable[[], Awaitable[None]] | None = None
-
-    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:  # noqa: ARG002
-        self.work = work
-        return True
-
-    def running(self) -> Sequence[str]:
-        return ()
-
-    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
-        return ()
-
-    async def finish(self) -> None:
-        work, self.work = self.work, None
-        if work is not None:
-            await work()
-
-
-def _clock(state: State) -> _RecordedClock:
-    assert isinstance(state.deps.clock, _RecordedClock)  # noqa: S101 - made above
+def _clock(state: State) -> RecordedClock:
+    assert isinstance(state.deps.clock, RecordedClock)  # noqa: S101 - made above
     return state.deps.clock
 
 
-def _model(state: State) -> _NoModel:
-    assert isinstance(state.deps.model, _NoModel)  # noqa: S101
+def _model(state: State) -> NoModel:
+    assert isinstance(state.deps.model, NoModel)  # noqa: S101
     return state.deps.model
 
 
-def _waiting(state: State) -> _Waiting:
-    assert isinstance(state.background, _Waiting)  # noqa: S101
+def _waiting(state: State) -> Waiting:
+    assert isinstance(state.background, Waiting)  # noqa: S101
     return state.background
-
-
-def _unheard(event: Event) -> None:  # noqa: ARG001
-    return
-
-
-async def _permit_nothing(spec: object, input: Json, context: object) -> Decision:  # noqa: A002, ARG001
-    return Decision(allow=False, reason="a replay runs no tools")

@@ -38,15 +38,11 @@ class SentPrompt:
         self._cache = PaperCache()
         self._prompt = self._cache.prompt()
         self._sent = 0  # lines at the end of the last request
+        self.fetched = 0  # tokens of what was fetched again and still stands there
 
     @property
     def tokens(self) -> int:
         return self._prompt.tokens
-
-    @property
-    def fetched(self) -> int:
-        """Tokens of what was fetched again and still stands there."""
-        return sum(line.paper[1] for line in self._lines if line.fetched is not None)
 
     def update(
         self, cache: PaperCache, frame: Sequence[PaperBlock], messages: Sequence[Message]
@@ -63,6 +59,9 @@ class SentPrompt:
             if new:
                 keep, new[0] = self._same_blocks(keep, new[0])
         gone = [_name(line) for line in self._lines[keep:]]
+        self.fetched -= sum(
+            line.paper[1] for line in self._lines[keep:] if line.fetched is not None
+        )
         del self._lines[keep:], self._ends[same:]
         self._lines.extend(added)
         for paper in new:
@@ -103,6 +102,7 @@ class SentPrompt:
         """Put content that had been removed at the end, as a call and its result would."""
         for key, paper in blocks:
             self._lines.append(_Line(paper, key))
+            self.fetched += paper[1]
             self._prompt.extend([paper])
         if self._ends:
             self._ends[-1] = len(self._lines)

@@ -43,7 +43,9 @@ def read_recording(path: Path | str) -> Recording:
     path = Path(path)
     # A pipe would be waited for without end, and can't be read twice.
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise TranscriptError(f"{path} is not a plain file; write the transcript into one first.")
+        raise TranscriptError(
+            f"{path} is not a plain file; write the transcript into one first, or pipe it in (-)."
+        )
     with open_file(path):
         pass
     if path.stat().st_size == 0:

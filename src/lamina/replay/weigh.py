@@ -75,6 +75,11 @@ class Weigher:
         self._now = self._losses[number]
         return self._frames[number]
 
+    @property
+    def losses(self) -> Losses:
+        """What makes recorded messages lighter now; while it stays, so do their weights."""
+        return self._now
+
     def uncut(self) -> Weigher:
         """For the same recording without its compactions: blocks keep their weight, and nothing in
         front of them changes.
