@@ -89,6 +89,40 @@ def test_a_break_of_a_cold_cache_costs_nothing_and_saves_the_writing() -> None:
     assert talk.account.warm_run == 1.5
 
 
+@pytest.mark.spec("L2.1")
+def test_the_cache_is_cold_when_its_life_is_exceeded_since_the_last_answer() -> None:
+    talk = Talk()
+    talk.ask()
+    talk.now += 200
+    talk.ledger.append(edits.message("assistant", [text("so")], "assistant"))
+    talk.ask(seconds=300)  # 500 after the last request
+    assert talk.account.pauses == 0
+    talk.ask(seconds=301)
+    assert talk.account.pauses == 1
+
+
+def test_what_a_compaction_says_once_more_is_no_saving_and_no_growth() -> None:
+    talk = Talk()
+    talk.ask()
+    before = talk.account
+    talk.ledger.append(edits.message("user", "x" * 4_000, "system", compaction="c"))
+    talk.ask()
+    account = talk.account
+    assert account.saved == pytest.approx(before.saved - 1.25 * 1_000)
+    assert account.pace == before.pace == 0
+
+
+def test_the_pace_is_that_of_the_later_half_of_the_requests() -> None:
+    talk = Talk()
+    talk.ask()
+    for number, size in enumerate((5_000, 1_000, 3_000)):
+        talk.ledger.append(edits.message("user", "x" * 4 * size, "typed"))
+        talk.ask()
+        if number == 1:
+            assert talk.account.pace == 1_000  # of three: the last one
+    assert talk.account.pace == 2_000  # of four: the last two
+
+
 @pytest.mark.spec("L2.4")
 @pytest.mark.parametrize(
     ("tool", "given"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,24 @@ def grep(words: str) -> dict[str, Any]:
             "tool list changed: other order",
         ),
         (request("a"), request("a", model="n"), ("model", 0, 0), "model changed: m to n"),
+        (
+            request("a", tools=[grep("x")]),
+            request("a", tools=[{**grep("x"), "cache_control": {"type": "ephemeral"}}]),
+            None,
+            "",
+        ),
+        (
+            request("a"),
+            replace(request("a"), system=[text("s"), text("more")]),
+            ("system", 0, 1),
+            "system prompt changed: 2 blocks now",
+        ),
+        (
+            replace(request("a"), system=[text("s"), text("more")]),
+            request("a"),
+            ("system", 0, 1),
+            "system prompt changed: 1 block now",
+        ),
         (
             request("a", "b", "c"),
             request("a", "x", "c"),
@@ -221,6 +240,55 @@ def test_a_registered_break_is_reported_as_such_once_and_resets_the_baseline() -
 
 
 @pytest.mark.spec("F12")
+@pytest.mark.parametrize(("lost", "told"), [(2_000, False), (2_001, True)])
+def test_a_drop_of_more_than_two_thousand_tokens_is_news(lost: int, told: bool) -> None:
+    guard = Guard()
+    guard.after(request("a"), answer(0, 10_000), 0.0, CAN)
+    guard.before(request("a", "b", "c"), 1.0, CAN)
+    broke = guard.after(request("a", "b", "c"), answer(10_000 - lost), 1.0, CAN)
+    assert (broke is not None) == told
+
+
+@pytest.mark.spec("F12")
+def test_what_is_too_short_to_be_cached_is_not_missed() -> None:
+    can = Capabilities(cache="anthropic", min_cacheable=4_096)
+    guard = Guard()
+    guard.after(request("a"), answer(0, 4_000), 0.0, can)
+    guard.before(request("a", "b", "c"), 1.0, can)
+    assert guard.after(request("a", "b", "c"), answer(0), 1.0, can) is None
+
+
+@pytest.mark.spec("F12")
+@pytest.mark.parametrize(
+    ("wait", "cause"),
+    [
+        (300.0, "the provider lost its cache: the prompt only grew"),
+        (300.5, "TTL of 5 min passed (5 min)"),
+    ],
+)
+def test_the_life_of_the_cache_has_passed_when_it_is_exceeded(wait: float, cause: str) -> None:
+    guard = Guard()
+    guard.after(request("a"), answer(0, 10_000), 0.0, CAN)
+    guard.before(request("a", "b", "c"), wait, CAN)
+    broke = guard.after(request("a", "b", "c"), answer(0), wait, CAN)
+    assert broke is not None
+    assert broke.cause == cause
+
+
+@pytest.mark.spec("F12")
+def test_a_cause_that_was_registered_explains_one_break_and_no_later_one() -> None:
+    guard = Guard()
+    guard.after(request("a"), answer(0, 50_000), 0.0, CAN)
+    guard.register("compaction")
+    guard.before(request("z"), 1.0, CAN)
+    assert guard.after(request("z"), answer(0, 9_000), 1.0, CAN)
+    guard.before(request("z", "y", "x", tools=[grep("x")]), 2.0, CAN)
+    broke = guard.after(request("z", "y", "x"), answer(0, 9_500), 2.0, CAN)
+    assert broke is not None
+    assert (broke.registered, broke.cause) == (False, "tool list changed: Grep added")
+
+
+@pytest.mark.spec("F12")
 def test_openai_s_cached_tokens_are_measured_against_the_last_prompt() -> None:
     can = Capabilities(cache="openai", min_cacheable=1_024)
     guard = Guard()
@@ -243,6 +311,46 @@ def test_a_model_that_drops_earlier_thinking_is_expected_to() -> None:
     broke = guard.after(second, answer(9_000), 1.0, can)
     assert broke
     assert broke.registered
+
+
+@pytest.mark.spec("L2.3", "F12")
+def test_the_same_request_once_more_drops_no_thinking() -> None:
+    """Another try brings no new question: a miss then has another cause."""
+    can = Capabilities(cache="anthropic", keeps_thinking=False)
+    thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}, text("b")]}
+    said = [request("a").messages[0], thought, {"role": "user", "content": [text("c")]}]
+    guard = Guard()
+    guard.after(Request([], [], said), answer(0, 50_000), 0.0, can)
+    guard.before(Request([], [], said), 1.0, can)
+    broke = guard.after(Request([], [], said), answer(9_000), 1.0, can)
+    assert broke is not None
+    assert not broke.registered
+
+
+@pytest.mark.spec("F12")
+def test_a_change_of_the_very_first_message_of_a_ledger_is_found() -> None:
+    ledger = Ledger.of()
+    [first] = ledger.append(edits.message("user", "a question", "typed"))
+    ledger.append(edits.answer([text("an answer")], Usage(output=1)))
+    ledger.append(edits.message("user", "another", "typed"))
+    before = ledger.view()
+    ledger.append(edits.replace([(first["uuid"], 0, text("changed"))], "l", changes_prefix=True))
+    found = part(before, ledger.view())
+    assert found is not None
+    assert (found.message, found.block, found.cause) == (0, 0, "message 0, block 0 changed: text")
+
+
+@pytest.mark.spec("F12")
+def test_several_blocks_taken_out_of_an_earlier_message_are_counted() -> None:
+    blocks = [text(words) for words in "abcde"]
+    old = Request([], [], [{"role": "user", "content": blocks}, *request("x", "y").messages])
+    new = Request([], [], [{"role": "user", "content": blocks[:1] + blocks[4:]}, *old.messages[1:]])
+    found = part(old, new)
+    assert found is not None
+    assert (found.block, found.cause) == (1, "3 blocks removed from message 0")
+    back = part(new, old)
+    assert back is not None
+    assert back.cause == "text inserted before message 0"
 
 
 @pytest.mark.spec("F12")

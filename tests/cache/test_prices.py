@@ -60,8 +60,20 @@ def test_a_long_prompt_costs_more_where_the_provider_says_so() -> None:
     assert cost(long, price) == pytest.approx((200_001 * 6 + 1000 * 22.5) / MILLION)
 
 
+def test_more_written_for_an_hour_than_written_at_all_is_no_discount() -> None:
+    price = price_of("claude-opus-4-5")
+    odd = Usage(cache_write=MILLION, cache_write_1h=3 * MILLION)
+    assert cost(odd, price) == pytest.approx(10.0)
+
+
+def test_writes_are_billed_only_where_they_cost_more_than_input() -> None:
+    assert price_of("claude-opus-4-5").bills_writes
+    assert not price_of("gpt-4o").bills_writes
+
+
 def test_a_price_is_the_one_in_force_on_the_day() -> None:
     assert price_of("claude-sonnet-5-5").cache_read == 0.1
+    assert price_of("claude-sonnet-5-5", on="2026-10-07").cache_read == 0.1
     assert price_of("claude-sonnet-5-5", on="2026-10-06").cache_read == 0.2
     assert price_of("claude-sonnet-5-5", on="2020-01-01").cache_read == 0.2
 

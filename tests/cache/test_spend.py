@@ -61,6 +61,32 @@ def test_caps_stop_background_work_in_words_and_never_the_user_s_turn(tmp_path: 
 
 
 @pytest.mark.spec("F10")
+def test_a_cap_that_is_just_spent_is_spent(tmp_path: Path) -> None:
+    ledger = spend(tmp_path, daily_cap=4.0, layer_caps={"notes": 2.0})
+    book(ledger, "notes")  # two dollars
+    assert "notes" in ledger.refusal("notes", NOON)
+    assert ledger.refusal("dream", NOON) == ""
+    book(ledger, "dream")
+    assert "spend.daily_cap" in ledger.refusal("dream", NOON)
+
+
+@pytest.mark.spec("F10")
+def test_a_line_that_another_process_has_half_written_counts_once_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    other, ledger = spend(tmp_path / "other"), spend(tmp_path / "own", daily_cap=1.0)
+    book(other, "notes")
+    [written] = (tmp_path / "other").iterdir()
+    line = written.read_bytes()
+    path = tmp_path / "own" / written.name
+    path.parent.mkdir()
+    path.write_bytes(line[:50])
+    assert ledger.refusal("notes", NOON) == ""
+    path.write_bytes(line)
+    assert ledger.refusal("notes", NOON)
+
+
+@pytest.mark.spec("F10")
 def test_the_user_s_own_turns_do_not_use_up_the_caps(tmp_path: Path) -> None:
     ledger = spend(tmp_path, daily_cap=1.0)
     for _ in range(5):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,115 @@ def test_what_was_read_again_stays_and_is_not_charged_twice() -> None:
     assert [len(figures.rereads) for figures in done.requests] == [0, 0, 1, 0, 0]
     # It stays in the prompt, so that the next request is longer by it and reads it from the cache.
     assert done.requests[3].usage.cache_read == done.requests[2].context
+
+    class MadeAnew(ClearOnce):
+        """Equal messages, but never the same objects."""
+
+        def send(self, turn: Turn) -> Sent:
+            return Sent([copy.deepcopy(message) for message in super().send(turn).messages])
+
+    again = replay(recording_of(turns), MadeAnew())
+    assert [figures.rereads for figures in again.requests] == [
+        figures.rereads for figures in done.requests
+    ]
+
+
+def test_what_is_shown_once_more_after_a_reread_is_there() -> None:
+    class ClearForATurn(NonePolicy):
+        def send(self, turn: Turn) -> Sent:
+            sent = list(super().send(turn).messages)
+            if turn.number == 2:
+                old = sent[2]["content"][0]
+                sent[2] = {"role": "user", "content": [{**old, "content": "[cleared]"}]}
+            return Sent(sent)
+
+    edit = call("e", "/f0", "Edit")
+    turns: list[tuple[list[Json], list[Json]]] = [
+        ([text("start")], [call("t0", "/f0")]),
+        ([result("t0", "what the first file says\n" * 100)], [text("fine")]),
+        ([text("now change it")], [edit]),
+        ([result("e", "ok")], [{**edit, "id": "e2"}]),
+    ]
+    done = replay(recording_of(turns), ClearForATurn())
+    assert [len(figures.rereads) for figures in done.requests] == [0, 0, 1, 0]
+
+
+def test_words_of_a_policys_own_that_are_gone_are_not_fetched_again() -> None:
+    told = "Up to now the invoices were settled at the rate of last year."
+
+    class SaysOnce(NonePolicy):
+        def send(self, turn: Turn) -> Sent:
+            own: list[Message] = [{"role": "user", "content": [text(told)]}]
+            return Sent([*super().send(turn).messages, *(own if turn.number == 0 else [])])
+
+    turns: list[tuple[list[Json], list[Json]]] = [
+        ([text("start")], [text("fine")]),
+        ([text("go on")], [text(told)]),
+    ]
+    assert replay(recording_of(turns), SaysOnce()).rereads == []
+
+
+def test_a_turn_of_more_blocks_than_a_breakpoint_looks_back_reads_what_was_sent() -> None:
+    many = [text(f"attachment number {n}") for n in range(30)]
+    turns = [([text("start " * 2000)], [text("yes")]), (many, [text("no")])]
+    first, second = replay(recording_of(turns), NonePolicy()).requests
+    assert second.usage.cache_read == first.context
+
+
+def test_going_back_reads_what_was_sent_before_the_way_parted() -> None:
+    """From the place where it parted, not from where the other way had ended."""
+    texts = [[text(f"{word} {n}") for n in range(30)] for word in ("one", "other")]
+    said: list[tuple[str, int, list[Json]]] = [
+        ("user", -1, [text("start " * 2000)]),
+        ("assistant", 0, [text("yes")]),
+        ("user", 1, texts[0]),
+        ("assistant", 2, [text("no")]),
+        ("user", 1, texts[1] * 2),
+        ("assistant", 4, [text("well")]),
+    ]
+    messages = [
+        RecordedMessage({"role": role, "content": content}, parent, (1, 2, 3, 4, 3, 4)[n], n)
+        for n, (role, parent, content) in enumerate(said)
+    ]
+    requests = [RecordedRequest(10.0 * n, n, n + 1, None, MODEL) for n in (0, 2, 4)]
+    recording = Recording("made.json", "made", messages, requests)
+    first, _, third = replay(recording, NonePolicy()).requests
+    assert third.usage.cache_read == first.context
+
+
+def test_output_is_what_was_said_where_the_recorder_noted_less() -> None:
+    turns = [([text("start")], [text("a long answer " * 300)])]
+    noted = [Usage(input=9000, output=1)]
+    assert replay(recording_of(turns, usages=noted), NonePolicy()).usage.output > 800
+    noted = [Usage(input=9000, output=5000)]
+    assert replay(recording_of(turns, usages=noted), NonePolicy()).usage.output == 5000
+
+
+def test_a_first_request_finds_what_others_had_put_into_the_cache() -> None:
+    turns = [([text("start")], [text("fine")])] * 2
+    noted = [Usage(100, 5, 4000, 300), Usage(10, 5, 4300, 200)]
+    figures = replay(recording_of(turns, usages=noted), NonePolicy()).requests
+    assert figures[0].usage.cache_read == 4000
+    cold = [Usage(100, 5, 0, 4300), Usage(10, 5, 4300, 200)]
+    assert replay(recording_of(turns, usages=cold), NonePolicy()).requests[0].usage.cache_read == 0
+
+
+def test_the_life_of_the_cache_is_the_recorded_one_unless_another_is_given() -> None:
+    recording = reading_session(3)
+    hour = [replace(r, time=1000.0 * n, ttl=3600.0) for n, r in enumerate(recording.requests)]
+    recording = replace(recording, requests=hour)
+    assert replay(recording, NonePolicy()).requests[1].usage.cache_read > 0
+    assert replay(recording, NonePolicy(), ttl=300).requests[1].usage.cache_read == 0
+    short = replace(recording, requests=[replace(r, ttl=0.0) for r in hour])
+    assert replay(short, NonePolicy()).requests[1].usage.cache_read == 0
+
+
+def test_a_recording_that_names_no_model_is_priced_by_a_guess() -> None:
+    recording = reading_session(3)
+    nameless = replace(recording, requests=[replace(r, model="") for r in recording.requests])
+    done = replay(nameless, NonePolicy())
+    assert (done.prices, done.guessed_price) == (["claude-sonnet-4-6"], True)
+    assert not replay(nameless, NonePolicy(), model=MODEL).guessed_price
 
 
 def test_a_policys_own_calls_are_charged_to_it() -> None:

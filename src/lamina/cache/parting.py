@@ -38,7 +38,8 @@ def part(old: Request, new: Request) -> Parting | None:
                 return Parting("system", 0, n, f"system prompt changed: block {n}{_at(a, b)}")
         if len(old.system) != len(new.system):
             n = min(len(old.system), len(new.system))
-            return Parting("system", 0, n, f"system prompt changed: {len(new.system)} blocks now")
+            many = f"{len(new.system)} block{'s' * (len(new.system) != 1)}"
+            return Parting("system", 0, n, f"system prompt changed: {many} now")
     return _part_messages(old.messages, new.messages)
 
 
