@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.memories import put
+from tests.memories import directory, put
 from tests.sessions import Place, run
 
 from lamina.cli.chat_commands import run_command
@@ -155,3 +155,18 @@ def test_a_search_of_sessions_keeps_to_the_time_that_is_asked_for(
     assert lamina("sessions", "search", "mascot walrus", "--since", "soon").code == 2
     assert "no word to search for" in lamina("sessions", "search", "?!").err
     assert len(lamina("sessions", "search", "mascot walrus", "-n", "0", "--json").json) >= 1
+
+
+@pytest.mark.spec("M7")
+def test_a_purged_memory_leaves_no_trace_in_what_recall_derived(place: Place, lamina: Run) -> None:
+    talk(place, asked="which host has the staging database?")
+    assert lamina("memory", "search", "pelican").code == 0
+    state = directory(place).with_name("memory.lamina")
+    derived = [state / "recall.index", state / "recall-uses.json"]
+    assert all(b"staging" in file.read_bytes() for file in derived)
+    assert lamina("memory", "forget", "project_staging", "--purge").code == 0
+    for file in derived:
+        held = file.read_bytes()
+        assert b"staging" not in held
+        assert b"pelican" not in held
+    assert "sourdough" in lamina("memory", "search", "bread").out

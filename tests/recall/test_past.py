@@ -157,3 +157,24 @@ def test_a_large_index_is_not_written_again_for_a_single_message(tmp_path: Path)
     say(tmp_path, "two", "b", "c pelican", "d pelican")
     assert len(found(past, "pelican")) == 3
     assert (tmp_path / INDEX).read_bytes() != before
+
+
+@pytest.mark.spec("M7")
+def test_a_running_session_that_says_most_of_it_crowds_out_no_other(tmp_path: Path) -> None:
+    say(tmp_path, "before", "the walrus lives in Oslo")
+    say(tmp_path, "running", *(f"walrus walrus walrus {number}" for number in range(60)))
+    past = PastSessions(tmp_path, without="running")
+    assert [said.text for said in past.search("walrus", 2, now=NOW)] == ["the walrus lives in Oslo"]
+
+
+@pytest.mark.spec("M7")
+def test_a_session_that_can_t_be_read_is_named_and_the_others_are_searched(tmp_path: Path) -> None:
+    say(tmp_path, "one", "a walrus")
+    odd = tmp_path / "two.jsonl"
+    odd.mkdir()
+    past = PastSessions(tmp_path)
+    assert found(past, "walrus") == ["a walrus"]
+    assert (past.unreadable, past.complete) == ([odd], True)
+    odd.rmdir()
+    assert found(past, "walrus") == ["a walrus"]
+    assert past.unreadable == []

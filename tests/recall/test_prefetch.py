@@ -12,11 +12,14 @@ import pytest
 from tests.memories import directory, kinds, put, said
 from tests.sessions import Place, run, use
 
+from lamina.errors import MemoryStoreError
+from lamina.memory.file_store import FileStore
 from lamina.messages import Request, Response, Usage, text_of
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import ToolOutcome, ToolSpec
-from lamina.recall.prefetch import question_in
-from lamina.recall.shelf import MOST_AT_ONCE
+from lamina.recall.attach import Limits
+from lamina.recall.prefetch import Prefetch, Wish, question_in
+from lamina.recall.shelf import MOST_AT_ONCE, Shelf
 
 STAGING = "The staging database runs on the host pelican"
 
@@ -489,5 +492,22 @@ def test_where_uses_cannot_be_counted_the_turn_is_none_the_worse(place: Place) -
             [used] = kinds(session, "recall_use")
             assert used["uses"]["project_staging.md"]["used"]
             assert "layer_failed" not in str(session.ledger.entries)
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_whoever_waits_for_a_search_is_told_of_its_end_even_if_it_fails(place: Place) -> None:
+    directory(place).parent.mkdir(parents=True, exist_ok=True)
+    gone = directory(place).with_name("elsewhere")
+    gone.write_text("no directory")
+    wish = Wish("entry", "which host has the staging database?", 0.0)
+
+    async def story() -> None:
+        prefetch = Prefetch(Shelf(FileStore(gone)), wish, Limits())
+        with pytest.raises(MemoryStoreError):
+            await prefetch.work()
+        assert prefetch.ended.is_set()
+        assert not prefetch.take()
 
     run(story)

@@ -276,7 +276,7 @@ def test_an_index_that_grew_step_by_step_answers_like_one_built_anew(
             assert grown.remove(step) == (step in left)
             left.pop(step, None)
         else:
-            grown.update(step)
+            grown.add(step)
             left[step.id] = step
     built = ranker(*sorted(left.values(), key=lambda doc: doc.id)) if left else Ranker()
     hits = grown.search(question, k, now=NOW, exclude=exclude)

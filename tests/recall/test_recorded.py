@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lamina.ledger import log
@@ -71,3 +71,22 @@ def test_a_long_path_s_transcripts_are_found_by_the_beginning_of_their_folder(
     theirs.mkdir(parents=True)
     assert claude_folders(tmp_path, project) == [theirs]
     assert claude_folders(tmp_path, tmp_path / "other") == []
+
+
+names = st.sampled_from(
+    ["kind", "type", "content", "origins", "message", "text", "timestamp", "ts"]
+)
+words = st.sampled_from(
+    ["message", "user", "assistant", "text", "typed", "2026-01-01", 5, 1.5, None]
+)
+values = st.recursive(
+    words, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=5)
+)
+
+
+@given(st.sampled_from(["message", "", 5]), st.dictionaries(names, values, max_size=8))
+@example("message", {"content": ["assistant"], "origins": ["typed"]})
+@example("message", {"content": [{"type": "text", "text": "x"}], "origins": 5})
+def test_no_line_is_so_odd_that_it_stops_a_search(kind: object, more: dict[str, object]) -> None:
+    said = message_on({**more, "kind": kind})
+    assert said is None or said.text.strip()

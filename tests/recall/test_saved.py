@@ -51,15 +51,6 @@ def test_sessions_are_saved_too(tmp_path: Path) -> None:
     assert loaded.search("boat", now=9.0) == index.search("boat", now=9.0)
 
 
-def test_only_what_changed_is_read_again() -> None:
-    index = ranker(DOCUMENTS)
-    assert index.sync(DOCUMENTS) == 0
-    edited = Document("a.md", "Database", "where it runs", "Bergen now", "project", 5.0, 2)
-    assert index.sync([edited, Document("c.md", body="new")]) == 3
-    assert set(index.ids) == {"a.md", "c.md"}
-    assert [hit.id for hit in index.search("bergen", now=9.0)][:1] == ["a.md"]
-
-
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"lamina-recall-index\n"])
 def test_a_foreign_or_missing_file_is_not_taken(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recall.index"

@@ -74,6 +74,7 @@ def test_none_is_a_good_answer_and_five_are_the_most() -> None:
         ("I would take a.md", "gave no list of names"),
         ('{"selected": "a.md"}', "gave no list of names"),
         ('{"selected": [1]}', "gave no list of names"),
+        ("[" * 100_000, "gave no list of names"),
         ('{"selected": ["../secret.md"]}', "named what was not offered"),
         ({"text": "No.", "stop_reason": "refusal"}, "refused"),
         ({"error": "unreachable", "message": "Nobody answers."}, "Nobody answers."),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lamina.messages import Json
 from lamina.recall import uses, why
@@ -102,3 +104,37 @@ def test_uses_are_counted_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> No
     file.write_text("{torn")
     assert uses.load(file) == {}
     assert uses.count(file, {"a.md": True}, 1.0)["a.md"].count == 1
+
+
+keys = st.sampled_from(
+    ["kind", "uuid", "role", "content", "origins", "recall", "query", "candidates", "picks", "shown", "uses", "by", "parts", "path", "score", "attached", "said", "left", "why", "type", "text", "input"]
+)
+values = st.sampled_from(["message", "recall", "recall_use", "assistant", "typed", "text", 5, None])
+rubbish = st.recursive(
+    values, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5)
+)
+
+
+@pytest.mark.spec("M11")
+@given(
+    st.sampled_from(["message", "recall", "recall_use"]), st.dictionaries(keys, rubbish, max_size=8)
+)
+def test_no_entry_is_so_damaged_that_it_can_t_be_told(kind: str, more: Json) -> None:
+    entries = [{"kind": "message", "uuid": "m"}, {"uuid": "r", **more, "kind": kind}]
+    for recalled in why.recalls_of(entries):
+        assert list(why.lines(recalled))
+    assert isinstance(why.answer_after(entries, "m"), str)
+
+
+@pytest.mark.spec("M11")
+def test_a_name_with_a_line_end_stays_on_its_line() -> None:
+    odd: Json = {"path": "two\nlines.md", "score": 1.0, "confidence": 0.5, "parts": {"body": 1.0}}
+    entry: Json = {
+        "kind": "recall",
+        "candidates": [odd],
+        "picks": ["two\nlines.md"],
+        "shown": [odd],
+    }
+    told = list(why.lines(why.Recalled(1, "where?", entry)))
+    assert told[1] == "  * two lines.md  score 1.0, sure 0.5 (body 1)"
+    assert all("\n" not in line for line in told)

@@ -274,6 +274,10 @@ def _forget(args: argparse.Namespace, store: FileStore) -> int:
         path = word if args.purge and _gone(store, word) else find(store, word)
         store.forget(path, purge_history=args.purge, reason="lamina memory forget")
         forgotten.append(path)
+    if args.purge:
+        from lamina.recall.shelf import Shelf
+
+        Shelf(store).drop_the_gone()
     if args.json:
         out_json({"forgotten": forgotten, "purged": args.purge})
     else:

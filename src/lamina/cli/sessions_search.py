@@ -8,7 +8,6 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ def add_verbs(verbs: Any) -> None:
 
 def run(args: argparse.Namespace, config: Config) -> int:
     from lamina.recall.lexical import question_terms
-    from lamina.recall.searches import LEAST
+    from lamina.recall.searches import said_in
 
     words = " ".join(args.words)
     if not question_terms(words):
@@ -50,23 +49,21 @@ def run(args: argparse.Namespace, config: Config) -> int:
     number = args.number or _ALL
     everywhere = _indexes(config)
     try:
-        hits = [
-            past.search(
-                words,
-                number,
-                now=time.time(),
-                seconds=args.seconds,
-                since=-inf if args.since is None else args.since,
-                until=inf if args.until is None else args.until,
-                progress=progress,
-            )
-            for past in everywhere
-        ]
+        found = said_in(
+            everywhere,
+            words,
+            number,
+            now=time.time(),
+            seconds=args.seconds,
+            since=-inf if args.since is None else args.since,
+            until=inf if args.until is None else args.until,
+            progress=progress,
+        )
     finally:
         progress.clear()
-    found = [said for said in chain.from_iterable(hits) if said.confidence >= LEAST]
-    found = sorted(found, key=lambda said: -said.score)[:number]
     _show(args, found)
+    for file in (file for past in everywhere for file in past.unreadable):
+        note(f"lamina: {file} can't be read.")
     if not all(past.complete for past in everywhere) and not args.quiet:
         note("Not all sessions are in the index yet: search again, or give more --seconds.")
     return 0 if found else 1

@@ -16,7 +16,7 @@ from lamina.recall.words import LONGEST_QUERY, frame_terms, terms
 if TYPE_CHECKING:
     from lamina.recall.rows import Floats, Slots
 
-_MOST_TERMS = 64  # of a question; a pasted document is asked for by its first and rarest words
+_MOST_TERMS = 64  # of a question; a pasted document is asked for by its first words
 _FRAME_WEIGHT = 0.5
 
 

@@ -55,6 +55,7 @@ class PastSessions:
         self._held: _Held | None = None
         self._lock = threading.Lock()
         self.complete = True  # did the last search know every session?
+        self.unreadable: list[Path] = []  # those that it could not read
 
     def search(
         self,
@@ -71,13 +72,12 @@ class PastSessions:
         with self._lock:
             held = self._held = self._held or saved.load(_Held, self._index) or _Held()
             self._catch_up(held, time.monotonic() + seconds, progress)
-            most = limit if not self._without else limit * 4
-            hits = held.turns.search(query, most, now=now, since=since, until=until)
+            hits = held.turns.search(
+                query, limit, now=now, without=self._without, since=since, until=until
+            )
         found: list[Said] = []
         for hit in hits:
             session, _, place = hit.id.partition("/")
-            if session == self._without or len(found) == limit:
-                continue
             value = value_of(line_at(self._folder / f"{session}.jsonl", int(place)))
             if value is not None and (said := message_on(value)) is not None:
                 text = said.text[:_LONGEST_TURN]
@@ -101,12 +101,17 @@ class PastSessions:
                 progress(done + read, total)
             return done + read > 0 and time.monotonic() > until
 
-        self.complete = True
+        self.complete, self.unreadable = True, []
         for file in waiting:
             start = held.place(file.session)
-            if not _read_on(held, file, late):
-                self.complete = False
-                break
+            try:
+                if not _read_on(held, file, late):
+                    self.complete = False
+                    break
+            except FileNotFoundError:
+                pass  # it went meanwhile
+            except OSError:
+                self.unreadable.append(file.path)
             done += held.place(file.session) - start
         if lost or len(held.turns) - known > known * _SAVED_SHARE:
             with suppress(StorageError):  # the next process builds it again
@@ -136,21 +141,18 @@ def _files(folder: Path) -> list[_File]:
 def _read_on(held: _Held, file: _File, late: Callable[[int], bool]) -> bool:
     """Takes the lines of a file that are new; False if it got too late for all of them."""
     start = held.place(file.session)
-    try:
-        for number, (place, line) in enumerate(lines(file.path, start)):
-            if not line.endswith(b"\n"):
-                break  # still being written
-            if number % _LOOK_UP == 0 and late(place - start):
-                return False
-            value = value_of(line)
-            said = None if value is None else message_on(value)
-            if said is not None:
-                name = f"{file.session}/{place:012d}"
-                text = said.text[:_LONGEST_TURN]
-                held.turns.add(Turn(name, file.session, text, said.who, said.when))
-            held.read[file.session] = (file.inode, place + len(line))
-    except OSError:
-        pass  # it went, or can't be read: the others can
+    for number, (place, line) in enumerate(lines(file.path, start)):
+        if not line.endswith(b"\n"):
+            break  # still being written
+        if number % _LOOK_UP == 0 and late(place - start):
+            return False
+        value = value_of(line)
+        said = None if value is None else message_on(value)
+        if said is not None:
+            name = f"{file.session}/{place:012d}"
+            text = said.text[:_LONGEST_TURN]
+            held.turns.add(Turn(name, file.session, text, said.who, said.when))
+        held.read[file.session] = (file.inode, place + len(line))
     return True
 
 

@@ -78,27 +78,32 @@ class Prefetch:
             self._early(self.selector)
             return False
         self._finish(by_rank(self.candidates, self.limits.files, "there is no small model"))
+        self.ended.set()
         return True
 
     async def work(self) -> None:
-        """The rest, beside the turn."""
-        with self._scope:
-            if not self._ranked:
-                await anyio.to_thread.run_sync(self._rank, abandon_on_cancel=True)
-                if self.candidates and self.selector is not None:
-                    self._early(self.selector)
-            chosen = by_rank(self.candidates, self.limits.files, "there is no small model")
-            if self.candidates and self.selector is not None:
-                wish = self.wish
-                chosen = await self.selector.pick(
-                    wish.question,
-                    self.candidates,
-                    most=self.limits.files,
-                    now=wish.now,
-                    tools=wish.tools,
-                )
-            self._finish(chosen)
-        self.ended.set()
+        """The rest, beside the turn. Whoever waits for it is told even if it fails."""
+        try:
+            with self._scope:
+                if not self._ranked:
+                    await anyio.to_thread.run_sync(self._rank, abandon_on_cancel=True)
+                    if self.candidates and self.selector is not None:
+                        self._early(self.selector)
+                self._finish(await self._pick())
+        finally:
+            self.ended.set()
+
+    async def _pick(self) -> Selection:
+        wish = self.wish
+        if not self.candidates or self.selector is None:
+            return by_rank(self.candidates, self.limits.files, "there is no small model")
+        return await self.selector.pick(
+            wish.question,
+            self.candidates,
+            most=self.limits.files,
+            now=wish.now,
+            tools=wish.tools,
+        )
 
     def take(self) -> bool:
         """True once: when the result is there and nobody has taken it yet."""
@@ -152,7 +157,6 @@ class Prefetch:
     def _finish(self, selection: Selection) -> None:
         self.memories = self._read(selection)
         self.selection = selection
-        self.ended.set()
 
     def _read(self, selection: Selection) -> list[tuple[Memory, str]]:
         """What was picked; a memory that went meanwhile is left out."""

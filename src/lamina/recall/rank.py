@@ -8,9 +8,8 @@ memory; `recall/saved.py` keeps it on disk.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lamina.recall.confidence import Evidence, confidence, coverage, rarities
@@ -136,10 +135,8 @@ class Ranker:
         self._slots[document.id] = self._postings.add(
             [(runs(text), asked_runs(text)) for text in texts]
         )
-        self._documents.append(_without_body(document))
+        self._documents.append(replace(document, body=""))
         self._changed()
-
-    update = add
 
     def remove(self, id_: str) -> bool:
         """Forgets a document; says whether there was one."""
@@ -159,20 +156,6 @@ class Ranker:
         self._vectors.keep(stay)
         self._documents = [self._documents[place] for place in stay]
         self._slots = {doc.id: place for place, doc in enumerate(self._documents) if doc}
-
-    def sync(self, documents: Iterable[Document]) -> int:
-        """Makes the index hold exactly these documents, reading only those that changed; says how
-        many came, changed or went."""
-        changed, seen = 0, set[str]()
-        for document in documents:
-            seen.add(document.id)
-            slot = self._slots.get(document.id)
-            if slot is None or self._documents[slot] != _without_body(document):
-                self.add(document)
-                changed += 1
-        for id_ in set(self._slots) - seen:
-            changed += self.remove(id_)
-        return changed
 
     def used(self, id_: str, uses: int) -> None:
         """A document's new count of uses, without reading the document again."""
@@ -309,20 +292,6 @@ class Ranker:
             words=sum(parts[field] for field in FIELDS) / max(asked.mass, 1e-9),
         )
         return Hit(id_, sum(parts.values()), parts, confidence(evidence))
-
-
-def _without_body(document: Document) -> Document:
-    """What is kept of a document: for the body its digest, to see whether it changed."""
-    digest = blake2b(document.body.encode(errors="replace"), digest_size=8).hexdigest()
-    return Document(
-        document.id,
-        document.name,
-        document.description,
-        digest,
-        document.type,
-        document.mtime,
-        document.uses,
-    )
 
 
 def _as_row(document: Document) -> tuple[Any, ...]:

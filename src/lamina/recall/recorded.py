@@ -87,7 +87,7 @@ class Message:
 def message_on(value: Json) -> Message | None:
     """What user or assistant said on a line; tool results, reminders and hooks are left out."""
     if value.get("kind") == "message":
-        said = blocks_of_entry(value)
+        said = blocks_of_entry(value) if _is_whole(value) else ()
         who = next((_SPEAKERS[origin] for origin, _ in said if origin in _SPEAKERS), "")
         words = [text for origin, text in said if _SPEAKERS.get(origin) == who]
         when = written_at(value)
@@ -103,6 +103,17 @@ def message_on(value: Json) -> Message | None:
     if not who or not text.strip():
         return None
     return Message(str(value.get("uuid") or ""), who, text, when)
+
+
+def _is_whole(entry: Json) -> bool:
+    """Whether a message is built as one: files are edited by hand, and torn by crashes."""
+    content, origins = entry.get("content"), entry.get("origins")
+    return (
+        isinstance(content, list)
+        and all(isinstance(block, dict) for block in cast("list[Any]", content))
+        and isinstance(origins, list)
+        and all(isinstance(origin, str) for origin in cast("list[Any]", origins))
+    )
 
 
 # ---- Claude Code's own

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory.freshness import age_words, heading
-from lamina.recall.past import PastSessions
+from lamina.recall.past import PastSessions, Said
 from lamina.recall.rank import Hit
 from lamina.recall.shelf import Shelf
 
@@ -40,10 +41,12 @@ def _literally(shelf: Shelf, query: str, limit: int) -> list[tuple[Hit, Memory]]
     found: list[tuple[Hit, Memory]] = []
     wanted = query.strip().casefold()
     for listed in shelf.store.list() if wanted else ():
+        if len(found) == limit:
+            break
         with suppress(MemoryStoreError):
             memory = shelf.store.read(listed.path)
             whole = f"{memory.name}\n{memory.description}\n{memory.body}"
-            if wanted in whole.casefold() and len(found) < limit:
+            if wanted in whole.casefold():
                 found.append((Hit(memory.path, 1.0, {"text": 1.0}, 1.0), memory))
     return found
 
@@ -77,6 +80,16 @@ def past_sessions(
     ]
 
 
+def said_in(
+    everywhere: Sequence[PastSessions], query: str, limit: int, *, now: float, **how: Any
+) -> list[Said]:
+    """What was said in all of these, best first, without noise; `how` is what `PastSessions.search`
+    takes."""
+    hits = [said for past in everywhere for said in past.search(query, limit, now=now, **how)]
+    likely = [said for said in hits if said.confidence >= LEAST]
+    return sorted(likely, key=lambda said: -said.score)[:limit]
+
+
 def session_search(
     folder: Path, now: Callable[[], float], *, without: str, claude: Sequence[Path] = ()
 ) -> Search:
@@ -84,13 +97,11 @@ def session_search(
     everywhere = past_sessions(folder, claude, without=without)
 
     def search(query: str, limit: int) -> list[Found]:
-        hits = [said for past in everywhere for said in past.search(query, limit, now=now())]
         found: list[Found] = []
-        for said in sorted(hits, key=lambda said: -said.score)[:limit]:
-            if said.confidence >= LEAST:
-                day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
-                head = f"Session {said.session}, {day} ({age_words(said.when, now())}), {said.who}:"
-                found.append((head, said.text, ""))
+        for said in said_in(everywhere, query, limit, now=now()):
+            day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
+            head = f"Session {said.session}, {day} ({age_words(said.when, now())}), {said.who}:"
+            found.append((head, said.text, ""))
         return found
 
     return search

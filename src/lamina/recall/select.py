@@ -129,14 +129,14 @@ def _read(response: Response, candidates: Sequence[Candidate], most: int, model:
 def _names(said: str) -> list[str] | None:
     try:
         value: Any = json.loads(said)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
         value = cast("Json", value).get("selected")
     if not isinstance(value, list):
         return None
     items = cast("list[Any]", value)
-    return [item for item in items if isinstance(item, str)] if all(isinstance(i, str) for i in items) else None  # fmt: skip
+    return cast("list[str]", items) if all(isinstance(item, str) for item in items) else None
 
 
 def _request(

@@ -207,17 +207,20 @@ class SessionSearch:
         *,
         now: float,
         exclude: Collection[str] = (),
+        without: str = "",
         at_least: float = 0.0,
         since: float = -inf,
         until: float = inf,
     ) -> list[Hit]:
-        """The best `k` turns said within a time, best first; equal scores are ordered by id."""
+        """The best `k` turns said within a time, best first; equal scores are ordered by id. One
+        session can be left out whole."""
         if k < 1 or not self._slots:
             return []
         asked = self.ask(query, now)
         if asked is None:
             return []
         left_out = frozenset(exclude)
+        no_session = self._sessions.get(without, -1)
 
         def within(said: float) -> bool:  # one whose time nobody knows is left in
             return not (said < since or said > until)
@@ -226,6 +229,8 @@ class SessionSearch:
         for slot in best_first(asked.total, lambda place: self._ids[place] or ""):
             id_ = self._ids[slot]
             if id_ is None or id_ in left_out or not within(self._said[slot]):
+                continue
+            if self._session_of[slot] == no_session:
                 continue
             parts = dict.fromkeys(WEIGHTS, 0.0)
             parts.update((name, float(values[slot])) for name, values in asked.parts.items())

@@ -88,6 +88,15 @@ class Shelf:
             for path in used if self._held else ():
                 self._held.ranker.used(path, known[path].count)  # pyright: ignore[reportOptionalMemberAccess]
 
+    def drop_the_gone(self) -> None:
+        """Leave no word and no name of memories that are no more in the derived files, now rather than
+        at the next search: for when they are purged."""
+        with self._lock, suppress(OSError):
+            self._refresh()
+            uses.keep_only(self._uses, dict(self.store.scanner.present()))
+            if self._held is None:
+                self._index.unlink(missing_ok=True)
+
     def _refresh(self) -> int:
         present = dict(self.store.scanner.present())
         if self._held is None:
@@ -105,25 +114,32 @@ class Shelf:
         for path in gone:
             held.ranker.remove(path)
             del held.stamps[path]
-        for path in changed:
+        taken = [
             self._take(held, path, present[path], known.get(path, uses.Use()).count)
-        with suppress(StorageError):  # the next process builds it again
-            saved.save(held, self._index)
-        return len(changed) + len(gone)
+            for path in changed
+        ]
+        if gone or any(taken):
+            with suppress(StorageError):  # the next process builds it again
+                saved.save(held, self._index)
+        return len(gone) + sum(taken)
 
-    def _take(self, held: _Held, path: str, stamp: _Stamp, used: int) -> None:
+    def _take(self, held: _Held, path: str, stamp: _Stamp, used: int) -> bool:
+        """Read one memory; says whether the index knows something new."""
         seen = time.time_ns()
-        content = None
-        with suppress(MemoryStoreError):
+        try:
             # Asking for far more than there is costs more than reading it.
             content = self.store.files.read(path, min(_LARGEST, 2 * stamp[1] + _ROOM))
+        except MemoryStoreError:
+            held.stamps.pop(path, None)  # looked at again: nothing but its mode may have to change
+            return held.ranker.remove(path)
         if content is None or is_binary(content):
             held.ranker.remove(path)
         else:
             memory = read_topic(path, content, mtime=stamp[0] / 1e9)
             held.ranker.add(Document.of(memory, used))
         # A file written within this tick may change again without another stamp: look again then.
-        held.stamps[path] = stamp if stamp[0] < seen - TICK_NS else (0, 0, 0)
+        held.stamps[path] = stamp if abs(seen - stamp[0]) > TICK_NS else (0, 0, 0)
+        return True
 
 
 def _empty(directory: Path) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,25 @@ def load(path: Path) -> dict[str, Use]:
 
 def count(path: Path, used: Mapping[str, bool], now: float) -> dict[str, Use]:
     """Count memories that were shown, and whether the answer used them; all records after that."""
+    with _changing(path) as known:
+        for memory, was_used in used.items():
+            old = known.get(memory, Use())
+            last = now if was_used else old.last
+            known[memory] = Use(old.count + was_used, last, old.shown + 1)
+        return known
+
+
+def keep_only(path: Path, memories: Collection[str]) -> None:
+    """Drop the records of all other memories."""
+    if path.exists():
+        with _changing(path) as known:
+            for gone in known.keys() - set(memories):
+                del known[gone]
+
+
+@contextmanager
+def _changing(path: Path) -> Generator[dict[str, Use]]:
+    """The records, to be changed by one process at a time; written in one step."""
     import msgspec
 
     private_folder(path.parent)
@@ -46,18 +65,16 @@ def count(path: Path, used: Mapping[str, bool], now: float) -> dict[str, Use]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = load(path)
-        for memory, was_used in used.items():
-            old = known.get(memory, Use())
-            last = now if was_used else old.last
-            known[memory] = Use(old.count + was_used, last, old.shown + 1)
+        yield known
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            fresh.write_bytes(msgspec.json.encode(known))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            with open(os.open(fresh, flags, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(known))
             fresh.replace(path)
         finally:
             with suppress(FileNotFoundError):
                 fresh.unlink()
-        return known
     finally:
         os.close(lock)
 

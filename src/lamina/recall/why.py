@@ -93,8 +93,9 @@ def used(memory: str, question: str, answer: str) -> Used:
     asked, said = set(terms(question)), set(terms(answer))
     best = Used(used=False, share=0.0)
     for statement in _STATEMENT.split(memory):
-        own = set(terms(statement)) - asked
-        shared = own & said
+        # In the order of the text: that of a set, and with it the last bit of a sum, would differ.
+        own = [word for word in dict.fromkeys(terms(statement)) if word not in asked]
+        shared = [word for word in own if word in said]
         if not shared:
             continue
         share = sum(map(rarity, shared)) / sum(map(rarity, own))
@@ -113,8 +114,9 @@ def answer_after(entries: Sequence[Json], entry: str) -> str:
     for one in entries[start + 1 :]:
         if one.get("kind") != "message" or one.get("role") != "assistant":
             continue
-        said.append(text_of(one["content"]))
-        said += [str(b.get("input")) for b in one["content"] if b.get("type") == "tool_use"]
+        content = _rows(one.get("content"))
+        said.append(text_of(content))
+        said += [str(block.get("input")) for block in content if block.get("type") == "tool_use"]
     return "\n".join(said)
 
 
@@ -156,7 +158,7 @@ def turns_of(entries: Sequence[Json]) -> int:
 
 
 def _is_typed(entry: Json) -> bool:
-    return entry.get("kind") == "message" and "typed" in (entry.get("origins") or ())
+    return entry.get("kind") == "message" and "typed" in _items(entry.get("origins"))
 
 
 def lines(recalled: Recalled) -> Iterator[str]:
@@ -166,7 +168,7 @@ def lines(recalled: Recalled) -> Iterator[str]:
     for one in _rows(entry.get("candidates")):
         yield "  " + _candidate_line(one, entry)
     by = entry.get("by") or "nobody"
-    chosen = ", ".join(map(str, entry.get("picks") or ())) or "none of them"
+    chosen = ", ".join(map(_on_one_line, _items(entry.get("picks")))) or "none of them"
     reason = f" ({entry['why']})" if entry.get("why") else ""
     yield f"  {by} picked {chosen}{reason}"
     if entry.get("said"):
@@ -178,32 +180,44 @@ def lines(recalled: Recalled) -> Iterator[str]:
 
 
 def _candidate_line(one: Json, entry: Json) -> str:
-    mark = "*" if one.get("path") in (entry.get("picks") or ()) else " "
-    parts = ", ".join(f"{name} {value:g}" for name, value in _table(one.get("parts")).items())
-    return f"{mark} {one.get('path')}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
+    mark = "*" if one.get("path") in _items(entry.get("picks")) else " "
+    parts = ", ".join(f"{name} {_short(value)}" for name, value in _table(one.get("parts")).items())
+    path = _on_one_line(one.get("path"))
+    return f"{mark} {path}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
 
 
 def _shown_line(one: Json, entry: Json, uses: Json) -> str:
     cut = ", cut" if one.get("cut") else ""
-    where = f"{one.get('path')} went into message {str(entry.get('attached'))[:8]} ({one.get('bytes')} bytes{cut})"
+    path, message = _on_one_line(one.get("path")), str(entry.get("attached"))[:8]
+    where = f"{path} went into message {message} ({one.get('bytes')} bytes{cut})"
     use = _table(uses.get(str(one.get("path"))))
     if not use:
         return f"{where}; the answer has not come"
-    words = ", ".join(map(str, use.get("words") or ()))
+    words = ", ".join(map(str, _items(use.get("words"))))
     if use.get("used"):
         return f"{where}; the answer used it: {words}"
     return f"{where}; the answer did not use it" + (f" (only: {words})" if words else "")
 
 
 def _typed(entry: Json) -> str:
-    origins = cast("list[Any]", entry.get("origins") or [])
-    pairs = zip(entry.get("content") or [], origins, strict=False)
-    return text_of([block for block, origin in pairs if origin == "typed"])
+    pairs = zip(_items(entry.get("content")), _items(entry.get("origins")), strict=False)
+    return text_of(_rows([block for block, origin in pairs if origin == "typed"]))
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _on_one_line(name: object) -> str:
+    return " ".join(str(name).split())
+
+
+def _items(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _rows(value: object) -> list[Json]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("Json", item) for item in items if isinstance(item, dict)]
+    return [cast("Json", item) for item in _items(value) if isinstance(item, dict)]
 
 
 def _table(value: object) -> Json:
