@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.replay.conftest import Session
 
+from lamina.cache.account import FETCHED
 from lamina.config import Config, load
 from lamina.layers.microcompact import CLEARED
 from lamina.messages import Message, text_of
 from lamina.replay.lamina_policy import LaminaPolicy, lamina_policy
 from lamina.replay.policies import NAMES, open_policy
 from lamina.replay.readers import read_recording
+from lamina.replay.recording import RecordedMessage
 from lamina.replay.results import PolicyResult, report_json, result_of
 from lamina.replay.run import NonePolicy, Sent, Turn, replay
 from lamina.replay.weigh import Weigher
@@ -281,6 +284,21 @@ def test_clearing_by_count_breaks_the_cache_at_every_request(
     assert shares["clear-oldest"] < shares["none"] - 0.1
 
 
+def test_clearing_by_count_keeps_the_last_three_results(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("the task")
+    work(session, 5, "some words of output")
+    finish(session)
+    recording = read_recording(save(session))
+    weigher = Weigher(recording)
+    with open_policy("clear-oldest", weigher, config) as policy:
+        replay(recording, policy, weigher=weigher)
+        last = policy.send(Turn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0))
+    kept = [f"{n}: some words of output" for n in (2, 3, 4)]
+    assert results_in(list(last.messages)) == ["[cleared]", "[cleared]", *kept]
+
+
 def test_dropping_the_oldest_keeps_the_task_and_every_pair_of_call_and_result(
     session: Session, save: Save, config: Config
 ) -> None:
@@ -292,7 +310,7 @@ def test_dropping_the_oldest_keeps_the_task_and_every_pair_of_call_and_result(
     with open_policy("drop-oldest", weigher, config, window=10_000) as policy:
         result = replay(recording, policy, weigher=weigher, window=10_000)
         last = policy.send(Turn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0))
-    assert result.overflows == 0
+    assert 7_000 < result.max_context <= 8_500
     assert text_of(last.messages[0]["content"]) == "the task"
     asked = [b["id"] for m in last.messages for b in m["content"] if b["type"] == "tool_use"]
     told = [b["tool_use_id"] for m in last.messages for b in m["content"] if "tool_use_id" in b]
@@ -321,6 +339,63 @@ def test_dropping_the_oldest_starts_afresh_where_the_recorder_did(
         "I go on.",
         "Do that.",
     ]
+
+
+def test_going_back_into_a_row_of_results_gives_up_those_behind(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("look at both")
+    calls = [{"type": "tool_use", "id": n, "name": "Read", "input": {"file_path": n}} for n in "ab"]
+    lines = session.answer(calls, usage=None)
+    for name, line in zip("ab", lines, strict=True):
+        told = {"type": "tool_result", "tool_use_id": name, "content": f"contents of {name}"}
+        session.user([told], parent=line)
+    finish(session)
+    recording = read_recording(save(session))
+    assert [len(recording.context(request)) for request in recording.requests] == [1, 4]
+    # The recorder went back to the first result and asked something else.
+    tail = recording.requests[1].tail
+    other: Message = {"role": "user", "content": [{"type": "text", "text": "only this one"}]}
+    parent = recording.messages[tail].parent
+    depth = recording.messages[parent].depth + 1
+    messages = [*recording.messages, RecordedMessage(other, parent, depth, 1_700_000_100)]
+    again = replace(recording.requests[1], tail=len(messages) - 1, time=1_700_000_100)
+    branched = replace(recording, messages=messages, requests=[*recording.requests, again])
+    weigher = Weigher(branched)
+    with lamina_policy(weigher, config) as policy:
+        watched = Watched(policy)
+        replay(branched, watched, weigher=weigher)
+    assert results_in(watched.sent[1]) == ["contents of a", "contents of b"]
+    assert results_in(watched.sent[2])[0] == "contents of a"
+    assert "contents of b" not in str(watched.sent[2])
+
+
+def test_what_had_to_be_fetched_again_is_told_to_the_account(
+    session: Session, save: Save, config: Config
+) -> None:
+    session.user("the task")
+    for number in range(9):
+        given = {"file_path": f"/f{number}"}
+        block = {"type": "tool_use", "id": f"r{number}", "name": "Read", "input": given}
+        session.answer([block], usage=None)
+        told = f"what the file number {number} says\n" * 300
+        session.user([{"type": "tool_result", "tool_use_id": f"r{number}", "content": told}])
+    finish(session)
+    session.clock += 7200
+    session.user("now change the first one")
+    edit = {"file_path": "/f0", "old_string": "a", "new_string": "b"}
+    session.answer([{"type": "tool_use", "id": "e", "name": "Edit", "input": edit}], usage=None)
+    session.user([{"type": "tool_result", "tool_use_id": "e", "content": "done"}])
+    finish(session)
+    recording = read_recording(save(session))
+    weigher = Weigher(recording)
+    with lamina_policy(weigher, config) as policy:
+        result = replay(recording, policy, weigher=weigher)
+        entries = policy.ledger().entries
+    [reread] = result.rereads
+    assert (reread.kind, reread.what) == ("file", "/f0")
+    [fetched] = [e["value"] for e in entries if e["kind"] == "state" and e["name"] == FETCHED]
+    assert fetched == pytest.approx(reread.tokens, rel=0.5)
 
 
 @pytest.mark.spec("I4", "L2.4")

@@ -124,6 +124,18 @@ def test_each_block_is_charged_once_a_turn() -> None:
     assert len(kinds(rereads, EDIT, quote, quote)) == 1
 
 
+def test_a_block_that_is_fetched_tells_also_what_a_larger_one_would() -> None:
+    rereads = told()
+    rereads.add("short", text("a line that stands in both of them\nand one that is only here"), 50)
+    rereads.add("long", text("a line that stands in both of them"), 700)
+    for key in ("short", "long"):
+        rereads.hide(key)
+    quotes = text("and one that is only here\na line that stands in both of them")
+    assert [found.tokens for _, found in rereads.found([quotes])] == [50]
+    alone = text("a line that stands in both of them")
+    assert [found.tokens for _, found in rereads.found([alone])] == [700]
+
+
 def test_what_is_shown_again_or_given_up_by_the_recording_is_not_missing() -> None:
     rereads = told()
     rereads.hide("read")

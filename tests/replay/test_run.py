@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.cache.prices import cost, price_of
+from lamina.cache.simulate import PaperCache
 from lamina.messages import Message, Usage
+from lamina.replay.prompts import SentPrompt
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
@@ -279,6 +281,9 @@ def test_a_first_request_finds_what_others_had_put_into_the_cache() -> None:
     noted = [Usage(100, 5, 4000, 300), Usage(10, 5, 4300, 200)]
     figures = replay(recording_of(turns, usages=noted), NonePolicy()).requests
     assert figures[0].usage.cache_read == 4000
+    noted = [Usage(100, 5, 4000, 300), Usage(10, 5, 1500, 3000)]  # less was left after a break
+    figures = replay(recording_of(turns, usages=noted), NonePolicy()).requests
+    assert figures[0].usage.cache_read == 4000
     cold = [Usage(100, 5, 0, 4300), Usage(10, 5, 4300, 200)]
     assert replay(recording_of(turns, usages=cold), NonePolicy()).requests[0].usage.cache_read == 0
 
@@ -478,3 +483,98 @@ def test_branches_and_compactions_of_a_real_shape_are_followed(
     answer = recording.messages[recording.requests[2].answer].message
     assert whole.requests[-1].context == done.requests[2].context + weigher.tokens(answer)
     assert replay(recording.without_compactions(), NonePolicy()).requests[-1].context > 2700
+
+
+def growing(sizes: Sequence[int], words: Sequence[str], **first: int) -> Recording:
+    """A conversation whose prompts had these sizes, whatever was said."""
+    turns = [([text(said)], [text("fine")]) for said in words]
+    usages = [Usage(input=size) for size in sizes]
+    usages[0] = replace(usages[0], **first) if first else usages[0]
+    return recording_of(turns, usages=usages)
+
+
+def test_what_was_sent_unrecorded_is_no_part_of_the_words_beside_it() -> None:
+    """A reminder of thousands of tokens came with two words: these stay two words."""
+    weigher = Weigher(growing([9_000, 14_000], ["start", "go on, please"]))
+    [said, unrecorded] = weigher.paper(weigher.recording.messages[2].message)
+    assert said[1] < 100
+    assert unrecorded[1] > 4_500
+
+
+def test_of_two_equal_messages_neither_takes_the_others_reminder_along() -> None:
+    recording = growing([9_000, 14_000, 20_000], ["start", "go on", "go on"])
+    weigher = Weigher(recording)
+    assert all(weigher.tokens(recording.messages[at].message) > 4_000 for at in (2, 4))
+    assert weigher.tokens({"role": "user", "content": [text("go on")]}) < 100
+
+
+def test_a_prompt_that_shrank_without_a_word_has_its_recorded_size() -> None:
+    """A restart of the recorder rebuilt it with less."""
+    said = ["start", "a long story " * 3_000, "go on", "and on"]
+    sizes = [9_000, 20_000, 12_000, 12_100]
+    figures = replay(growing(sizes, said), NonePolicy()).requests
+    assert [f.context for f in figures] == [pytest.approx(size, abs=60) for size in sizes]
+
+
+def test_a_file_that_begins_in_the_middle_has_its_recorded_sizes_after_a_compaction_too() -> None:
+    """What stood before its first line goes with the compaction; the system prompt stays."""
+    recording = growing(
+        [90_000, 14_000], ["go on", "In short: a story"], input=0, cache_read=10_000
+    )
+    first = replace(recording.requests[0], usage=Usage(80_000, 1, 10_000))
+    summary = replace(recording.messages[2], parent=-1, depth=1, summary=True, after=1)
+    answer = replace(recording.messages[3], depth=2)
+    messages = [*recording.messages[:2], summary, answer]
+    cut = replace(recording, messages=messages, requests=[first, recording.requests[1]])
+    figures = replay(cut, NonePolicy()).requests
+    assert [f.context for f in figures] == [90_000, 14_000]
+    assert figures[1].usage.cache_read == 10_000
+
+
+def test_what_was_fetched_stays_where_it_was_put_when_the_last_message_grows() -> None:
+    recording = recording_of([([text("start"), text("and more")], [text("fine")])])
+    weigher = Weigher(recording)
+    whole = recording.messages[0].message
+    cache = PaperCache()
+    prompt = SentPrompt(weigher)
+    prompt.update(cache, weigher.at(0), [{**whole, "content": whole["content"][:1]}])
+    prompt.fetch([("key", ("again", 500))])
+    before = prompt.tokens
+    change = prompt.update(cache, weigher.at(0), [whole])
+    assert prompt.fetched == 500
+    assert change.gone == []
+    assert prompt.tokens == before + weigher.block(whole["content"][1])[1]
+    prompt.update(cache, weigher.at(0), [{"role": "user", "content": [text("anew")]}])
+    assert prompt.fetched == 0
+
+
+def test_the_whole_history_has_one_frame_however_often_the_recorder_began_anew() -> None:
+    recording = growing(
+        [90_000, 14_000], ["go on", "In short: a story"], input=80_000, cache_read=10_000
+    )
+    summary = replace(recording.messages[2], parent=-1, depth=1, summary=True, after=1)
+    cut = replace(
+        recording,
+        messages=[*recording.messages[:2], summary, replace(recording.messages[3], depth=2)],
+    )
+    weigher = Weigher(cut)
+    assert weigher.at(0) != weigher.at(1)
+    whole = weigher.uncut()
+    assert whole.at(0) == whole.at(1) == weigher.at(0)
+
+
+def test_two_requests_are_too_few_to_fit_scales_to() -> None:
+    assert calibrate(growing([9_000, 14_000, 16_000], ["a", "b", "c"])).fitted == 0
+    assert calibrate(growing([9_000, 14_000, 16_000, 17_000], ["a", "b", "c", "d"])).fitted == 3
+
+
+def test_a_request_that_carried_something_unrecorded_hardly_moves_the_scales() -> None:
+    def scale(extra: int) -> float:
+        sizes, words = [9_000], ["start"]
+        for number in range(12):
+            words.append("some words of a person " * (40 + 10 * number))
+            grown = len(words[-1]) // 3 + 60 + (extra if number == 6 else 0)
+            sizes.append(sizes[-1] + grown)
+        return calibrate(growing(sizes, words)).bytes_per_token()["text"]
+
+    assert scale(extra=40_000) == pytest.approx(scale(extra=0), rel=0.05)

@@ -135,9 +135,8 @@ class Rereads:
             elif block.get("type") == "text":
                 for command in _CODE_SPAN.findall(str(block.get("text", ""))):
                     yield "command", command, self._by_command.get(command.strip(), set())
-            if block.get("type") != "thinking":
-                for line in quotable(_texts(block)):
-                    yield "quote", line, self._by_line.get(line, set())
+            for line in quotable(_texts(block)):
+                yield "quote", line, self._by_line.get(line, set())
 
     def _named(self, call: Block) -> Iterator[tuple[str, str, set[Hashable]]]:
         path, command = path_of(call), command_of(call)
@@ -181,6 +180,7 @@ def quotable(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _texts(block: Block) -> Iterator[str]:
+    """What a block says; thinking is nobody's quote."""
     kind = block.get("type")
     if kind == "text":
         yield str(block.get("text", ""))
