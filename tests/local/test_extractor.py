@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.local.extractor import extract
+from lamina.local.finding import CORRECTED
 from lamina.memories import Proposal
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
@@ -82,6 +83,45 @@ def test_relative_dates_become_absolute_from_the_messages_own_time(text: str, du
     assert found.type == "project"
     assert f"({due})" in found.body
     assert found.extra["due"] == due
+
+
+CORRECTIONS = """
+No, we deploy with Nomad, not Kubernetes.
+Nope, we use GitLab CI, not GitHub Actions.
+Wrong. We deploy with Nomad, not with Kubernetes.
+Actually our staging database is Postgres 15, not MySQL.
+That's wrong, our sprint starts on Wednesdays, not Mondays.
+Nein, wir deployen mit Nomad, nicht mit Kubernetes.
+不对，我们用的是 Nomad，不是 Kubernetes。
+"""
+NO_FACTS = """
+No, the function returns None, not 0.
+no, I meant line 40, not 30
+No, we need the second option now, not the first.
+No, we are at step 3, not step 2.
+No, our build is failing with a 500, not a 404.
+No, we call parse_row() there, not parse_line().
+No, we use the second helper in src/app.py, not the first.
+Nein, die Funktion gibt None zurück, nicht 0.
+不对，这个函数返回 None，不是 0。
+"""
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize("text", CORRECTIONS.strip().splitlines())
+def test_how_things_are_with_the_user_is_kept_when_they_correct_the_assistant(text: str) -> None:
+    found = only(answer("I wrote a manifest for it."), typed(text, uuid="u"))
+    assert (found.type, found.reason) == ("project", CORRECTED)
+    assert not re.match(r"(?i)no|wrong|that's|actually|nein|不对", found.body)
+    assert decide(found, trusting(text)).decision == "accept"
+    assert not [one for one in extract([typed(text)], now=NOW) if one.reason == CORRECTED]
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize("text", NO_FACTS.strip().splitlines())
+def test_a_no_about_the_code_or_the_task_is_no_fact_of_the_project(text: str) -> None:
+    found = extract([answer("I changed the loop."), typed(text)], now=NOW)
+    assert not [one for one in found if one.reason == CORRECTED]
 
 
 @pytest.mark.spec("L5.8")

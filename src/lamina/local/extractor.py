@@ -18,7 +18,14 @@ from lamina.local import phrasing
 from lamina.local.cues.any_language import SARCASM, SECRET, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
-from lamina.local.facts import date_that_matters, decision, habit, place_of_things, role
+from lamina.local.facts import (
+    correction,
+    date_that_matters,
+    decision,
+    habit,
+    place_of_things,
+    role,
+)
 from lamina.local.finding import Find
 from lamina.local.judged import completed, judged, weighed
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
@@ -109,6 +116,7 @@ def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None
         or date_that_matters(sentence, rules)
         or rule(message, place, rules)
         or role(sentence, rules)
+        or correction(message, place, rules)
         or decision(sentence, rules)
         or habit(sentence, rules)
     )

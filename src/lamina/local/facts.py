@@ -8,7 +8,7 @@ from lamina.local import phrasing
 from lamina.local.cues.any_language import IDENTIFIER, PATH, SYSTEMS, URL, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates
-from lamina.local.finding import DATE, DECISION, HABIT, PLACE, ROLE, Find, content_words
+from lamina.local.finding import CORRECTED, DATE, DECISION, HABIT, PLACE, ROLE, Find, content_words
 from lamina.local.own_words import Sentence
 
 
@@ -33,6 +33,45 @@ def decision(sentence: Sentence, rules: Cues) -> Find | None:
     if UNSETTLED.search(plain) or len(content_words(text)) < 3:
         return None
     return Find("project", text, (sentence,), DECISION, phrasing.reason_in(text, rules))
+
+
+def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
+    """ "No, we deploy with Nomad, not Kubernetes": how things are with the user, said against what the
+    assistant took for true."""
+    sentence = message[place]
+    says_no = _SAYS_NO.match(sentence.plain)
+    said_no = place > 0 and _SAYS_NO.fullmatch(f"{message[place - 1].plain} ")
+    if not sentence.answers or not (says_no or said_no):
+        return None
+    start = says_no.end() if says_no else 0
+    told = sentence.plain[start:]
+    if not _WITH_US.match(told) or not _RATHER_THAN.search(told):
+        return None
+    if _AT_WORK.search(told) or UNSETTLED.search(told) or rules.this_time.search(told):
+        return None
+    if PATH.search(told) or _IN_CODE.search(told):  # a product's name may look like an identifier
+        return None
+    because = (sentence,) if says_no else (message[place - 1], sentence)
+    text = sentence.text[start:]
+    return Find("project", text, because, CORRECTED, phrasing.reason_in(text, rules))
+
+
+_SAYS_NO = re.compile(
+    r"(?i)(?:no+|nope|nah|wrong|incorrect|actually|not quite|that(?:'s| is) (?:wrong|not (?:right|true|correct|so))"
+    r"|nein|nee|falsch|(?:das )?stimmt (?:so )?nicht|das ist falsch|不对|不是的?|错了|不)(?:[,.:;!–—-]+\s+|[，。！：]\s*)|actually\s"
+)
+_IN_CODE = re.compile(r"\w_\w|\w\(|\w\.\w|::")
+_WITH_US = re.compile(
+    r"(?i)we (?:all |only |always |actually )?(?:use|deploy|run|host|build|ship|release|work|keep|store|track|test|call|support|sell|bill|log|write|meet)\b"
+    r"|we(?:'re| are) (?:on|with|in|using|called)\b"
+    r"|(?:our (?:[\w-]+ ){1,3}|production |staging )(?:is|are|runs?|lives?|starts?|ends?|uses?|belongs?|sits?)\b(?! (?!called|named|kept|hosted)\w+(?:ing|ed)\b)"
+    r"|wir (?:nutzen|verwenden|benutzen|deployen|arbeiten|bauen|hosten|testen|betreiben|sind (?:auf|bei|in)|heißen)\b"
+    r"|bei uns (?:heißt|heißen|läuft|laufen|ist|sind|liegt|liegen)\b|unsere?\w* (?:[\w-]+ ){1,2}(?:ist|sind|läuft|laufen|liegt|liegen|heißt|beginnt)\b"
+    r"|我们(?:这边|这里)?(?:一直|都)?(?:用|使用|部署|跑|托管|叫|是用|的.{1,12}(?:是|在|叫))"
+)
+_RATHER_THAN = re.compile(
+    r"(?i)\s(?:(?:and |but )?not|instead of|rather than)\s\w|,\s(?:und |aber )?nicht\s\w|\s(?:und )?nicht\s(?:mit|auf|in|bei)\s|\sstatt\s|[，,]\s?(?:而)?不(?:是|用|在)"
+)
 
 
 UNSETTLED = re.compile(

@@ -14,6 +14,7 @@ from lamina.local.facts import CHORE_START, LEANS_ON, NAMELESS, PAST, SOURCE_FIL
 from lamina.local.finding import (
     ASKED,
     CONFIRMED,
+    CORRECTED,
     DATE,
     DECISION,
     HABIT,
@@ -39,7 +40,7 @@ _SURER: dict[MemoryType, float] = {
 }
 # … and if a rule speaks for it.
 _DOUBTED = {
-    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.5, DATE: 0.25, DECISION: 0.05, PLACE: 0.15, ROLE: 0.35, HABIT: 0.05
+    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.5, DATE: 0.25, DECISION: 0.05, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, HABIT: 0.05
 }  # fmt: skip
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
 # Sentences in German gather less weight for the same certainty.
