@@ -111,6 +111,10 @@ def test_a_compaction_starts_again_from_its_summary(session: Any, save: Save) ->
 
     whole = recording.without_compactions()
     assert sent(whole, 1) == ["u:long ago", "a:yes", "u:go on"]
+    # What the provider reported since tells of a shorter prompt.
+    assert recording.requests[1].usage is not None
+    assert whole.requests[0].usage == recording.requests[0].usage
+    assert whole.requests[1].usage is None
     assert not any(step.compacted for step in whole.steps())
 
 
@@ -199,6 +203,10 @@ def test_side_chains_and_agent_files_are_threads_of_their_own(session: Any, save
     assert set(threads) == {"", "agent a7", "side chain u4", "agent b8"}
     assert sent(recording, threads["agent a7"]) == ["u:do it"]
     assert sent(recording, threads["agent b8"]) == ["u:beside"]
+    # The agent's file was read last, but its request went out with the first.
+    times = [request.time for request in recording.requests]
+    assert times == sorted(times)
+    assert threads["agent b8"] <= 1
 
 
 def test_notices_of_the_program_are_no_requests(session: Any, save: Save) -> None:
@@ -239,6 +247,20 @@ def test_a_clock_that_goes_back_is_reported_and_held(session: Any, save: Save) -
     first, second = recording.requests
     assert second.time == first.time
     assert "the clock goes back 7190 s" in recording.skipped[0].reason
+
+
+@pytest.mark.parametrize(("back", "told"), [(50, False), (75, True)])
+def test_parallel_lines_that_are_a_moment_out_of_order_are_no_news(
+    session: Any, save: Save, back: float, told: bool
+) -> None:
+    session.user("one")
+    session.answer([text("first")])
+    session.clock -= back
+    session.user("two")
+    session.answer([text("second")])
+    recording = read_recording(save(session))
+    assert bool(recording.skipped) == told
+    assert recording.requests[0].time == recording.requests[1].time
 
 
 def test_a_resumed_file_whose_beginning_is_elsewhere_is_read(session: Any, save: Save) -> None:

@@ -260,6 +260,16 @@ def test_a_request_was_sent_when_the_message_before_its_answer_came(save: Save) 
     assert [request.time for request in recording.requests] == [1_000_000, 1_000_200]
 
 
+def test_a_request_without_a_time_follows_the_last_answer_that_has_one(save: Save) -> None:
+    talk = [
+        {**ANTHROPIC[0], "timestamp": 1_000_000},
+        {**ANTHROPIC[1], "timestamp": 1_000_060},
+        *ANTHROPIC[2:],
+    ]
+    recording = read_recording(save(talk, "log.json"))
+    assert [request.time for request in recording.requests] == [1_000_000, 1_000_070]
+
+
 def test_what_a_router_says_was_written_to_the_cache_is_booked(save: Save) -> None:
     for details in (
         {"prompt_tokens_details": {"cached_tokens": 500, "cache_creation_tokens": 300}},

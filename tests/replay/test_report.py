@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -190,6 +191,33 @@ def test_tiny_results_are_drawn(count: int) -> None:
     assert render_report([result([])])
     nothing = [RequestFigures(0, 0, Usage(), 0.0)]
     assert render_report([result([PolicyResult("none", 100, nothing)])])
+
+
+@pytest.mark.parametrize(("seconds", "drawn"), [(299, 0), (301, 1)])
+def test_a_pause_longer_than_a_short_lived_cache_lives_is_drawn(seconds: int, drawn: int) -> None:
+    first, second = figures(2)
+    late = replace(second, time=first.time + seconds)
+    page = render_report([result([PolicyResult("none", 100, [first, late])])])
+    assert page.count("nothing sent for 5 min") == drawn
+
+
+def test_the_largest_of_many_requests_drawn_together_is_seen() -> None:
+    flat = [RequestFigures(n, 1000, Usage(1000), 0.01) for n in range(3000)]
+    flat[1501] = replace(flat[1501], context=9000)
+    page = render_report([result([PolicyResult("none", 10**9, flat)])])
+    context = re.findall(r'<polyline class="curve p0" points="([^"]*)"', page)[0]
+    heights = sorted({float(point.split(",")[1]) for point in context.split()})
+    assert len(heights) == 2
+    assert heights[1] - heights[0] > 150
+
+
+def test_one_percent_is_told() -> None:
+    spent = [PolicyResult("none", 100, [RequestFigures(0, 1, Usage(1), 1.0)])]
+    for name, money in (("less", 0.99), ("more", 1.01)):
+        spent.append(PolicyResult(name, 100, [RequestFigures(0, 1, Usage(1), money)]))
+    page = render_report([result(spent)])
+    assert '<small class="less">-1.0%</small>' in page
+    assert '<small class="more">+1.0%</small>' in page
 
 
 def test_one_request_is_a_line_that_can_be_seen() -> None:
