@@ -96,6 +96,35 @@ def test_time_runs_out_inside_a_long_session_too(lamina: Run, folder: Path) -> N
 
 
 @pytest.mark.spec("I2")
+def test_time_runs_out_inside_one_match_too(lamina: Run, folder: Path) -> None:
+    """This one would try a line of a's in more ways than there are seconds."""
+    record(folder, "aaaa", "a" * 60)
+    ran = lamina("sessions", "grep", "(a+)+b", "--seconds", "0.05")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("Stopped after 0.05 s: 1 session was not searched to the end.")
+
+
+@pytest.mark.spec("I2")
+def test_odd_names_and_things_that_are_no_files_do_no_harm(lamina: Run, folder: Path) -> None:
+    whole = record(folder, "plain", "a needle").read_bytes()
+    for name in ("two\nlines", "\x1b[31mred", "--help", "日本語"):
+        (folder / f"{name}.jsonl").write_bytes(whole)
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xe9.jsonl")).write_bytes(whole)
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "folder.jsonl").mkdir()
+    grep = lamina("sessions", "grep", "needle")
+    assert sorted(line.split(" user")[0] for line in grep.out.splitlines()) == sorted(
+        ["plain", "two line", "␛[31mred", "--help", "日本語", "?"]
+    )
+    assert len(lamina("sessions", "grep", "needle", "--json").json) == 6
+    search = lamina("sessions", "search", "needle")
+    assert (search.code, len(search.out.splitlines())) == (0, 5)
+    assert "\x1b" not in search.out
+    assert len(lamina("sessions", "search", "needle", "--json").json) == 5
+    assert "\x1b" not in lamina("sessions", "list").out
+
+
+@pytest.mark.spec("I2")
 def test_a_result_that_was_moved_out_of_the_view_is_searched_whole(
     lamina: Run, world: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

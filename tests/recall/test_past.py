@@ -168,13 +168,22 @@ def test_a_running_session_that_says_most_of_it_crowds_out_no_other(tmp_path: Pa
 
 
 @pytest.mark.spec("M7")
-def test_a_session_that_can_t_be_read_is_named_and_the_others_are_searched(tmp_path: Path) -> None:
+def test_a_session_that_can_t_be_read_is_named_and_the_others_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(tmp_path, "one", "a walrus")
-    odd = tmp_path / "two.jsonl"
-    odd.mkdir()
+    locked = say(tmp_path, "two", "another walrus")
+    lines = past_module.lines
+
+    def refused(path: Path, start: int = 0):
+        if path == locked:
+            raise PermissionError
+        return lines(path, start)
+
     past = PastSessions(tmp_path)
-    assert found(past, "walrus") == ["a walrus"]
-    assert (past.unreadable, past.complete) == ([odd], True)
-    odd.rmdir()
-    assert found(past, "walrus") == ["a walrus"]
+    with monkeypatch.context() as patch:
+        patch.setattr(past_module, "lines", refused)
+        assert found(past, "walrus") == ["a walrus"]
+        assert (past.unreadable, past.complete) == ([locked], True)
+    assert len(found(past, "walrus")) == 2
     assert past.unreadable == []

@@ -107,7 +107,30 @@ def test_uses_are_counted_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> No
 
 
 keys = st.sampled_from(
-    ["kind", "uuid", "role", "content", "origins", "recall", "query", "candidates", "picks", "shown", "uses", "by", "parts", "path", "score", "attached", "said", "left", "why", "type", "text", "input"]
+    [
+        "kind",
+        "uuid",
+        "role",
+        "content",
+        "origins",
+        "recall",
+        "query",
+        "candidates",
+        "picks",
+        "shown",
+        "uses",
+        "by",
+        "parts",
+        "path",
+        "score",
+        "attached",
+        "said",
+        "left",
+        "why",
+        "type",
+        "text",
+        "input",
+    ]
 )
 values = st.sampled_from(["message", "recall", "recall_use", "assistant", "typed", "text", 5, None])
 rubbish = st.recursive(

@@ -8,6 +8,7 @@ import argparse
 import sys
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 
 from lamina.cli import sessions_folding, sessions_grep, sessions_search, transcript
 from lamina.cli.options import add_verb, config_of
@@ -81,7 +82,9 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
             one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl")
         ):
             with suppress(FileNotFoundError):  # it went meanwhile: the others are still there
-                changed[file] = file.stat().st_mtime_ns
+                stat = file.stat()
+                if S_ISREG(stat.st_mode):  # a pipe would never end
+                    changed[file] = stat.st_mtime_ns
         return sorted(changed, key=changed.__getitem__, reverse=True)
     except FileNotFoundError:
         return []
@@ -124,7 +127,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
     ]
     cells = [
         [
-            row["id"][:8],
+            one_line(row["id"][:8], 8),
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
             one_line(row["title"], room),

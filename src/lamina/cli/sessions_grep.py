@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
             if not args.json:
                 search.progress.clear()
                 room = max(20, width() - 22)
-                head = f"{hit.session[:8]} {hit.who:9} "
+                head = f"{one_line(hit.session[:8], 8)} {one_line(hit.who, 9):9} "
                 out(style(head, "dim") + _around(hit.text, pattern, room))
     finally:
         search.progress.clear()
@@ -109,6 +112,7 @@ class _Search:
         self.progress = Progress("Searching sessions", quiet=args.quiet)
         self.more = False
         self._left = 0
+        self._deadline = inf
 
     def tell(self, found: int) -> None:
         if self._left:
@@ -123,16 +127,20 @@ class _Search:
 
     def hits(self) -> Iterator[Hit]:
         start, allowed = time.monotonic(), self._seconds if self._seconds > 0 else inf
+        self._deadline = start + allowed
         self._sketches.begin(self._files, start + allowed * _SKETCHING)
         sizes = [_size(file) for file in self._files]
         done, total = 0, sum(sizes)
         for number, (file, size) in enumerate(zip(self._files, sizes, strict=True)):
-            for read, found in self._in_file(file):
-                yield from found
-                self.progress(done + read, total)
-                if time.monotonic() > start + allowed:
-                    self._left = len(self._files) - number
-                    return
+            try:
+                for read, found in self._in_file(file):
+                    yield from found
+                    self.progress(done + read, total)
+                    if time.monotonic() > self._deadline:
+                        raise _TimeIsUp
+            except _TimeIsUp:
+                self._left = len(self._files) - number
+                return
             done += size
 
     def _in_file(self, file: Path) -> Iterator[tuple[int, list[Hit]]]:
@@ -161,9 +169,33 @@ class _Search:
         if when < self._since or when > self._until:
             return
         for who, text in texts:
-            for row in text.splitlines():
-                if self._pattern.search(row):
-                    yield Hit(_session(file), who, row, when)
+            with _alarm(self._deadline):
+                rows = [row for row in text.splitlines() if self._pattern.search(row)]
+            yield from (Hit(_session(file), who, row, when) for row in rows)
+
+
+class _TimeIsUp(Exception):
+    """The time allowed is over."""
+
+
+@contextmanager
+def _alarm(until: float) -> Generator[None]:
+    """Ends even one match that takes for ever: `(a+)+b` tries a line of a's in more ways than there
+    are seconds. Signals reach only the main thread."""
+    if until == inf or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 1e-3))
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
@@ -201,6 +233,7 @@ def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> 
         for folder in folders
         for pattern in ("*.jsonl", "*/subagents/*.jsonl")
         for file in folder.glob(pattern)
+        if file.is_file()
     ]
     return sorted([*files, *theirs], key=_changed, reverse=True)
 

@@ -76,8 +76,8 @@ def _show(args: argparse.Namespace, found: Sequence[Said]) -> None:
         out_json([{k: round(v, 3) if k in rounded else v for k, v in row.items()} for row in rows])
         return
     for said in found:
-        day = time.strftime("%Y-%m-%d", time.localtime(said.when))
-        head = f"{said.session[:8]} {day} {said.who:9} "
+        day = time.strftime("%Y-%m-%d", time.localtime(said.when)) if said.when else "undated"
+        head = f"{one_line(said.session[:8], 8)} {day:10} {said.who:9} "
         out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
     if not found:
         note("Nothing found.")

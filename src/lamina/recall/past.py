@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from lamina.errors import StorageError
@@ -127,12 +128,16 @@ class _File:
 
 
 def _files(folder: Path) -> list[_File]:
-    """Session files, newest first."""
+    """Session files, newest first. A pipe would never end, and a name that is no text (no session of
+    ours has one) can't be kept in the index."""
     found: list[tuple[int, _File]] = []
     with suppress(OSError):
         for path in folder.glob("*.jsonl"):
-            with suppress(OSError):
+            with suppress(OSError, UnicodeEncodeError):
+                path.name.encode()
                 stat = path.stat()
+                if not S_ISREG(stat.st_mode):
+                    continue
                 file = _File(path, path.stem, stat.st_size, stat.st_ino)
                 found.append((stat.st_mtime_ns, file))
     return [file for _, file in sorted(found, key=lambda one: (-one[0], one[1].session))]
