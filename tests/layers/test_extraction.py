@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -370,6 +371,23 @@ def test_after_three_failures_in_a_row_the_rules_serve_and_the_cursor_moves(plac
         assert jobs(place)[-1] == "done"
 
     run(story)
+
+
+@pytest.mark.spec("L5.3", "L5.8")
+def test_the_rules_work_aside_so_that_loading_them_holds_nobody_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, where = extraction.proposals, list[str]()
+
+    def watched(*given: Any) -> Any:
+        where.append(threading.current_thread().name)
+        return real(*given)
+
+    monkeypatch.setattr(extraction, "proposals", watched)
+    run(talk, place, "none", PLAIN)
+    assert where
+    assert threading.main_thread().name not in where
+    assert [name for name in files(place) if name.startswith("feedback")]
 
 
 @pytest.mark.spec("L5.1", "L5.8")

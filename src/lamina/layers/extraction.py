@@ -309,9 +309,10 @@ def _manifest(state: State, store: FileStore, words: NewWords) -> str:
 
 async def _by_rules(state: State, store: FileStore, entries: Sequence[Json]) -> Extracted:
     done = Extracted(by="rules")
-    for proposal in proposals(entries, state.deps.session_id, state.deps.clock.now()):
+    session, now = state.deps.session_id, state.deps.clock.now()
+    # Aside: rules and judge take most of a second to load, and the user may be typing.
+    for proposal in await anyio.to_thread.run_sync(proposals, entries, session, now):
         await anyio.to_thread.run_sync(_write, store, proposal, done)
-        await anyio.lowlevel.checkpoint()
     return done
 
 

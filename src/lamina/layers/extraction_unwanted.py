@@ -4,11 +4,11 @@ saved, so no tombstone knows it, and it is not saved now. What they say again af
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence
+from lamina.memory import wording
 from lamina.memory.forget_wishes import wishes_in
 from lamina.memory.forgetting import holds
 from lamina.memory.origins import typed_parts
@@ -39,5 +39,5 @@ class Unwanted:
 
 def _says_beside(quote: str, said: str) -> bool:
     """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
-    others = [one for one in re.split(r"(?<=[.!?。！？])\s*|\n", quote) if not wishes_in(one)]
+    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
     return holds(said, "\n".join(others))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lamina.memory.wording import content_stems
+from lamina.memory.wording import content_stems, sentences
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 
@@ -86,7 +86,6 @@ _NOT_MEANT = re.compile(
     r"(?:said|asked|mentioned|wrote|brought|gesagt|gefragt)(?:\s+(?:it|that|this|anything|habe|up))*\W*$"
     r"|you(?:'re|’re|\s+are)?\b|du\b"
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 
 
 def forget_wish(sentence: str) -> ForgetWish | None:
@@ -95,7 +94,7 @@ def forget_wish(sentence: str) -> ForgetWish | None:
     for _ in range(4):
         if polite := _POLITE.match(plain):
             plain = plain[polite.end() :].lstrip()
-    plain = _SENTENCE_END.split(plain, maxsplit=1)[0].strip()
+    plain = next(iter(sentences(plain)), "")
     for rule in _RULES:
         if match := rule.fullmatch(plain):
             return _wish(match)
@@ -106,7 +105,7 @@ def wishes_in(text: str) -> list[ForgetWish]:
     """The wishes of all sentences."""
     if not _FORGETS.search(text):
         return []
-    found = [forget_wish(one) for one in _SENTENCE_END.split(text) if one.strip()]
+    found = [forget_wish(one) for one in sentences(text)]
     return [wish for wish in found if wish is not None]
 
 

@@ -117,9 +117,7 @@ def _says_more(memory: Memory, wanted: frozenset[str]) -> bool:
     """Is what is meant only a part of it? Not where its name and description are about just that."""
     if _share(wanted, f"{memory.name} {memory.description}") >= SAYS_IT:
         return False
-    pieces = [
-        wording.content_stems(one) for one in re.split(r"(?<=[.!?。！？])\s*|\n+", memory.body)
-    ]
+    pieces = [wording.content_stems(one) for one in wording.sentences(memory.body)]
     return sum(len(one) > 1 and not one & wanted for one in pieces) >= _OTHER_THINGS
 
 

@@ -8,7 +8,6 @@ touches only its two files in the store's folder.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -141,7 +140,7 @@ class Tombstones:
 
     def _prints(self, memory: Memory | Proposal) -> _Prints:
         whole = self._print(f"{memory.name}\n{memory.description}\n{memory.body}")
-        pieces = [memory.description, *re.split(r"(?<=[.!?])\s+|\n+", memory.body)]
+        pieces = [memory.description, *wording.sentences(memory.body)]
         statements = [self._print(piece) for piece in pieces]
         return _Prints(whole, [one for one in statements if len(one) >= _FEWEST])
 

@@ -4,7 +4,6 @@ record. The gate checks them again; this only looks them up. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from lamina.ledger.quotes import blocks_of_entry
@@ -15,7 +14,6 @@ from lamina.memory.forget_wishes import asks_to_forget
 from lamina.memory.origins import typed_parts, untyped_parts
 from lamina.messages import Json
 
-_SENTENCE = re.compile(r"\n+|(?<=[.!?。！？])\s+")
 _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
@@ -82,9 +80,8 @@ def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """(entry, sentence) of everything that was typed, newest message first."""
     for entry in reversed(entries):
         for part in typed_parts(blocks_of_entry(entry)):
-            for sentence in _SENTENCE.split(part):
-                if sentence.strip():
-                    yield str(entry.get("uuid")), sentence.strip()
+            for sentence in wording.sentences(part):
+                yield str(entry.get("uuid")), sentence
 
 
 def _echoed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:

@@ -1,0 +1,58 @@
+"""How memory text is taken apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.errors import GateRefused
+from lamina.memory.file_store import FileStore
+from lamina.memory.wording import sentences
+from lamina.testing import a_memory
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("Python 3.12 runs it. Fine.", ["Python 3.12 runs it.", "Fine."]),
+        ("一。二！ 三？", ["一。", "二！", "三？"]),
+        (" a\n\n - b \n", ["a", "- b"]),
+        ("", []),
+    ],
+)
+def test_a_text_falls_into_its_sentences_and_lines(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
+
+
+@given(st.text())
+def test_no_word_is_lost_between_sentences(text: str) -> None:
+    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.spec("M10")
+def test_each_sentence_of_a_forgotten_memory_stays_away_in_any_script(tmp_path: Path) -> None:
+    both = a_memory(
+        "user_home.md",
+        type="user",
+        description="关于用户",
+        body="我每天早上喝三杯浓咖啡。我住在奥斯陆市中心的老房子里。",
+    )
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(both)
+        store.forget(both.path)
+        again = replace(
+            both,
+            path="project_trip.md",
+            name="Trip",
+            type="project",
+            description="去年夏天的长途旅行计划和很多很多别的事情",
+            body="我们坐火车去了北方的很多城市和村庄。我住在奥斯陆市中心的老房子里。",
+            writer="extraction",
+        )
+        with pytest.raises(GateRefused, match="forgotten"):
+            store.write(again)
