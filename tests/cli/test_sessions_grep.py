@@ -210,6 +210,18 @@ def test_claude_mode_also_sees_claude_codes_transcripts(lamina: Run, claude: Pat
     assert len(lamina(*elsewhere, "--all").json) == 6
 
 
+@pytest.mark.spec("I2")
+def test_a_result_that_claude_code_showed_in_part_is_searched_whole(
+    lamina: Run, claude: Path
+) -> None:
+    preview = "<persisted-output>\nOutput too large (40KB).\n\nPreview:\nhay\n</persisted-output>"
+    row = json.loads(claude_lines(("user", [{"type": "tool_result", "content": preview}])))
+    row["toolUseResult"] = {"stdout": "hay\n" * 100 + "a walrus", "interrupted": False}
+    (claude / "dddd.jsonl").write_text(json.dumps(row) + "\n")
+    [hit] = lamina("sessions", "grep", "walrus", "--claude", "--json").json
+    assert (hit["who"], hit["text"]) == ("result", "a walrus")
+
+
 @pytest.mark.spec("M7", "I2")
 def test_claude_mode_searches_claude_codes_transcripts_and_writes_nothing_beside_them(
     lamina: Run, claude: Path

@@ -149,7 +149,16 @@ def claude_texts(value: Json) -> Iterator[tuple[str, str]]:
         return
     for block in cast("list[Any]", content) if isinstance(content, list) else ():
         if isinstance(block, dict):
-            yield from _claude_block(who, cast("Json", block))
+            for kind, text in _claude_block(who, cast("Json", block)):
+                moved = kind == "result" and text.startswith("<persisted-output>")
+                yield kind, _whole_result(value, text) if moved else text
+
+
+def _whole_result(value: Json, preview: str) -> str:
+    """A result of which the model was shown a preview; the line often holds all of it as well."""
+    told: Any = value.get("toolUseResult")
+    parts = cast("Json", told).values() if isinstance(told, dict) else [told]
+    return max((preview, *(part for part in parts if isinstance(part, str))), key=len)
 
 
 def _claude_block(who: str, block: Json) -> Iterator[tuple[str, str]]:
