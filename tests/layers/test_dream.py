@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,9 @@ from tests.memories import directory
 from tests.sessions import Place, run, use
 
 from lamina import prompts
-from lamina.errors import MemoryStoreError
+from lamina.errors import LaminaError, MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
-from lamina.layers import dream, dream_lock, dream_night
+from lamina.layers import dream, dream_desk, dream_lock, dream_night
 from lamina.layers.dream_fork import drifted
 from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_undo import take_back
@@ -245,6 +247,26 @@ def test_an_mtime_that_a_kill_left_wrong_is_put_back(tmp_path: Path) -> None:
     path.write_text("99999999\n2000000000000\n")
     lock = dream_lock.acquire(path, now=9e9)
     assert (lock.last_ns, path.stat().st_mtime) == (2_000_000_000_000, 2000.0)
+    lock.release()
+
+
+@pytest.mark.spec("L6.2")
+def test_a_lock_on_a_file_that_was_replaced_meanwhile_guards_nothing_and_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real, calls = tmp_path / dream_lock.NAME, fcntl.flock, list[int]()
+
+    def locked(descriptor: int, how: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 1:  # somebody else's sync replaces the file between open and lock
+            path.unlink()
+            path.write_text("")
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    lock = dream_lock.acquire(path, now=1000.0)
+    assert os.fstat(lock.descriptor).st_ino == path.stat().st_ino
+    assert dream_lock.is_held(path)
     lock.release()
 
 
@@ -544,6 +566,60 @@ def test_a_file_that_a_model_made_of_others_says_so_in_its_index_line(place: Pla
         assert [line for line in lines if "(evenings.md)" in line] == labelled, done.to_json()
         assert len(lines) == 3
         assert len(labelled) == 1
+
+
+@pytest.mark.spec("L6.4", "L5.6")
+def test_a_fact_of_the_assistants_does_not_become_the_users_word_by_its_own_index_line(
+    place: Place,
+) -> None:
+    words = "Marta ships the warehouse service on Fridays."
+    made = f"---\nname: ships\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
+    model = dreaming(
+        at_copy(place, read("ships.md")), at_copy(place, wrote("ships.md", made)), "done"
+    )
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        store.write(replace(topic("ships.md", words), writer="agent"))
+        assert store.index().text.rstrip().endswith("(source: assistant)")
+        before = contents(store)["ships.md"]
+        await dream.run(session.state)
+        assert contents(store)["ships.md"] == before
+        assert store.admission.origin_of("ships.md") == "assistant"
+
+
+@pytest.mark.spec("L6.4")
+def test_a_plan_that_would_lose_a_memory_and_not_say_why_is_not_carried_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dream_desk, "_reasons", lambda *_: {})
+
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        before = contents(store_of(session))
+        with pytest.raises(LaminaError, match="not say why"):
+            await dream.run(session.state)
+        assert contents(store_of(session)) == before
+        assert lock_of(session).stat().st_mtime == 0
+
+
+@pytest.mark.spec("L6.6", "M4")
+def test_a_plan_that_would_make_the_index_longer_than_what_is_loaded_is_not_carried_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dream_desk, "LOADED_LINES", 2)
+
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store = store_of(session)
+        fill(session, *DOUBLES[1:], topic("ferry.md", "The ferry leaves from pier three."))
+        (store.directory / "MEMORY.md").write_text("- [Invoices](invoices.md) — rounded\n")
+        before = contents(store)
+        with pytest.raises(LaminaError, match="longer than what is loaded"):
+            await dream.run(session.state)
+        assert contents(store) == before
 
 
 @pytest.mark.spec("L6.3", "L6.4", "L5.6")

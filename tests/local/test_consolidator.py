@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.local.claims import judge, statements
+from lamina.local.claims import declares_over, judge, statements
 from lamina.local.consolidator import Plan, consolidate
+from lamina.local.desk import Desk
 from lamina.memories import Memory, MemoryType
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import read_topic
@@ -191,6 +192,54 @@ def test_pinned_and_team_memories_are_never_changed() -> None:
 # --- dates ---
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("bucket 41 of the region north", "bucket 57 of the region north"),
+        ("`north_archive` of the region", "`south_archive` of the region"),
+    ],
+)
+def test_facts_alike_in_all_but_their_numbers_or_names_stay_two(one: str, two: str) -> None:
+    long = "Marta lets the nightly export of the warehouse service write its files to "
+    plan = dream(memory("a.md", f"{long}{one}."), memory("b.md", f"{long}{two}."))
+    assert not plan.merges
+    assert not plan.drops
+
+
+def test_a_team_memory_neither_replaces_nor_is_doubted() -> None:
+    own = memory("port.md", "The staging port is 8080.", at=1)
+    team = memory("team/port.md", "The staging port is 9090.", at=9)
+    assert team.team
+    plan = dream(own, team)
+    assert (plan.drops, plan.rewrites, plan.doubtful) == ((), (), ())
+
+
+def test_what_is_over_ends_only_what_is_of_its_kind_and_says_about_as_much() -> None:
+    rule = memory("a.md", "Deploy the shop on Fridays.", kind="feedback")
+    over = memory("b.md", "We no longer deploy the shop on Fridays.", at=5)
+    assert not dream(rule, over).drops
+    assert declares_over("We no longer deploy the shop on Fridays.", "We deploy on Fridays.")
+    assert not declares_over("We no longer deploy the shop on Fridays.", "Deploy.")
+    long = (
+        "We no longer ship it on Fridays; Marta, Kim, Tom and Ida agreed on Monday, over tea, late."
+    )
+    assert not declares_over(long, "We ship on Fridays.")
+
+
+def test_a_memory_that_took_another_in_takes_it_along_when_it_goes() -> None:
+    one, two, three = (memory(f"{name}.md", f"Fact {name}.") for name in "abc")
+    desk = Desk([one, two, three], {}, frozenset(), {}, NOW)
+    desk.doubt(["a.md", "c.md"], "they may contradict each other")
+    desk.merge(one, two)
+    desk.drop("a.md", "it is past")
+    assert [(drop.path, drop.reason) for drop in desk.drops()] == [
+        ("a.md", "it is past"),
+        ("b.md", "it is past"),
+    ]
+    assert desk.merges() == ()
+    assert desk.doubts() == (), "nobody need look at what is gone"
+
+
 @pytest.mark.spec("L6.6")
 def test_dates_of_facts_are_written_out_from_the_day_they_were_said() -> None:
     fact = memory("a.md", "The audit starts next Monday.", said="2026-05-27")
@@ -264,6 +313,40 @@ def test_what_is_not_past_never_ages_out_however_often_it_was_shown_in_vain() ->
 
 
 # --- the index ---
+
+
+def test_what_is_due_later_stays_however_long_ago_it_was_used() -> None:
+    fact = memory("a.md", "The audit is due.", due="2026-05-20")
+    used = {"uses": {"a.md": 1}, "last_used": {"a.md": date(2025, 1, 1)}}
+    assert not dream(fact, **used).drops
+    assert dream(memory("a.md", "The audit is due.", due="2026-04-20"), **used).drops
+
+
+def test_a_pointer_that_may_mean_two_files_is_taken_for_neither() -> None:
+    both = [memory("one/the_plan.md", "We sail."), memory("two/the-plan.md", "They rest.")]
+    plan = dream(*both, index="- [Plan](The_Plan.md) — what is planned\n")
+    assert {pointer.file for pointer in pointers_of(plan.index.encode())} == {m.path for m in both}
+    assert "[Plan]" not in plan.index
+    assert [doubt.paths for doubt in plan.doubtful] == [("The_Plan.md",)]
+
+
+def test_pointers_stay_where_prose_alone_is_longer_than_what_is_loaded() -> None:
+    prose = "\n".join(f"A line of prose, number {n}." for n in range(LOADED_LINES + 50))
+    index = f"{prose}\n\n- [A](a.md) — about a\n"
+    plan = dream(memory("a.md", "About a."), memory("b.md", "We sail at dawn."), index=index)
+    assert "(a.md)" in plan.index
+    assert "(b.md)" not in plan.index
+    assert [doubt.paths for doubt in plan.doubtful] == [("b.md",)]
+
+
+def test_the_source_in_a_long_index_line_does_not_move_into_the_file() -> None:
+    hook = "the gateway of the warehouse answers on " + "a very long address indeed, " * 8
+    label = " (source: tool)"
+    index = f"- [Gateway](a.md) — {hook.strip()}{label}\n"
+    plan = dream(memory("a.md", "About the gateway."), index=index, labels={"a.md": label})
+    [after] = [rewrite.after for rewrite in plan.rewrites]
+    assert "very long address" in after.body
+    assert "source: tool" not in after.body
 
 
 @pytest.mark.spec("L6.6", "M4")

@@ -20,7 +20,7 @@ WEDNESDAY = date(2026, 3, 4)
         ("tomorrow", "2026-03-05"), ("the day after tomorrow", "2026-03-06"), ("by Friday", "2026-03-06"),
         ("next Tuesday", "2026-03-10"), ("Monday next week", "2026-03-09"), ("in 3 weeks", "2026-03-25"),
         ("in two months", "2026-05-04"), ("on March 20", "2026-03-20"), ("2 April 2027", "2027-04-02"),
-        ("by the 31st", "2026-03-31"), ("by the 2nd", "2026-04-02"), ("end of next month", "2026-04-30"),
+        ("by the 31st", "2026-03-31"), ("by the 4th", "2026-03-04"), ("by the 2nd", "2026-04-02"), ("end of next month", "2026-04-30"),
         ("end of the year", "2026-12-31"), ("last Friday", "2026-02-27"), ("yesterday", "2026-03-03"),
         ("morgen", "2026-03-05"), ("übermorgen", "2026-03-06"), ("am 15. April", "2026-04-15"),
         ("bis 30.6.", "2026-06-30"), ("am 30.06.2026", "2026-06-30"), ("in drei Wochen", "2026-03-25"),
