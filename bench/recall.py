@@ -35,6 +35,7 @@ from bench.recall_data import (
     memory_questions,
     mixed,
 )
+from bench.recall_grep import grep_figures
 
 from lamina.ledger.places import find_project_folder
 from lamina.memory.file_store import FileStore
@@ -600,5 +601,6 @@ def main() -> int:
             *directory_figures(),
             *abstention_figures(),
             *cost_figures(),
+            *grep_figures(),
         ]
     return report("recall", figures)

@@ -237,7 +237,7 @@ def test_claude_mode_searches_claude_codes_transcripts_and_writes_nothing_beside
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sketches of few bytes, so that a test need not write megabytes."""
-    for name, size in (("_BLOCK", 256), ("_SMALL", 1), ("_WORTH", 1), ("_SETTLED", -1e9)):
+    for name, size in (("_BLOCK", 256), ("_SMALL", 1), ("WORTH", 1), ("_SETTLED", -1e9)):
         monkeypatch.setattr(sketches, name, size)
 
 

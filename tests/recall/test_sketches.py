@@ -24,7 +24,7 @@ LATER = 3_600.0  # files of a test are new, and a sketch trusts only what is not
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("_BLOCK", 64), ("_SMALL", 1), ("_WORTH", 1)):
+    for name, size in (("_BLOCK", 64), ("_SMALL", 1), ("WORTH", 1)):
         monkeypatch.setattr(sketches, name, size)
 
 
@@ -200,7 +200,7 @@ def test_where_nothing_can_be_written_a_search_goes_on_without(session: Path) ->
 
 
 def test_what_is_soon_read_gets_no_sketch(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sketches, "_WORTH", 1 << 20)
+    monkeypatch.setattr(sketches, "WORTH", 1 << 20)
     assert hits(sketched(session.parent), session, re.compile("needle")) == ['"a needle"']
     assert not (session.parent / FOLDER).exists()
 

@@ -26,7 +26,7 @@ FOLDER = "grep.index"
 _ENDING = ".sketch"
 _BLOCK = 1 << 17
 _SMALL = 1 << 16  # so much is read as fast as its sketch
-_WORTH = 32 << 20  # so much is read as fast as numpy is loaded
+WORTH = 32 << 20  # so much is read as fast as numpy is loaded
 _SETTLED = 2.0  # seconds after which the next change surely gets another time
 _RUN = 4  # bytes
 _CHUNK = 1 << 16
@@ -103,7 +103,7 @@ class Sketches:
             with suppress(OSError):
                 _drop_the_lost(sessions, place)
         lacking = sum(size for size in map(self._lacks, files) if size >= _SMALL)
-        self._until = until if lacking >= _WORTH else -inf
+        self._until = until if lacking >= WORTH else -inf
 
     def blocks(self, file: Path, wanted: Wanted) -> Iterator[tuple[int, bytes]]:
         """A file in blocks of whole lines, each with its end; nothing in place of one that can't hold
