@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -568,12 +568,42 @@ def test_a_file_that_a_model_made_of_others_says_so_in_its_index_line(place: Pla
         assert len(labelled) == 1
 
 
+@pytest.mark.spec("L6.6", "M9")
+@pytest.mark.parametrize("edit", ["copied", "a line added", "a day added", "renamed"])
+def test_tomorrow_counts_from_the_day_it_was_written_whatever_became_of_the_file(
+    place: Place, edit: str
+) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store, fact = store_of(session), "The board wants to see the demo tomorrow."
+        fill(session, topic("demo.md", fact))
+        store.catch_up()
+        written = next(store.journal.history.log("demo.md")).when
+        day = datetime.fromtimestamp(written, UTC).astimezone().date() + timedelta(days=1)
+        if edit == "renamed":
+            store.rename("demo.md", "board.md")
+        file = store.directory / ("board.md" if edit == "renamed" else "demo.md")
+        if edit == "a line added":
+            file.write_text(file.read_text() + "\nThe room has no window.\n")
+        elif edit == "a day added":
+            file.write_text(file.read_text() + "\nThe cake was ordered yesterday.\n")
+        at = written + (-9 if edit == "a day added" else 9) * DAY
+        os.utime(file, (at, at))
+        place.clock.at = written + 10 * DAY
+        await dream.run(session.state)
+        if edit == "a day added":  # its lines are of two days, so nobody knows
+            assert f"{fact}\n" in file.read_text()
+        else:
+            assert f"the demo tomorrow ({day.isoformat()})." in file.read_text()
+            assert f"tomorrow ({day.isoformat()})" in store.index().text
+
+
 @pytest.mark.spec("L6.4", "L5.6")
 def test_a_fact_of_the_assistants_does_not_become_the_users_word_by_its_own_index_line(
     place: Place,
 ) -> None:
     words = "Marta ships the warehouse service on Fridays."
-    made = f"---\nname: ships\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
+    made = f"---\nname: {words}\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
     model = dreaming(
         at_copy(place, read("ships.md")), at_copy(place, wrote("ships.md", made)), "done"
     )

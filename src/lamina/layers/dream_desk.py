@@ -10,13 +10,14 @@ import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream_snapshot import Authors, Snapshot
 from lamina.local.claims import statements
 from lamina.local.consolidator import Plan, consolidate
+from lamina.local.desk import dated
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
@@ -86,6 +87,7 @@ class Desk:
             if use.last > 0
         }
         self.in_vain = frozenset(uses.unused(counted))
+        self.said = self._said()
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -97,6 +99,20 @@ class Desk:
             origin = self.authors.origin(path)
             if path not in found and origin and origin != "typed":
                 found[path] = f" (source: {origin})"
+        return found
+
+    def _said(self) -> dict[str, date | None]:
+        """Of memories that don't name it, the day from which "tomorrow" counts in them: a file's time
+        moves with every edit and copy. None where its lines are of different days."""
+        found: dict[str, date | None] = {}
+        today = datetime.fromtimestamp(self.now, UTC).astimezone().date()
+        for memory in self.before.memories():
+            text = f"{memory.description}\n{memory.body}"
+            fact = memory.type not in ("user", "feedback") and not memory.team
+            if fact and "said" not in memory.extra and dated(text, today) != text:
+                days = self.authors.said_on(memory.path, memory.mtime)
+                if days:
+                    found[memory.path] = days.pop() if len(days) == 1 else None
         return found
 
     def plan(self, files: Mapping[str, bytes] | None = None, gone: Collection[str] = ()) -> Plan:
@@ -112,6 +128,7 @@ class Desk:
             labels=self.labels,
             last_used=self.last_used,
             in_vain=self.in_vain,
+            said=self.said,
         )
 
     # ---- from a wish to a step

@@ -6,8 +6,10 @@ import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 
 from lamina.errors import MemoryStoreError
+from lamina.local.desk import dated
 from lamina.memories import Memory
 from lamina.memory.blame import blame, users_word
 from lamina.memory.commits import Commit
@@ -81,6 +83,19 @@ class Authors:
             if commit.writer not in ("dream", "outside") and commit.origin:
                 return commit.origin
         return ""
+
+    def said_on(self, path: str, mtime: float) -> set[date]:
+        """The days on which lines with relative dates came into a memory, by its history."""
+        days: set[date] = set()
+        with contextlib.suppress(HistoryDamaged):
+            for line in blame(self._history.versions(path)):
+                when = line.commit.when
+                if line.commit.writer == "outside":  # written at the file's time, found later
+                    when = min(when, mtime)
+                day = datetime.fromtimestamp(when, UTC).astimezone().date()
+                if dated(line.text, day) != line.text:
+                    days.add(day)
+        return days
 
     def vouched(self, path: str) -> str:
         with contextlib.suppress(HistoryDamaged):

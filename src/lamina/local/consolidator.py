@@ -49,11 +49,13 @@ def consolidate(
     labels: Mapping[str, str] | None = None,
     last_used: Mapping[str, date] | None = None,
     in_vain: Collection[str] = (),
+    said: Mapping[str, date | None] | None = None,
 ) -> Plan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
 
     By path, `uses` counts answers that used a memory and `last_used` says when the last one did;
-    `in_vain` were shown again and again and never of use. `labels` holds, for memories that are not the user's own word, what
+    `in_vain` were shown again and again and never of use; `said` knows better than the file's time
+    from which day relative dates count (None: nobody knows). `labels` holds, for memories that are not the user's own word, what
     their index line ends with; such a memory never replaces or takes in one that is.
     """
     desk = Desk(
@@ -64,6 +66,7 @@ def consolidate(
         now,
         last_used=last_used,
         in_vain=in_vain,
+        said=said,
     )
     move_long_hooks(desk, index)
     for _ in range(_MOST_ROUNDS):
@@ -73,7 +76,14 @@ def consolidate(
         changed |= age_out(desk)
         if not changed:
             break
-    tidy = repaired(index, desk.all(), uses=desk.uses, labels=desk.labels, in_vain=desk.in_vain)
+    tidy = repaired(
+        index,
+        desk.all(),
+        uses=desk.uses,
+        labels=desk.labels,
+        in_vain=desk.in_vain,
+        said=desk.said_on,
+    )
     for pointer in tidy.gone:
         if pointer.file not in desk.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""

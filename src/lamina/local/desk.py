@@ -6,7 +6,7 @@ Holds values only; nothing here touches files or the clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -51,6 +51,9 @@ class Doubt:
     reason: str
 
 
+Said = Callable[[Memory], "date | None"]  # the day from which its relative dates count
+
+
 class Desk:
     """The memories of one dream, and the record of what happened to them."""
 
@@ -64,8 +67,10 @@ class Desk:
         *,
         last_used: Mapping[str, date] | None = None,
         in_vain: Collection[str] = (),
+        said: Mapping[str, date | None] | None = None,
     ) -> None:
         self.uses = uses
+        self._said = said or {}
         self.last_used = last_used or {}
         self.in_vain = frozenset(in_vain)
         self.labels = labels
@@ -91,6 +96,10 @@ class Desk:
 
     def get(self, path: str) -> Memory | None:
         return self._now.get(path)
+
+    def said_on(self, memory: Memory) -> date | None:
+        """The day from which relative dates in a memory count; none if nobody knows."""
+        return self._said[memory.path] if memory.path in self._said else said_on(memory)
 
     @property
     def gone(self) -> set[str]:
@@ -167,7 +176,7 @@ def stamp(memory: Memory) -> float:
 
 
 def said_on(memory: Memory) -> date | None:
-    """The day from which relative dates in a memory count; none if nobody knows."""
+    """The day that a memory itself names, else that of its file."""
     try:
         return date.fromisoformat(memory.extra.get("said", "")[:10])
     except ValueError:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
-from lamina.local.desk import dated, said_on
+from lamina.local.desk import Said, dated, said_on
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory.index import (
     ADVISED_LINE,
@@ -38,14 +39,15 @@ def repaired(
     uses: Mapping[str, int],
     labels: Mapping[str, str],
     in_vain: Collection[str] = (),
+    said: Said = said_on,
 ) -> TidyIndex:
     """The index over these memories. Repairing a repaired index changes nothing."""
     known = {memory.path: memory for memory in memories}
     pointers, gone = _sorted_out(pointers_of(index.encode("utf-8", "surrogateescape")), known)
-    lines = {path: _line(known[path], pointer, labels) for path, pointer in pointers.items()}
+    lines = {path: _line(known[path], pointer, labels, said) for path, pointer in pointers.items()}
     for memory in memories:
         if memory.path not in lines and not memory.team:
-            lines[memory.path] = _line(memory, None, labels)
+            lines[memory.path] = _line(memory, None, labels, said)
     prose = _prose(index)
     worth = {path: uses.get(path, 0) - (path in in_vain) for path in lines}
     kept = _within_limits(lines, prose, set(pointers), worth)
@@ -88,22 +90,22 @@ def _name_key(path: str) -> str:
     return re.sub(r"[-_ ]+", "_", path.rsplit("/", 1)[-1].casefold())
 
 
-def _line(memory: Memory, pointer: Pointer | None, labels: Mapping[str, str]) -> str:
+def _line(memory: Memory, pointer: Pointer | None, labels: Mapping[str, str], said: Said) -> str:
     """The line for a memory: as it stands if it is short enough, else with a hook of its description."""
     label = labels.get(memory.path, "")
     title = pointer.title if pointer and pointer.title else memory.name
-    hook = _dated(pointer.hook, memory, label) if pointer else ""
+    day = None if memory.type in ("user", "feedback") else said(memory)
+    hook = _dated(pointer.hook, day, label) if pointer else ""
     if hook and len(pointer_line(memory.path, title, hook)) <= ADVISED_LINE:
         return pointer_line(memory.path, title, hook if hook.endswith(label) else hook + label)
-    text = _dated((memory.description or hook).removesuffix(label), memory, "")
+    text = _dated((memory.description or hook).removesuffix(label), day, "")
     room = max(ADVISED_LINE - len(pointer_line(memory.path, "", "x" * 30)), 20)
     return pointer_line(memory.path, _short(title, room), short_hook(memory.path, _short(title, room), text, suffix=label))  # fmt: skip
 
 
-def _dated(hook: str, memory: Memory, label: str) -> str:
+def _dated(hook: str, said: date | None, label: str) -> str:
     """A line is read on another day than it was written on."""
-    said = said_on(memory)
-    if memory.type in ("user", "feedback") or said is None:
+    if said is None:
         return hook
     bare = hook.removesuffix(label)
     return dated(bare, said) + hook[len(bare) :]

@@ -14,7 +14,6 @@ from lamina.local.desk import (
     covered,
     dated,
     missing_statements,
-    said_on,
     text_of,
     with_lines,
 )
@@ -34,7 +33,7 @@ def write_out_dates(desk: Desk) -> bool:
     """Relative dates of facts become absolute. `user` and `feedback` stay the user's words."""
     changed = False
     for memory in desk.open():
-        said = said_on(memory)
+        said = desk.said_on(memory)
         if memory.type in {"user", "feedback"} or said is None:
             continue
         body, description = dated(memory.body, said), dated(memory.description, said)
