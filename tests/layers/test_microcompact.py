@@ -13,6 +13,7 @@ from tests.test_turn import Probe
 from lamina import flags
 from lamina.config import load
 from lamina.layers.microcompact import CLEARED, LAYER, api_management
+from lamina.ledger import edits
 from lamina.ledger.window import Window
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
@@ -126,6 +127,61 @@ def test_where_the_provider_can_the_oldest_are_named_for_deletion_and_local_mess
             assert deleted[-1] == deleted[12]
             assert [b["content"] for b in results(session)] == [LONG] * 14
             assert not [e for e in session.ledger.entries if e["kind"] == "edit"]
+
+    run(story)
+
+
+@pytest.mark.spec("L2.2")
+def test_a_result_that_left_the_view_is_no_longer_named_for_deletion(place: Place) -> None:
+    can = Capabilities(cache="anthropic", min_cacheable=0, cache_edits=True)
+
+    async def story() -> None:
+        steps = [*rounds(12), "ok", *(use("Probe", f"s{n}", n=n) for n in range(9)), "done"]
+        model = ScriptedModel(steps, capabilities=can)
+        async with place.open(model, tools=[Probe(saying(LONG), clearable=True)]) as session:
+            await session.ask("work")
+            assert list(model.requests[-1].cache_deletions) == [f"r{n}" for n in range(7)]
+            entries = [e for e in session.ledger.entries if e["kind"] == "message"]
+            calls = [e for e in entries if e["role"] == "assistant"]
+            told = [e for e in entries if e.get("tool") == "Probe"]
+            summary = edits.message("user", "what was done before", "system")
+            session.state.leave(edits.fold(calls[0]["uuid"], told[3]["uuid"], [summary], "test"))
+            await session.ask("go on")
+            assert list(model.requests[-1].cache_deletions) == ["r4", "r5", "r6"]
+            await session.ask("more")
+            # With the next ones, what is gone is forgotten.
+            assert session.ledger.state("cache_edits") == [
+                *("r4", "r5", "r6"),
+                *(f"r{n}" for n in range(7, 12)),
+                "s0",
+                "s1",
+            ]
+
+    run(story)
+
+
+@pytest.mark.spec("L2.1")
+def test_what_was_brought_back_by_undo_is_not_cleared_again(place: Place) -> None:
+    async def story() -> None:
+        config = {"microcompact.keep": 1}
+        steps = [
+            *(use("Probe", f"r{n}", n=n) for n in range(2)), "one",
+            *(use("Probe", f"s{n}", n=n) for n in range(2)), "two",
+            *(use("Probe", f"t{n}", n=n) for n in range(2)), "three", "four",
+        ]  # fmt: skip
+        async with place.open(
+            steps, tools=[Probe(saying(LONG), clearable=True)], config=config
+        ) as session:
+            for words in ("one", "two", "three"):
+                await session.ask(words)
+                place.clock.at += 10_000
+            cleared = [b["tool_use_id"] for b in results(session) if b["content"] == CLEARED]
+            assert cleared == ["r0", "r1", "s0"]
+            first = next(e for e in session.ledger.entries if e["kind"] == "edit")
+            session.state.leave(edits.revoke(first["uuid"], LAYER))
+            await session.ask("four")
+            cleared = [b["tool_use_id"] for b in results(session) if b["content"] == CLEARED]
+            assert cleared == ["r1", "s0", "s1", "t0"]
 
     run(story)
 

@@ -185,10 +185,14 @@ def _delete_from_cache(state: State) -> None:
 
 
 def request_parts(state: State) -> dict[str, Any]:
-    """What the request says beside the view: deletions for the cached prefix."""
+    """What the request says beside the view: deletions for the cached prefix. A result that a
+    compaction took out of the view is no longer there to be deleted.
+    """
     if state.purpose != "main" or not state.capabilities.cache_edits:
         return {}
-    return {"cache_deletions": tuple(state.ledger.state("cache_edits", []))}
+    deleted: list[str] = state.ledger.state("cache_edits", [])
+    there = {row.block.get("tool_use_id") for row in state.ledger.projection.rows if deleted}
+    return {"cache_deletions": tuple(name for name in deleted if name in there)}
 
 
 # ---- L2.3
