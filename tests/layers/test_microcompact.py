@@ -12,7 +12,7 @@ from tests.test_turn import Probe
 
 from lamina import flags
 from lamina.config import load
-from lamina.layers.microcompact import CLEARED, LAYER, api_management
+from lamina.layers.microcompact import CLEARED, LAYER, api_management, old_results
 from lamina.ledger import edits
 from lamina.ledger.window import Window
 from lamina.models.scripted import ScriptedModel, Step
@@ -230,6 +230,34 @@ def test_the_provider_s_own_clearing_is_set_below_the_autocompact_threshold(
     assert rule["trigger"]["value"] == trigger < window.autocompact
     assert rule["clear_at_least"]["value"] < rule["trigger"]["value"]
     assert api_management(flags.read(config), window, Capabilities(), {}) == {}
+
+
+@pytest.mark.spec("L2.3")
+def test_thinking_is_cleared_first_and_only_where_the_model_thinks(tmp_path: Path) -> None:
+    env = {"LAMINA_MICROCOMPACT_THINKING_TURNS": "2"}
+    read = flags.read(load(tmp_path, home=tmp_path / "h", env=env))
+    can = Capabilities(context_management=True)
+
+    def kinds(params: dict[str, Any]) -> list[str]:
+        rules = api_management(read, Window(), can, params)["context_management"]["edits"]
+        return [rule["type"] for rule in rules]
+
+    assert kinds({}) == ["clear_tool_uses_20250919"]
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 2_000}}
+    assert kinds(thinking) == ["clear_thinking_20251015", "clear_tool_uses_20250919"]
+    [first, _] = api_management(read, Window(), can, thinking)["context_management"]["edits"]
+    assert first["keep"] == {"type": "thinking_turns", "value": 2}
+
+
+@pytest.mark.spec("L2.1")
+def test_one_result_is_kept_whatever_is_asked_for(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(rounds(3), tools=[Probe(saying(LONG), clearable=True)]) as session:
+            await session.ask("work")
+            old = old_results(session.ledger, lambda tool: tool == "Probe", 0)
+            assert [row.block["tool_use_id"] for row in old] == ["r0", "r1"]
+
+    run(story)
 
 
 @pytest.mark.spec("L2.3", "F12")
