@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -109,18 +110,21 @@ def test_odd_names_and_things_that_are_no_files_do_no_harm(lamina: Run, folder: 
     whole = record(folder, "plain", "a needle").read_bytes()
     for name in ("two\nlines", "\x1b[31mred", "--help", "日本語"):
         (folder / f"{name}.jsonl").write_bytes(whole)
-    Path(os.fsdecode(os.fsencode(folder) + b"/\xe9.jsonl")).write_bytes(whole)
+    names = ["plain", "two line", "␛[31mred", "--help", "日本語"]
+    others = list[str]()
+    with suppress(OSError):  # some systems refuse a name that is no text
+        Path(os.fsdecode(os.fsencode(folder) + b"/\xe9.jsonl")).write_bytes(whole)
+        others.append("?")
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "folder.jsonl").mkdir()
     grep = lamina("sessions", "grep", "needle")
-    assert sorted(line.split(" user")[0] for line in grep.out.splitlines()) == sorted(
-        ["plain", "two line", "␛[31mred", "--help", "日本語", "?"]
-    )
-    assert len(lamina("sessions", "grep", "needle", "--json").json) == 6
+    found = [line.split(" user")[0] for line in grep.out.splitlines()]
+    assert sorted(found) == sorted([*names, *others])
+    assert len(lamina("sessions", "grep", "needle", "--json").json) == len(found)
     search = lamina("sessions", "search", "needle")
-    assert (search.code, len(search.out.splitlines())) == (0, 5)
+    assert (search.code, len(search.out.splitlines())) == (0, len(names))
     assert "\x1b" not in search.out
-    assert len(lamina("sessions", "search", "needle", "--json").json) == 5
+    assert len(lamina("sessions", "search", "needle", "--json").json) == len(names)
     assert "\x1b" not in lamina("sessions", "list").out
 
 
