@@ -17,8 +17,12 @@ from tests.layers.test_tool_results import saying
 from tests.sessions import StillClock, run, use
 from tests.test_turn import Probe
 
+from lamina.cli.context_parts import parts_of, savings_of
 from lamina.cli.fitting import bar, fitted
 from lamina.cli.terminal import columns
+from lamina.ledger import edits
+from lamina.ledger.record import Ledger
+from lamina.messages import Usage, text
 from lamina.models.scripted import ScriptedModel
 from lamina.session import Session
 
@@ -84,6 +88,26 @@ def test_context_says_what_layers_took_out(lamina: Lamina, world: Path) -> None:
     priced = lamina("context", "--json").json
     assert priced["balance"] > 1.25 * 30_000  # never written to the cache, and read no more
     assert "tokens of input saved so far" in lamina("context").out
+
+
+@pytest.mark.spec("I2")
+def test_parts_add_up_to_the_provider_s_own_count() -> None:
+    ledger = Ledger.of()
+    ledger.append(edits.frame([text("s" * 301)], [{"name": "Read", "x": "y" * 77}], "m", {}))
+    ledger.append(edits.message("user", "q" * 103, "typed"))
+    ledger.append(edits.answer([text("a" * 59)], Usage(1_237, 41)))
+    ledger.append(edits.message("user", "r" * 17, "system"))
+    assert sum(parts_of(ledger).values()) == ledger.tokens() > 1_237
+
+
+@pytest.mark.spec("I2")
+def test_what_was_undone_was_not_taken_out() -> None:
+    ledger = Ledger.of()
+    [said] = ledger.append(edits.message("user", "q" * 4_000, "typed"))
+    [edit] = ledger.append(edits.replace([(said["uuid"], 0, text("q"))], "microcompact"))
+    assert savings_of(ledger.entries) == {"microcompact": (1, 999)}
+    ledger.append(edits.revoke(edit["uuid"], "undo"))
+    assert savings_of(ledger.entries) == {"microcompact": (0, 0)}
 
 
 def test_context_without_a_session_says_so(lamina: Lamina, world: Path) -> None:

@@ -330,6 +330,21 @@ def test_results_that_cost_more_to_carry_than_to_drop_are_dropped_with_a_line_th
 
 
 @pytest.mark.spec("L2.4")
+def test_a_session_that_has_just_begun_drops_nothing_however_much_was_saved(place: Place) -> None:
+    """What was saved would pay for it; that it will pay is not likely yet."""
+
+    async def story() -> None:
+        model = ScriptedModel(rounds(8), capabilities=CACHED)
+        tools = [Probe(saying([MOVED, *[LONG * 24] * 7]), clearable=True)]
+        async with place.open(model, tools=tools) as session:
+            reply = await session.ask("work")
+            assert session.ledger.projection.tokens > 30_000
+            assert not [e for e in reply.events if e.kind == "layer_acted" and e.layer == LAYER]
+
+    run(story)
+
+
+@pytest.mark.spec("L2.4")
 def test_dropping_worn_results_costs_less_in_the_end_than_carrying_them(place: Place) -> None:
     """The bill of the whole session, at the provider's factors for reading and writing."""
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.sessions import Place, run, use
 from tests.test_turn import Probe
 
-from lamina.layers.tool_results import head, tail
-from lamina.ledger import render
+from lamina.layers.tool_results import act, head, tail
+from lamina.ledger import edits, render
+from lamina.messages import tool_result, tool_use
 from lamina.models.scripted import ScriptedModel, Step
 
 
@@ -231,6 +232,67 @@ def test_images_stay_empty_results_say_so_and_failures_keep_their_end(place: Pla
             assert by_call["c2"]["is_error"] is True
             assert "start" in by_call["c2"]["content"]
             assert "the real error" in by_call["c2"]["content"]
+
+    run(story)
+
+
+@pytest.mark.spec("L1.1")
+def test_a_preview_ends_with_a_line_unless_that_would_cost_half_of_it() -> None:
+    early, late = b"short\n" + b"x" * 200, b"x" * 60 + b"\n" + b"y" * 200
+    assert head(early, 100) == early[:100].decode()
+    assert head(late, 100) == "x" * 60
+    assert tail(early[::-1], 100) == early[::-1][-100:].decode()
+    assert tail(late[::-1], 100) == "x" * 60
+    assert head(b"a\nb", 100) == "a\nb"
+
+
+@pytest.mark.spec("L1.1")
+def test_a_result_that_is_shorter_than_its_preview_would_be_stays(place: Place) -> None:
+    async def story() -> None:
+        config = {"tool_results.threshold": 1_000}
+        tools = [Probe(saying(["x" * 1_500]))]
+        async with place.open(
+            [use("Probe", "a", n=0), "ok"], tools=tools, config=config
+        ) as session:
+            await session.ask("go")
+            assert results(session)[0]["content"] == "x" * 1_500
+            assert not (session.folder / "tool-results").exists()
+
+    run(story)
+
+
+@pytest.mark.spec("L1.2")
+@pytest.mark.parametrize(("more", "moved"), [(0, 0), (1, 1)])
+def test_results_that_just_fill_a_message_stay(place: Place, more: int, moved: int) -> None:
+    async def story() -> None:
+        config = {"tool_results.message_limit": 20_000}
+        tools = [Probe(saying(["x" * 10_000, "y" * (10_000 + more)]))]
+        steps = [{"tool_use": [use("Probe", n, n=at)["tool_use"][0] for at, n in enumerate("ab")]}]
+        async with place.open([*steps, "ok"], tools=tools, config=config) as session:
+            await session.ask("go")
+            told = [block["content"] for block in results(session)]
+            assert sum("<persisted-output>" in words for words in told) == moved
+
+    run(story)
+
+
+@pytest.mark.spec("L1.3")
+def test_what_was_moved_is_not_moved_again_before_it_was_sent(place: Place) -> None:
+    async def story() -> None:
+        config = {"tool_results.message_limit": 1_000}
+        async with place.open(["ok"], tools=[Probe(saying([]))], config=config) as session:
+            await session.ask("go")
+            state = session.state
+            state.ledger.append(
+                edits.message("assistant", [tool_use("a", "Probe", {})], "assistant"),
+                edits.message("user", [tool_result("a", "x" * 60_000)], "tool", tool="Probe"),
+            )
+            act(state)
+            [first] = results(session)
+            act(state)
+            [again] = results(session)
+            assert first == again
+            assert (session.folder / "tool-results" / "a.txt").stat().st_size == 60_000
 
     run(story)
 
