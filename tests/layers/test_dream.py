@@ -21,7 +21,7 @@ from tests.sessions import Place, run, use
 from lamina import prompts
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
-from lamina.layers import dream, dream_desk, dream_lock, dream_night
+from lamina.layers import dream, dream_desk, dream_fork, dream_lock, dream_night
 from lamina.layers.dream_fork import drifted
 from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_undo import take_back
@@ -544,6 +544,35 @@ def test_a_model_works_on_a_copy_and_its_result_is_taken_over(place: Place) -> N
         assert sorted(turns[:2]) == ["Read ferry.md", "Read harbour.md"]  # side by side
 
 
+@pytest.mark.spec("L6.5")
+def test_what_looks_at_every_memory_works_aside(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: dict[str, str] = {}
+
+    def watched(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def spy(*given: Any, **more: Any) -> Any:
+            where[name] = threading.current_thread().name
+            return real(*given, **more)
+
+        monkeypatch.setattr(module, name, spy)
+
+    watched(dream_fork, "review")
+    watched(dream_fork, "drifted")
+    watched(dream_desk, "consolidate")
+    watched(dream_night, "carry_out")
+
+    @story_of(place, dreaming("nothing to do"))
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session)
+        assert (await dream.run(session.state)).by == "model"
+
+    assert len(where) == 4
+    assert threading.main_thread().name not in where.values()
+
+
 @pytest.mark.spec("L6.4", "L5.6", "M4")
 def test_a_file_that_a_model_made_of_others_says_so_in_its_index_line(place: Place) -> None:
     made = (
@@ -800,8 +829,8 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
         ends: dict[str, Any] = {"scope": scope.cancel, "task": task.cancel}  # as Ctrl-C does
 
         def writes(*given: Any) -> Any:
-            loop.call_soon_threadsafe(ends[how])
-            loop.call_soon_threadsafe(ended.set)
+            # In one step: what was ended waits for this thread, and with it the loop.
+            loop.call_soon_threadsafe(lambda: (ends[how](), ended.set()))
             ended.wait(60)
             held.append(dream_lock.is_held(lock_of(session)))
             return real(*given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +113,21 @@ def test_whatever_was_left_the_user_s_words_are_still_said(left: dict[str, bytes
     said = "\n".join(read_topic(path, content).body for path, content in result.files.items())
     assert "Never delete a failing test." in said
     assert "Ask Marta first." in said
+
+
+def test_a_large_memory_is_reviewed_in_seconds_however_much_of_it_a_model_rewrote() -> None:
+    def body(number: int) -> str:
+        lines = (
+            f"Bay {number} shelf {line} holds crates of lot {number * line}." for line in range(12)
+        )
+        return "\n\n".join(lines)
+
+    files = {f"bay_{n}.md": topic(f"bay {n}", body(n)) for n in range(200)}
+    left = dict(files)
+    for n in range(0, 80, 2):
+        left[f"bay_{n}.md"] = topic(f"bay {n}", f"{body(n)}\n\n{body(n + 1)}")
+        left[f"bay_{n + 1}.md"] = b"gone: it is with its neighbour\n"
+    started = time.process_time()
+    result = review(Snapshot(files, b""), left, "", set())
+    assert time.process_time() - started < 30, "line by line against all that was said: minutes"
+    assert (len(result.gone), result.problems) == (40, ())

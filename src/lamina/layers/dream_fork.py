@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import anyio.to_thread
 
@@ -38,6 +39,7 @@ _MOST_NAMED = 20
 _MOST_LOST = 4  # one in so many facts may go in one dream, or three
 _LARGEST_COPY = 1_000_000
 
+T = TypeVar("T")
 Tell = Callable[[str, str], None]  # a tool, and the file it works on
 
 
@@ -49,16 +51,7 @@ async def dream(
         return None
     await anyio.to_thread.run_sync(make_copy, desk.before, copy)
     sessions = state.deps.transcript.parent
-    directive = prompts.load(
-        "dream",
-        directory=str(copy),
-        today=f"{datetime.fromtimestamp(desk.now, UTC).astimezone():%A %Y-%m-%d}",
-        manifest=manifest(desk.before.memories(), state.config.int("memory.manifest_files")) or "(none)",
-        logs=", ".join(f"`{desk.store.directory / name}`" for name in logs) or "none is new.",
-        drifted=_listed(drifted(desk.before.memories(), state.config.project)),
-        sessions=str(sessions),
-        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in desk.plan().doubtful]),
-    )  # fmt: skip
+    directive = await _aside(lambda: _directive(state, desk, copy, logs))
     result = await state.fork(
         directive,
         purpose="dream",
@@ -71,7 +64,26 @@ async def dream(
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)
-    return review(desk.before, left, "\n".join(logs.values()), desk.held)
+    return await _aside(lambda: review(desk.before, left, "\n".join(logs.values()), desk.held))
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """What looks at every memory holds nobody up, and a kill does not wait for it."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _directive(state: State, desk: Desk, copy: Path, logs: Mapping[str, str]) -> str:
+    memories = desk.before.memories()
+    return prompts.load(
+        "dream",
+        directory=str(copy),
+        today=f"{datetime.fromtimestamp(desk.now, UTC).astimezone():%A %Y-%m-%d}",
+        manifest=manifest(memories, state.config.int("memory.manifest_files")) or "(none)",
+        logs=", ".join(f"`{desk.store.directory / name}`" for name in logs) or "none is new.",
+        drifted=_listed(drifted(memories, state.config.project)),
+        sessions=str(state.deps.transcript.parent),
+        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in desk.plan().doubtful]),
+    )
 
 
 def why_not(path: str) -> str:
@@ -158,6 +170,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     gone: dict[str, str] = {}
     problems: list[str] = []
     said = "\n".join([diary, *(_text(memory) for memory in before.memories())])
+    known = wording.content_stems(said.replace("_", " "))
     for path, content in left.items():
         if content == before.files.get(path):
             continue
@@ -168,7 +181,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
             if path in files:
                 gone[path] = reason[1].strip()
                 del files[path]
-        elif claim := _new_claim(path, content, said):
+        elif claim := _new_claim(path, content, said, known):
             problems.append(f"{path} says what stood nowhere before: “{claim[:80]}”")
         else:
             files[path] = content
@@ -203,14 +216,13 @@ def _kept(memory: Memory, files: Mapping[str, bytes]) -> bool:
     return all(any(covered(line, other) for other in others) for line in said)
 
 
-def _new_claim(path: str, content: bytes, said: str) -> str:
+def _new_claim(path: str, content: bytes, said: str, known: frozenset[str]) -> str:
     """A statement whose names, numbers or words stand in no memory and in no diary."""
     memory = read_topic(path, content)
     for line in (memory.name, memory.description, *(s.text for s in statements(memory.body))):
         bare = re.sub(r"\*\*(?:Why|How to apply):?\*\*:?", " ", line.replace("_", " "))
         stems = wording.content_stems(bare)
-        known = stems & wording.content_stems(said.replace("_", " "))
-        if len(known) < 0.7 * len(stems) or wording.missing_tokens(bare, said):
+        if len(stems & known) < 0.7 * len(stems) or wording.missing_tokens(bare, said):
             return line
     return ""
 

@@ -142,13 +142,19 @@ def number_key(number: str) -> str:
 
 def missing_tokens(text: str, evidence: str) -> set[str]:
     """The hard tokens of `text` that do not occur, whole, anywhere in `evidence`."""
+    folded, known = _heard(evidence)
+    return {
+        token for token in hard_tokens(text) if token not in known and not _inside(token, folded)
+    }
+
+
+@lru_cache(maxsize=4)  # a dream holds every line against all that was ever said
+def _heard(evidence: str) -> tuple[str, frozenset[str]]:
     folded = fold(evidence).casefold()
     known = hard_tokens(evidence)
     for number in _NUMBER.findall(folded):
         known.update({number_key(number), *re.split(r"[:/-]", number)})
-    return {
-        token for token in hard_tokens(text) if token not in known and not _inside(token, folded)
-    }
+    return folded, frozenset(known)
 
 
 def _inside(token: str, folded: str) -> bool:
