@@ -234,6 +234,19 @@ def test_a_pipe_that_is_closed_is_said(lamina: Lamina, monkeypatch: pytest.Monke
 
 
 @pytest.mark.spec("I4")
+@pytest.mark.parametrize("torn", [1, 3])
+def test_what_was_not_used_is_told_as_far_as_the_line_has_room(
+    lamina: Lamina, world: Path, monkeypatch: pytest.MonkeyPatch, torn: int
+) -> None:
+    path = transcript(world)
+    path.write_text(path.read_text() + '{"torn\n' * torn)
+    monkeypatch.setenv("COLUMNS", "61")
+    [line] = [s for s in lamina("replay", str(path)).out.splitlines() if "Not used" in s]
+    more = ", and 2 more" if torn == 3 else ""
+    assert line == f"  Not used: line 29: cut off: the JSON has no end{more}"
+
+
+@pytest.mark.spec("I4")
 def test_one_policy_alone_is_compared_with_nothing(lamina: Lamina, world: Path) -> None:
     path = str(transcript(world))
     [_, alone, _, *_] = lamina("replay", path, "--policy", "lamina").out.splitlines()

@@ -95,7 +95,7 @@ def _coloured(line: str) -> str:
 
 
 def _skipped(result: ReplayResult) -> str:
-    first = result.skipped[0]
-    many = len(result.skipped)
-    where = one_line(f"{first.where}: {first.reason}", max(20, width() - 40))
-    return f"Not used: {where}" + (f", and {many - 1} more" if many > 1 else "")
+    first, others = result.skipped[0], len(result.skipped) - 1
+    before, more = "Not used: ", f", and {others} more" if others else ""
+    room = width() - 2 - len(before) - len(more)
+    return before + one_line(f"{first.where}: {first.reason}", max(20, room)) + more
