@@ -12,7 +12,7 @@ from lamina.errors import MemoryStoreError
 from lamina.local.desk import dated
 from lamina.memories import Memory
 from lamina.memory.blame import blame, users_word
-from lamina.memory.commits import Commit
+from lamina.memory.commits import Commit, earlier_name
 from lamina.memory.file_store import FileStore
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX
@@ -88,7 +88,7 @@ class Authors:
         """The days on which lines with relative dates came into a memory, by its history."""
         days: set[date] = set()
         with contextlib.suppress(HistoryDamaged):
-            for line in blame(self._history.versions(path)):
+            for line in blame(self._versions(path)):
                 when = line.commit.when
                 if line.commit.writer == "outside":  # written at the file's time, found later
                     when = min(when, mtime)
@@ -96,6 +96,18 @@ class Authors:
                 if dated(line.text, day) != line.text:
                     days.add(day)
         return days
+
+    def _versions(self, path: str) -> list[tuple[Commit, bytes | None]]:
+        """All versions of a memory, oldest first, under its earlier names too."""
+        found: list[tuple[Commit, bytes | None]] = []
+        commits = self._commits.get(path, [])
+        while commits:
+            found += [(one, self._history.content(path, one.id)) for one in commits]
+            renamed, before = commits[-1], earlier_name(commits[-1], path)
+            known = self._commits.get(before, [])
+            at = known.index(renamed) + 1 if before != path and renamed in known else len(known)
+            path, commits = before, known[at:]
+        return found[::-1]
 
     def vouched(self, path: str) -> str:
         with contextlib.suppress(HistoryDamaged):
