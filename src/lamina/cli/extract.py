@@ -123,17 +123,7 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
             for proposal in extraction.proposals(new, file.stem, time.time())
         ]
     if args.json:
-        shown = [
-            {
-                "path": proposal.path,
-                "type": proposal.type,
-                "description": proposal.description,
-                "body": proposal.body,
-                "decision": verdict.decision,
-                "reason": verdict.reason,
-            }
-            for proposal, verdict in rows
-        ]
+        shown = [_row(proposal, verdict) for proposal, verdict in rows]
         out_json({"session": file.stem, "messages": len(new), "proposals": shown})
         return 0
     if not rows:
@@ -146,3 +136,14 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
     ]
     out(table(cells))
     return 0
+
+
+def _row(proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "path": proposal.path,
+        "type": proposal.type,
+        "description": proposal.description,
+        "body": proposal.body,
+        "decision": verdict.decision,
+        "reason": verdict.reason,
+    }

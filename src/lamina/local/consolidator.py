@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from lamina.local.desk import Desk, Doubt, Drop, Merge, Rewrite
-from lamina.local.index_order import repaired
+from lamina.local.index_order import TidyIndex, repaired
 from lamina.local.replacing import drop_replaced
 from lamina.local.tidying import age_out, merge_alike, move_long_hooks, write_out_dates
 from lamina.memories import Memory
@@ -69,13 +69,7 @@ def consolidate(
         said=said,
     )
     move_long_hooks(desk, index)
-    for _ in range(_MOST_ROUNDS):
-        changed = write_out_dates(desk)
-        changed |= drop_replaced(desk)
-        changed |= merge_alike(desk)
-        changed |= age_out(desk)
-        if not changed:
-            break
+    _until_nothing_changes(desk)
     tidy = repaired(
         index,
         desk.all(),
@@ -84,13 +78,27 @@ def consolidate(
         in_vain=desk.in_vain,
         said=desk.said_on,
     )
+    _doubt_what_the_index_lost(desk, tidy)
+    return Plan(
+        desk.merges(), desk.drops(), desk.rewrites(), tidy.text, tidy.text != index,
+        desk.doubts(), tuple(desk.all()),
+    )  # fmt: skip
+
+
+def _until_nothing_changes(desk: Desk) -> None:
+    for _ in range(_MOST_ROUNDS):
+        changed = write_out_dates(desk)
+        changed |= drop_replaced(desk)
+        changed |= merge_alike(desk)
+        changed |= age_out(desk)
+        if not changed:
+            return
+
+
+def _doubt_what_the_index_lost(desk: Desk, tidy: TidyIndex) -> None:
     for pointer in tidy.gone:
         if pointer.file not in desk.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""
             desk.doubt((pointer.file,), f"the index pointed at a file that is not there{hook}")
     if tidy.left_out:
         desk.doubt(tidy.left_out, "no room in the index: they are found by recall only")
-    return Plan(
-        desk.merges(), desk.drops(), desk.rewrites(), tidy.text, tidy.text != index,
-        desk.doubts(), tuple(desk.all()),
-    )  # fmt: skip

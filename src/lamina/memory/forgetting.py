@@ -162,33 +162,31 @@ def forget(
     """Forget one memory, or a part of it, for good. `asked`: the user wanted it; else its writer may
     save it again."""
     kind = "forgotten" if asked else "removed"
+    note = Note(
+        writer=writer,
+        subject=f"forget a part of {memory.path}",
+        session=session,
+        entries=tuple(dict.fromkeys(one.entry for one in evidence if one.entry)),
+        origin="typed",
+        reason=reason,
+    )
     if part is not None:
-        entries = tuple(dict.fromkeys(one.entry for one in evidence if one.entry))
-        note = Note(
-            writer=writer,
-            subject=f"forget a part of {memory.path}",
-            session=session,
-            entries=entries,
-            origin="typed",
-            reason=reason,
-        )
         rest = _forget_part(store, memory, part, note, kind)
-        words, kept = " ".join(part.gone.split())[:200], f"What else it said is in {rest}. "
-        gone = f"Forgotten: “{words}”, a part of {memory.path}"
+        gone = f"“{_short(part.gone)}”, a part of {memory.path}. What else it said is in {rest}"
     else:
+        rest = ""
         store.forget(
             memory.path, writer=writer, session=session, reason=reason, evidence=evidence, kind=kind
         )
-        said = " ".join((memory.description or memory.body).split())[:200]
-        rest, kept = "", ""
-        gone = f"Forgotten: {memory.path}" + (f" (“{said}”)" if said else "")
+        said = _short(memory.description or memory.body)
+        gone = memory.path + (f" (“{said}”)" if said else "")
     undo = f"lamina memory undo {_commit_of(store, rest or memory.path)}".rstrip()
-    return Forgotten(
-        "certain",
-        f"{gone}. {kept}It won't come back by itself. `{undo}` takes this back.",
-        memory.path,
-        rest,
-    )
+    sentence = f"Forgotten: {gone}. It won't come back by itself. `{undo}` takes this back."
+    return Forgotten("certain", sentence, memory.path, rest)
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]
 
 
 def _forget_part(store: FileStore, memory: Memory, part: Parted, note: Note, kind: str) -> str:
