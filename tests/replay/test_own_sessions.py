@@ -82,6 +82,7 @@ def test_usage_counts_until_a_layer_changed_the_prompt(save: Callable[..., Path]
     recording = read_recording(path)
     one, two = recording.requests
     assert (one.usage, two.usage) == (used, None)
+    assert recording.usage() == used + used  # what was billed is told all the same
     assert (one.model, two.model) == ("claude-opus-4-6", "claude-sonnet-4-6")
     assert (
         one.time + 6 == two.time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +19,9 @@ def write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> 
     """
     from lamina.replay.report import render_report
 
-    with tempfile.TemporaryDirectory() as folder:
-        results = [
-            _replayed(_plain(ledger, Path(folder) / f"session-{number}.json"), config)
-            for number, ledger in enumerate(ledgers, 1)
-        ]
+    results = [
+        _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
+    ]
     try:
         descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", keep)
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -34,20 +31,9 @@ def write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> 
     return path
 
 
-def _plain(ledger: Path, target: Path) -> Path:
-    """The session as it would be without any layer: all messages, no edit."""
-    from lamina.ledger import log
-    from lamina.ledger.record import Ledger
+def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
+    from dataclasses import replace
 
-    entries = [entry for entry in log.read(ledger).entries if entry["kind"] != "edit"]
-    view = Ledger.of(entries).view()
-    messages = [{"role": m["role"], "content": m["content"]} for m in view.messages]
-    whole = {"system": list(view.system), "tools": list(view.tools), "messages": messages}
-    target.write_text(json.dumps(whole), "utf-8")
-    return target
-
-
-def _replayed(file: Path, config: Config) -> ReplayResult:
     from lamina.cli.demo_script import PRICED_AS
     from lamina.replay.policies import open_policy
     from lamina.replay.readers import read_recording
@@ -55,9 +41,9 @@ def _replayed(file: Path, config: Config) -> ReplayResult:
     from lamina.replay.run import replay
     from lamina.replay.weigh import Weigher
 
-    weigher = Weigher(read_recording(file))
+    weigher = Weigher(replace(read_recording(ledger), file=name))
     done: list[PolicyResult] = []
-    for name in ("none", "lamina"):
-        with open_policy(name, weigher, config, model=PRICED_AS) as policy:
+    for policy_name in ("none", "lamina"):
+        with open_policy(policy_name, weigher, config, model=PRICED_AS) as policy:
             done.append(replay(weigher.recording, policy, model=PRICED_AS, weigher=weigher))
     return result_of(weigher.recording, done)

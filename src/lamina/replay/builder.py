@@ -29,6 +29,7 @@ class Builder:
     requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     frames: list[Frame] = field(default_factory=lambda: [Frame()])
+    reported: Usage | None = None
     _unlisted: int = 0
     _clock: dict[str, float] = field(default_factory=dict[str, float])
     _kinds: dict[str, int] = field(default_factory=dict[str, int])
@@ -86,7 +87,14 @@ class Builder:
             self.skipped.append(Skipped("whole file", f"{self._unlisted} more places not listed"))
         requests = sorted(self.requests, key=lambda request: request.time)
         return Recording(
-            self.file, self.format, self.messages, requests, self.skipped, self.frames, timed
+            self.file,
+            self.format,
+            self.messages,
+            requests,
+            self.skipped,
+            self.frames,
+            timed,
+            self.reported,
         )
 
 

@@ -69,6 +69,8 @@ class OwnReader:
 
     def _request(self, where: str, entry: Json, parent: int, sent: float) -> None:
         usage = Usage.from_json(as_object(entry.get("usage")))
+        if usage.prompt:
+            self._builder.reported = (self._builder.reported or Usage()) + usage
         if usage.cache_write:
             self._ttl = 3600.0 if usage.cache_write_1h else 300.0
         model = entry.get("model")

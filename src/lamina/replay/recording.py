@@ -72,6 +72,7 @@ class Recording:
     skipped: Sequence[Skipped] = ()
     frames: Sequence[Frame] = (Frame(),)
     timed: bool = True  # whether the times are the recording's own
+    reported: Usage | None = None  # by the provider in all, where that is more than requests carry
 
     def steps(self) -> Iterator[Step]:
         """Every request, as the change since the last one of its thread."""
@@ -99,9 +100,10 @@ class Recording:
         """The messages of one request, whole; for many requests use `steps`."""
         return [self.messages[index].message for index in self._change([], request.tail)[1]]
 
-    def usage(self) -> Usage:
-        """The sum of what the provider reported."""
-        return sum((request.usage for request in self.requests if request.usage), Usage())
+    def usage(self) -> Usage | None:
+        """The sum of what the provider reported; None: nothing."""
+        told = [request.usage for request in self.requests if request.usage is not None]
+        return self.reported or (sum(told, Usage()) if told else None)
 
     def without_compactions(self) -> Recording:
         """The same work with nothing taken away: what followed a summary follows what the summary

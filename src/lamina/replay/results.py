@@ -107,13 +107,12 @@ class ReplayResult:
 
 
 def result_of(recording: Recording, policies: Sequence[PolicyResult]) -> ReplayResult:
-    told = [request.usage for request in recording.requests if request.usage is not None]
     return ReplayResult(
         recording.file,
         recording.format,
         len(recording.requests),
         recording.skipped,
-        sum(told, Usage()) if told else None,
+        recording.usage(),
         policies,
         recording.timed,
         recording.requests[0].time if recording.requests else 0.0,
