@@ -15,7 +15,7 @@ from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.forget_wishes import ForgetWish, asks_to_forget, forget_wish
 from lamina.memory.forgetting import Meant, forget, keep_away, meant, not_forgotten
-from lamina.memory.parting import parted
+from lamina.memory.parting import Parted, parted
 from lamina.memory.review import attribute
 from lamina.memory.undo import undo
 from lamina.memory.wording import content_stems
@@ -264,6 +264,22 @@ def test_what_can_not_be_told_apart_for_sure_is_not_parted(body: str, wish: str)
     assert parted(memory, content_stems(wish)) is None
 
 
+def test_what_has_a_day_or_is_the_teams_or_leans_on_it_from_another_paragraph_is_not_parted() -> (
+    None
+):
+    words = "I use vim and I live in Oslo."
+    both = Memory("user_x.md", name="X", description=words, type="user", body=f"{words}\n")
+    wanted = content_stems("I live in Oslo")
+    assert parted(both, wanted) is not None
+    assert parted(replace(both, extra={"due": "2026-12-01"}), wanted) is None, "whose day is it?"
+    assert parted(replace(both, path="team/user_x.md"), wanted) is None
+    leaning = "I live in Oslo.\n\nMarta found it for me."
+    assert parted(replace(both, description="Me", body=leaning), wanted) is None
+    about_it = replace(both, description="Lives in Oslo", body="I live in Oslo.\n\nRent is high.")
+    assert parted(about_it, wanted) is None, "its description says that it is about just that"
+    assert parted(replace(about_it, description="Of the user"), wanted) is not None
+
+
 @given(st.text(alphabet="I uselivn.,;and我，。\n-*`", max_size=120), st.text(max_size=30))
 def test_parting_adds_no_word(body: str, wish: str) -> None:
     memory = Memory("user_x.md", name="X", description=body[:40], type="user", body=body)
@@ -319,6 +335,26 @@ def test_a_part_keeps_clear_of_a_name_that_is_taken_and_of_an_edit(store: FileSt
     done = forget(store, found.memories[0], part=found.part, writer="user")
     assert done.rest == "user_use_vim-2.md"
     assert "Another one" in store.read("user_use_vim.md").body
+
+
+def test_no_part_goes_whose_tombstone_would_stand_in_the_way_of_the_rest(store: FileStore) -> None:
+    words = (
+        "I keep the staging backups on Heron in Oslo and I keep the staging dumps on Heron in Oslo."
+    )
+    store.remember(a_memory("user_keep.md", type="user", description=words, body=words))
+    found = meant(store, "I keep the staging backups on Heron in Oslo")
+    assert found.part is None
+
+
+def test_the_gate_looks_at_what_is_left_over(store: FileStore) -> None:
+    store.remember(BOTH)
+    found = meant(store, "I live in Oslo")
+    assert found.part is not None
+    hidden = Parted(replace(found.part.rest, body="I use\u200b vim."), found.part.gone)
+    with pytest.raises(GateRefused):
+        forget(store, found.memories[0], part=hidden, writer="user")
+    assert store.read(BOTH.path).body == BOTH.body
+    assert store.tombstones.all() == []
 
 
 def test_what_others_wrote_is_not_parted(store: FileStore) -> None:
