@@ -2,7 +2,7 @@
 sessions yield, and what a dream does to a store with planted faults.
 
 The labelled sets are `bench/data/extraction_{dev,test}.jsonl`, by the author of the rules, and
-`extract_blind_{a..e}.jsonl`, by strangers to them; dev, a and c are learned from, the others never.
+`extract_blind_{a..g}.jsonl`, by strangers to them; dev, a and c are learned from, the others never.
 Real sessions and chats are read from the shared data and skipped where it is absent.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench import dream_store, extract_real  # noqa: E402 - run as a file or as a module
+from bench import dream_store, extract_real, writers  # noqa: E402 - run as a file or as a module
 
 from lamina.local.consolidator import consolidate  # noqa: E402
 from lamina.local.extractor import extract  # noqa: E402
@@ -33,9 +33,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5
 # Rules and judge learn from dev, a and c; nobody who works on them reads b, d or e.
 HALVES = {
+    "blind_g": "extract_blind_g.jsonl",
     "blind_e": "extract_blind_e.jsonl",
     "blind_d": "extract_blind_d.jsonl",
     "blind_b": "extract_blind_b.jsonl",
+    "blind_f": "extract_blind_f.jsonl",
     "blind_c": "extract_blind_c.jsonl",
     "blind_a": "extract_blind_a.jsonl",
     "test": "extraction_test.jsonl",
@@ -115,6 +117,19 @@ def table(found: dict[str, Any]) -> list[str]:
     return rows
 
 
+# --- writers whom the judge never saw ---
+
+
+def unseen_writers(figures: list[dict[str, Any]]) -> list[str]:
+    """Most wrote pairs of a memory and something that looks just like it."""
+    done = writers.score(writers.unseen())
+    figures += [
+        figure("unseen_writers_precision", round(done.precision, 3)),
+        figure("unseen_writers_recall", round(done.recall, 3)),
+    ]
+    return ["## Nine writers whom the judge never saw", "", f"They were asked for near misses, so more than half of their 7,100 messages look like memories and are none. {done}. Learning from them as well did not help: recall rose by one to three points on the strangers' sets, precision on d fell from 0.914 to 0.864–0.902, and plain rules (“don't mock the database in integration tests”) were doubted. What the judge looks at, not how much it has read, is now the limit.", ""]  # fmt: skip
+
+
 # --- real sessions and chats ---
 
 
@@ -185,14 +200,14 @@ def dream() -> dict[str, float]:
 
 
 def main() -> int:
-    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Seven labelled sets. blind e: by a stranger, first run when everything was final (precision 0.908, recall 0.749), and after that only for this table, once two rules had come of the hand check; **this is the figure to trust**. blind d and b: by two more strangers; their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d five times, b some twenty times). blind c and a: by strangers, too, but learned from. Before that the extractor of the day had precision 0.74 and recall 0.45 on c, and the rules alone found 38 of the 101 of a. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
+    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Nine labelled sets. blind g: by a stranger, run once when everything was final and then for this table; **this is the figure to trust**. blind e: by another; first run with the extractor of the day before 0.908 and 0.749. blind f: by a third, the hardest: first run 0.79 and 0.56, **both below the goal**; then its failures were read, and what was general in them was mended (wishes in other words, rules that only point back, dates, a word taken for a key), so that it is no test any more. Of its 21 wrong ones 14 were of messages that do hold a memory: of another type, or without the sentence that says what it is about. blind d and b: their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d some fifteen times, b some thirty). blind c and a: by strangers, too, but learned from. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
     figures: list[dict[str, Any]] = []
     for half in HALVES:
         found = score(half)
         right, wrong, wanted = (found[k]["all"] for k in ("right", "wrong", "wanted"))
         precision, recall = right / max(1, right + wrong), right / wanted
         fell = sum(hits for _, hits in found["traps"].values())
-        goal = half in ("test", "blind_b", "blind_d", "blind_e")
+        goal = half in ("test", "blind_b", "blind_d", "blind_e", "blind_f", "blind_g")
         figures += [
             figure(f"{half}_precision", round(precision, 3), "", "≥0.90" if goal else "", holds=precision >= 0.9),
             figure(f"{half}_recall", round(recall, 3), "", "≥0.60" if goal else "", holds=recall >= 0.6),
@@ -203,6 +218,7 @@ def main() -> int:
         report += [f"## Labelled set {half}", "", *table(found), ""]
         fallen = {name: hits for name, (_, hits) in found["traps"].items() if hits}
         report += [f"Traps that gave a memory: {fallen or 'none'}. The gate accepts {found['accepted']} of {found['proposed']} proposals as they are.", ""]  # fmt: skip
+    report += unseen_writers(figures)
     if extract_real.DATA.is_dir():
         report += real_talk(figures)
     else:

@@ -12,7 +12,6 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 from bench import extract_real
+from bench.writers import DATA, SAID, messages, of_writer, score
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -27,14 +27,11 @@ from sklearn.neural_network import MLPClassifier
 
 from lamina.local import judge
 from lamina.local.embedder import DIMENSIONS
-from lamina.local.extractor import extract
 from lamina.local.features import BUCKETS, seen
 from lamina.local.own_words import Sentence, typed_sentences
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT / "bench" / "data"
 TABLE = ROOT / "src" / "lamina" / "local" / "judge.npz"
-SAID = datetime(2026, 3, 4, 10, tzinfo=UTC)
 STRENGTH = 0.2  # inverse of the ridge penalty
 LEAST = 2  # sentences that a bucket must occur in …
 LEAST_HIDDEN = 3  # … and for the hidden layer
@@ -74,17 +71,6 @@ def real_talk() -> list[Example]:
 def _service_calls() -> Iterator[tuple[str, extract_real.Talk]]:
     calls = [talk for name, talk in extract_real.assistant_chats() if name == "tau-bench"]
     yield from ((f"tau-bench {number}", talk) for number, talk in enumerate(calls))
-
-
-def of_writer(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def messages(row: dict[str, Any]) -> list[dict[str, Any]]:
-    said = {"role": "user", "content": row["text"], "origin": "typed", "time": SAID.isoformat()}
-    if not row.get("before"):
-        return [{**said, "uuid": "0"}]
-    return [{"role": "assistant", "content": row["before"], "uuid": "0"}, {**said, "uuid": "1"}]
 
 
 def examples(row: dict[str, Any]) -> Iterator[Example]:
@@ -183,30 +169,6 @@ def _matrix(found: Sequence[Example]) -> Any:
     return sparse.csr_matrix((values, columns, at), shape=shape)
 
 
-def score(rows: Sequence[dict[str, Any]], table: dict[str, Any], lang: str = "") -> str:
-    """Found, wrong and wanted by the whole extractor with this table; a wrong type counts apart."""
-    right = typed = wrong = wanted = 0
-    with patch.object(judge, "table", lambda: table):
-        for row in rows:
-            if lang and row["lang"] != lang:
-                continue
-            left = extract(messages(row), now=SAID)
-            wanted += len(row["memories"])
-            for memory in row["memories"]:
-                hits = [p for p in left if any(_meets(e.quote, memory["span"]) for e in p.evidence)]
-                right += bool(hits)
-                typed += any(p.type == memory["type"] for p in hits)
-                left = [p for p in left if p not in hits]
-            wrong += len(left)
-    return f"precision {right / max(1, right + wrong):.3f}  recall {right / max(1, wanted):.3f}  right type {typed / max(1, wanted):.3f}  ({right} found, {wrong} wrong, {wanted} wanted)"
-
-
-def _meets(quote: str, span: str) -> bool:
-    first, second = set(quote.split()), set(span.split())
-    shared = len(first & second)
-    return quote in span or span in quote or shared >= 0.6 * min(len(first), len(second))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -221,7 +183,9 @@ def main() -> None:
     if not options.no_check:
         for name, rows in writers.items():
             rest = [e for other, found in learned.items() if other != name for e in found]
-            print(f"{name}: {score(rows, learn([*base, *rest]))}", flush=True)
+            table = learn([*base, *rest])
+            with patch.object(judge, "table", lambda table=table: table):
+                print(f"{name}: {score(rows)}", flush=True)
     if options.write:
         table = learn([*base, *(e for found in learned.values() for e in found)])
         np.savez_compressed(TABLE, **table)

@@ -33,6 +33,8 @@ WEDNESDAY = date(2026, 3, 4)
         ("Am 24. kommt der Prüfer", "2026-03-24"), ("geht am 27. los", "2026-03-27"), ("15号之前交", "2026-03-15"),
         ("6 月 18 号上线", "2026-06-18"), ("下个月 8 号", "2026-04-08"), ("5/31 截止", "2026-05-31"), ("26 号消防来", "2026-03-26"),
         ("le 28 février", "2026-02-28"), ("el 15 de mayo", "2026-05-15"), ("El viernes viene", "2026-03-06"), ("来月7日に", "2026-04-07"),
+        ("on the last day of this month", "2026-03-31"), ("the last day of next month", "2026-04-30"), ("am letzten des Monats", "2026-03-31"),
+        ("a week from Saturday", "2026-03-14"), ("Friday week", "2026-03-13"), ("tomorrow week", "2026-03-12"), ("morgen in einer Woche", "2026-03-12"),
     ],
 )  # fmt: skip
 def test_it_knows_the_day_that_is_meant(text: str, day: str) -> None:

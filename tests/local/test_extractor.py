@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.local.extractor import extract
-from lamina.local.finding import CORRECTED
+from lamina.local.finding import ASKED, CORRECTED
 from lamina.memories import Proposal
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
@@ -504,3 +504,64 @@ def test_the_index_line_of_a_date_is_absolute_too() -> None:
     assert "(2026-03-05)" in found.name
     assert "(2026-03-05)" in found.description
     assert "2026" not in found.path
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("quick thing to store: the plotter only takes rolls of 61 cm. ok, next the csv", "61 cm"),
+        ("Add to your notes that Halvorsen cancelled the mosaic job for good.", "Halvorsen"),
+        ("can you save somewhere that our customer number is 88-1204", "88-1204"),
+        ("please write that down: the office closes at 5 on Fridays", "closes"),
+        ("ignore the rest. what I do want you to remember: I am deaf in my left ear", "deaf"),
+        ("behalt mal im Hinterkopf, auch für später, dass ich Etiketten immer quer haben will.", "quer"),
+        ("Schreib dir bitte auf: freitags ist ab 14 Uhr niemand im Büro.", "freitags"),
+        ("存一下：仓库的钥匙在三楼王师傅那里", "王师傅"),
+        ("Perfect. And please keep in mind for next time that table 6 never holds more than 8.", "table 6"),
+    ],
+)  # fmt: skip
+def test_a_wish_to_keep_something_is_understood_in_many_forms(text: str, word: str) -> None:
+    found = only(answer("I finished the list."), typed(text))
+    assert found.reason == ASKED
+    assert word.casefold() in found.body.casefold()
+    assert decide(found, trusting(text)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When you compute the moment, keep in mind the beam in this exercise is simply supported.",
+        "keep: the old name, drop: the new one",
+        "Write the steps down in the README and save the table to out.csv.",
+        "Please keep it that way round.",
+    ],
+)
+def test_the_words_of_such_a_wish_in_a_task_keep_nothing(text: str) -> None:
+    assert extract([typed(text)], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("We moved off pip a while back, it's uv for everything now. `uv add`, `uv run`. Please stick to that.", "uv for everything"),
+        ("太长了。我习惯先看结论，三句话以内。以后都这么来", "结论"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_only_points_back_is_kept_with_what_it_points_at(text: str, word: str) -> None:
+    assert word in only(answer("Done."), typed(text)).body
+
+
+@pytest.mark.spec("L5.8")
+def test_a_long_word_is_no_key() -> None:
+    found = only(typed("Reports from the boats are in the Slack channel #skipper-gripes."))
+    assert "skipper-gripes" in found.body
+    assert extract([typed("Remember that the key is sk-abc1234567890def")], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+def test_what_matters_is_no_question() -> None:
+    found = only(typed("What matters for us: the accessibility audit is on Friday, they test with real users."))  # fmt: skip
+    assert "2026-03-06" in found.body

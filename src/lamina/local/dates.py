@@ -149,6 +149,12 @@ def _unambiguous_next(match: re.Match[str], said: date) -> date | None:
     return _weekday_in(1)(match, said)
 
 
+def _week_after(match: re.Match[str], said: date) -> date | None:
+    """ "A week from Saturday", "Saturday week"; on a Saturday it could be either one."""
+    day = _coming_weekday(match, said)
+    return day and day + timedelta(weeks=1)
+
+
 def _last_weekday(match: re.Match[str], said: date) -> date | None:
     back = (said.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7
     return said - timedelta(days=back or 7)
@@ -219,8 +225,14 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"\b(?:end of|ende) " + _MONTH + _YEAR, _end_of_named),
     (r"\b" + _MONTH + r"\s(?:the\s)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\b(?![:.%]\d)" + _YEAR, _named),
     (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?" + _MONTH + _YEAR, _named),
-    (r"\bend of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底", _month_end(1)),
-    (r"\bend of (?:the|this) month\b|\bmonth end\b|\bende (?:des|dieses) monats\b", _month_end(0)),
+    (
+        r"\b(?:end|last day) of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底",
+        _month_end(1),
+    ),
+    (
+        r"\b(?:end|last day) of (?:the|this) month\b|\bmonth end\b|\b(?:ende|am letzten(?: tag)?) (?:des|dieses) monats\b",
+        _month_end(0),
+    ),
     (r"\bmonatsende\b|(?:这个|本|这)?月底", _month_end(0)),
     (r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底", _year_end),
     (r"\bend of (?:the|this) week\b|\bende (?:der|dieser) woche\b", _week_end),
@@ -249,6 +261,7 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"\b" + _NUMBER + r" (?P<unit>days?|weeks?|months?) from (?:now|today)\b", _later),
     (r"\bheute in " + _NUMBER + r" (?P<unit>tagen?|wochen?|monaten?)\b", _later),
     (r"大后天", _days(3)),
+    (r"\btomorrow week\b|\bmorgen in einer woche\b", _days(8)),
     (r"\bday after tomorrow\b|\bübermorgen\b|后天", _days(2)),
     (r"\bday before yesterday\b|\bvorgestern\b|前天", _days(-2)),
     (
@@ -262,6 +275,8 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (_EN_DAY + r" next week\b", _weekday_in(1)),
     (_DE_DAY + r" nächster woche\b", _weekday_in(1)),
     (r"\bnext " + _EN_DAY, _weekday_in(1)),
+    (r"\ba week (?:from|on|after) (?:next )?" + _EN_DAY, _week_after),
+    (r"\b" + _EN_DAY + r" week\b", _week_after),
     (r"\blast " + _EN_DAY, _last_weekday),
     (r"\bletzten " + _DE_DAY, _last_weekday),
     (r"\bnächste[nrs]? " + _DE_DAY, _unambiguous_next),

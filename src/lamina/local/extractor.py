@@ -63,7 +63,10 @@ def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
     if SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
         return
     confirmation = confirmed(message, foreign)
-    confirmation = confirmation and weighed(confirmation, message)
+    if confirmation and not any(_wished(message, place) for place in range(len(message))):
+        confirmation = weighed(confirmation, message)
+    else:
+        confirmation = None
     if confirmation:
         yield confirmation
     told = dict.fromkeys(confirmation.because, "feedback") if confirmation else {}
@@ -75,6 +78,10 @@ def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
                 continue  # "keep it that way": what it leans on was kept a moment ago
             told.update(dict.fromkeys(find.because, find.type))
             yield find
+
+
+def _wished(message: list[Sentence], place: int) -> bool:
+    return wish(message, place, LANGUAGES[message[place].lang]) is not None
 
 
 def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:

@@ -32,6 +32,7 @@ class Find:
     assistant: str = ""  # the assistant's own words that the user confirmed
     certain: bool = True  # is the type, too
     plain: bool = False  # the words alone say that it lasts: "from now on"
+    bar: float | None = None  # how likely it must be, if not as all finds of its reason
 
 
 def content_words(text: str) -> list[str]:

@@ -45,6 +45,7 @@ _DOUBTED = {
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
 # Sentences in German gather less weight for the same certainty.
 _EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
+_TELLS = 3  # words that a sentence needs to say by itself what another one leans on
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
@@ -79,23 +80,29 @@ def weighed(find: Find, message: list[Sentence]) -> Find | None:
     best = max(views, key=lambda view: view.worth, default=None)
     if best is None:
         return find
-    if best.worth < (_PLAIN if find.plain else _DOUBTED)[find.reason]:
+    usual = (_PLAIN if find.plain else _DOUBTED)[find.reason]
+    if best.worth < (usual if find.bar is None else find.bar):
         return None
     return find if find.certain else replace(find, type=best.type)
 
 
 def completed(find: Find, message: list[Sentence], place: int, room_after: bool) -> Find:
-    """A rule with the sentence that it leans on ("keep it that way") and the one that completes it
-    ("no recaps, please. Two lines at most.")."""
-    if find.type != "feedback" or find.because != (message[place],):
+    """A rule with the sentences that it leans on ("keep it that way"); and with the one that completes
+    it ("no recaps, please. Two lines at most."), as what the user tells of themselves."""
+    if find.type not in ("feedback", "user") or find.because != (message[place],):
         return find
     parts = [(find.text, message[place])]
-    before, after = message[place - 1 : place], message[place + 1 : place + 2] if room_after else []
-    if place and LEANS_BACK.search(message[place].plain) and stands(before[0]):
-        parts.insert(0, (phrasing.without_opener(before[0].text), before[0]))
+    if find.type == "feedback" and LEANS_BACK.search(message[place].plain):
+        for before in reversed(message[max(0, place - 2) : place]):
+            if not stands(before):
+                break
+            parts.insert(0, (phrasing.without_opener(before.text), before))
+            if len(content_words(before.text)) >= _TELLS:
+                break
+    after = message[place + 1 : place + 2] if room_after else []
     if after and stands(after[0]):
         view = opinion(message, place + 1)
-        if view.type == "feedback" and view.worth >= _FOLLOWS:
+        if view.type == find.type and view.worth >= _FOLLOWS:
             parts.append((after[0].text, after[0]))
     text = " ".join(text for text, _ in parts)
     return replace(find, text=text, because=tuple(sentence for _, sentence in parts))

@@ -126,9 +126,9 @@ _SPEAKS_ON = re.compile(r"[.!?…][ \n]+\S|[。！？，][^”」]{2}")
 
 _MATERIAL = re.compile(
     r"\b(?:translate|rephrase|reword|rewrite|proofread|paraphrase|summari[sz]e|classify|grammar|spell|"
-    r"sa(?:ys?|id|ying)|wr(?:ote|ites?|itten)|reads?|asked|quote|implement|create|generate|build|"
+    r"sa(?:ys?|id|ying)|wr(?:ote|itten|ites?(?! (?:(?:this|that|it) )?down\b))|reads?|asked|quote|implement|create|generate|build|"
     r"draft|blog|essay|story|ticket|prompt|example|label|text|mail|e-?mail|letter|comment|error|output|log|"
-    r"übersetz\w*|formulier\w*|schreib\w*|sagte?|meinte?|steht|lautet|korrigier\w*|fasse?|beispiel|fehler\w*)\b"
+    r"übersetz\w*|formulier\w*|schreib\w*+(?! dir\b)|sagte?|meinte?|steht|lautet|korrigier\w*|fasse?|beispiel|fehler\w*)\b"
     r"|翻译|改写|润色|总结一下|写着|说|写道|写一|例如|报错|日志",
     re.IGNORECASE,
 )

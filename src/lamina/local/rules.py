@@ -94,8 +94,8 @@ def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
 _WHOLE = re.compile(r"(?i)\b(?:this|that) (?:goes|applies|holds|counts) for\b|\bgilt\b")
 # "Keep them simpler", "every handover in that shape": only the sentence before says what.
 LEANS_BACK = re.compile(
-    r"(?i)^(?:please |and |so |yes,? )?\w+ (?:them|it|those)\b|\bthis goes for\b|\b(?:in )?(?:that|this) (?:way|shape|format|style|form)\b|\blike (?:that|this)\b|\bstick with (?:it|that|this)\b"
-    r"|\b(?:drop|keep|do|change|lose) (?:that|this|it)\b|\bsame for\b|^(?:genau )?so (?:möchte|will|hätte|brauch|bitte|mach|weiter)|\bgenau so\b|\bdabei bleiben\b|照这样|就这样|按这个|这种(?:格式|方式)|この形"
+    r"(?i)^(?:please |and |so |yes,? )?\w+ (?:them|it|those)\b|\bthis goes for\b|\b(?:in )?(?:that|this) (?:way|shape|format|style|form)\b|\blike (?:that|this)\b|\bstick (?:with|to) (?:it|that|this)\b"
+    r"|\b(?:drop|keep|do|change|lose) (?:that|this|it)\b|\b(?:the )?same (?:goes |applies |holds )?(?:for|to)\b|\b(?:that|this) (?:goes|applies|holds) (?:for|to)\b|\bdas gilt (?:auch )?für\b|^(?:genau )?so (?:möchte|will|hätte|brauch|bitte|mach|weiter)|\bgenau so\b|\bdabei bleiben\b|(?:都|就)这(?:么|样)(?:来|做|写|弄|办|干)?[。！!]?$|照这样|就这样|按这个|这种(?:格式|方式)|この形"
 )
 
 

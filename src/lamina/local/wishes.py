@@ -42,13 +42,28 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     kind = _kind_of(what, sentence, rules)
     why = phrasing.reason_in(what, rules)
-    return Find(kind or "project", what, because, ASKED, why, certain=kind is not None)
+    bar = _bar(sentence.plain[asked.start() : asked.start("what")], asked["what"], rules)
+    return Find(kind or "project", what, because, ASKED, why, certain=kind is not None, bar=bar)
+
+
+def _bar(asking: str, what: str, rules: Cues) -> float | None:
+    """How likely it must be worth keeping: nothing else is meant by "add to your notes"."""
+    if _IN_YOUR_NOTES.search(asking):
+        return 0.0
+    return _OF_THE_TASK if _SOFT.search(asking) and rules.this_time.search(what) else None
 
 
 # The rules know three languages well; "remember that" is clear in a few more.
 _ELSEWHERE = re.compile(
     r"(?i)(?:(?:^|[.!,;:]\s)(?:(?:retiens|souviens-toi|rappelle-toi)(?: bien)? que|(?:acuérdate|acuerdate) (?:de )?que|recuerda que|ricordati che|lembra-te de que|lembre-se de que|onthoud dat|zapamiętaj,? że)\s|覚えておいて(?:ください|ね)?[、,。\s])\s*(?P<what>\S.*)"
 )
+_IN_YOUR_NOTES = re.compile(
+    r"(?i)\byour (?:notes|memory|memories|records?)\b|\bsomewhere\b|\bto (?:store|keep|remember)\b|\bdown[: ]*$|\bon file\b"
+    r"|\bhinterkopf\b|\bschreibe? dir\b|存|备注|笔记"
+)
+# Said of the task at hand as well: "keep in mind that the beam here is fixed".
+_OF_THE_TASK = 0.5
+_SOFT = re.compile(r"(?i)\bin mind|\bforget|\bvergiss|\bdenk|别忘|不要忘")
 _POLITE = re.compile(r"(?i)(?:can|could|would|will|kannst|könntest|请|帮我|能)")
 _OPEN_TASK = re.compile(
     r"(?i)(?:we|you|i) (?:still )?(?:need|have|should|must|want)\b|wir (?:müssen|sollten)\b"

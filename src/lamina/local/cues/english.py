@@ -35,6 +35,9 @@ ENGLISH = Cues(
           |(?:do\snot|don'?t|never)\sforget(?!\s(?:to|the|about)\b)
           |(?:keep|bear|have)\s(?:it\s|this\s)?in\smind(?!\sto\b)
           |(?:save|store|put|add|commit|write|note)\s(?:this\s|that\s|it\s)?(?:down\s)?(?:in|to|into)\s(?:your\s|the\s|my\s|long-term\s)?(?:memory|memories)
+          |(?:save|store|keep|note|write|jot|log|record)(?:\s(?:this|that|it)(?=:)|(?:\s(?:this|that|it))?(?:\s(?:somewhere|away|down|on\sfile|for\s(?:me|later|good|keeps|next\stime|the\sfuture))){1,2}(?=:|\sthat\s))
+          |add\s(?:this\s|that\s|it\s)?to\s(?:your|the)\snotes|(?:(?:one|another|last|quick|small|more|a)\s){0,2}(?:thing|fact|point|detail)\s(?:for\syou\s)?to\s(?:store|keep|remember|note|save)(?=[:,])
+          |what\si\s(?:do\s|really\s)?(?:want|need)\syou\sto\s(?:remember|keep|note|store)(?:\sis)?|for\syour\s(?:notes|memory|records?)
           |note\sfor\slater|(?:save|note|keep)\s(?:this|that)\s(?:down\s)?for\s(?:later|next\stime|the\sfuture|future\s\w+)
           |(?:make|take)\sa\s(?:mental\s)?note|note\sto\s(?:memory|self|yourself)|for\s(?:future\sreference|the\srecord))
         (?:\s(?:this(?:\sone)?|that(?:\sone)?|it)\b(?!'))?(?:\s(?:for\s(?:the\sfuture|later|next\stime|good)|please))?
@@ -157,7 +160,7 @@ ENGLISH = Cues(
     ),
     first_person=verbose(r"\b(?:i|i'm|i'd|i've|im|my|me|mine)\b"),
     question=verbose(
-        r"""\?[\s)"'\x01]*$|^(?:and\s|but\s|so\s|ok,?\s)?(?:what|why|how|where|when(?=\s(?:is|are|do|does|did|will|was))|who|which|whose|is\s(?:it|there|that|this)|are\s(?:there|we|you)|do\syou|does|did|should\s(?:i|we)|can\s(?:i|we|you\s(?:explain|tell|check|look))|could\s(?:i|we)|shall|would\sit|may\si)\b"""
+        r"""\?[\s)"'\x01]*$|^(?:and\s|but\s|so\s|ok,?\s)?(?:what(?!\s(?:i|we|i'm|matters|counts)\b)|why|how|where|when(?=\s(?:is|are|do|does|did|will|was))|who|which|whose|is\s(?:it|there|that|this)|are\s(?:there|we|you)|do\syou|does|did|should\s(?:i|we)|can\s(?:i|we|you\s(?:explain|tell|check|look))|could\s(?:i|we)|shall|would\sit|may\si)\b"""
     ),
     imagined=verbose(
         r"""^(?:(?:so|ok|now|please)\s,?)?(?:imagine|suppose|assume|assuming|pretend|let'?s\s(?:say|assume|pretend)|say\si|what\sif|if\si\b|if\swe\swere|act\sas|(?:you\sare|you'?re|ur|u\sare)\s(?:(?:a|an|now)\b|(?:the|my)\s(?!best\b|one\b|only\b|first\b|last\b|expert\b|agent\b|assistant\b))|play\sthe\srole|(?:mock\s)?(?:interview|exam|job)\s(?:practice|rehearsal|prep))

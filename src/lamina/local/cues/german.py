@@ -14,8 +14,8 @@ _GERMAN_IMPERATIVE = (
 GERMAN = Cues(
     remember=verbose(
         r"""(?:^|[.!,;:]\s|\b(?:bitte|und|ach|also|auch|kannst\sdu)\s,?\s?)(?:(?:bitte|dir|auch|mal)\s)?
-        (?:merken(?:\ssie\ssich)?|merke?(?:\s(?:dir|dirs|euch|sich))?(?!\w)|präge?\sdir\sein|notiere?(?:\sdir)?|speichere?(?:\sdir)?|behalte?(?:\s(?:im\skopf|in\serinnerung|im\sgedächtnis))
-          |vergiss(?:\sbitte)?\snicht(?!,?\s(?:den|die|das|in|zu|an|hier)\b)|denk(?:e)?(?:\s(?:bitte|in\szukunft|künftig|immer))*\sdaran(?=,?\sdass)|für\sdie\szukunft(?=:)|zur\serinnerung)
+        (?:merken(?:\ssie\ssich)?|merke?(?:\s(?:dir|dirs|euch|sich))?(?!\w)|präge?\sdir\sein|(?:notiere?|speichere?|vermerke?)(?:(?:\s(?:dir|ab))+\b|(?=:|,?\sdass\b|\s(?:bitte\s)?(?:das|folgendes)\b))|behalte?(?:\s(?:mal|bitte|auch|dir))*\s(?:im\s(?:kopf|hinterkopf)|in\serinnerung|im\sgedächtnis)(?:,\sauch\s[^,]{3,30}(?=,))?|schreibe?\sdir(?:\s(?:mal|bitte|das))*\sauf(?=[:,])|halte?(?:\s(?:mal|bitte|das))*\sfest(?=[:,])
+          |vergiss(?:\sbitte)?\snicht(?!,?\s(?:den|die|das|in|zu|an|am|im|beim|noch|vor|nach|hier)\b)|denk(?:e)?(?:\s(?:bitte|in\szukunft|künftig|immer))*\sdaran(?=,?\sdass)|für\sdie\szukunft(?=:)|zur\serinnerung)
         (?:\s(?:bitte|mal|auch|noch|das|folgendes|für\s(?:später|die\szukunft|nächstes\smal)))*\s?(?:[:,–—-]\s?)?(?:dass\s)?(?P<what>\S.*)"""
     ),
     remember_task=verbose(
@@ -91,7 +91,7 @@ GERMAN = Cues(
     ),
     first_person=verbose(r"\b(?:ich|mein|meine[mnrs]?|mir|mich)\b"),
     question=verbose(
-        r"\?[\s)\"'\x01]*$|^(?:und\s|aber\s)?(?:was|warum|wieso|weshalb|wie|wo|wann|wer|welche[rsnm]?|soll\sich|sollen\swir|muss\s(?:ich|man)|kann\s(?:ich|man)|darf|weißt\sdu|ist\s(?:das|es)|gibt\ses)\b"
+        r"\?[\s)\"'\x01]*$|^(?:und\s|aber\s)?(?:was(?!\s(?:ich|wir|mir|zählt)\b)|warum|wieso|weshalb|wie|wo|wann|wer|welche[rsnm]?|soll\sich|sollen\swir|muss\s(?:ich|man)|kann\s(?:ich|man)|darf|weißt\sdu|ist\s(?:das|es)|gibt\ses)\b"
     ),
     imagined=verbose(
         r"^(?:stell\sdir|angenommen|nehmen\swir\san|wenn\sich|falls\sich|tu\sso|du\sbist\s(?:ein|eine|jetzt|nun|der|die|das|mein|meine)\b|sie\ssind\s(?:jetzt|nun|der|die)\b|spiel\w*\b)|\brollenspiel\b|\bspielleiter|\bwenn\sich\s\w+\swäre\b|\bals\s\w+\s(?:möchte|will|kann|soll|brauche|muss)\sich\b"
