@@ -555,6 +555,13 @@ def test_a_rule_that_only_points_back_is_kept_with_what_it_points_at(text: str, 
 
 
 @pytest.mark.spec("L5.8")
+def test_what_a_rule_brings_along_is_not_kept_a_second_time() -> None:
+    found = only(typed("We moved off pip, it is uv for everything now. Please stick to that."))
+    assert found.type == "feedback"
+    assert "uv for everything" in found.body
+
+
+@pytest.mark.spec("L5.8")
 def test_a_long_word_is_no_key() -> None:
     found = only(typed("Reports from the boats are in the Slack channel #skipper-gripes."))
     assert "skipper-gripes" in found.body

@@ -57,18 +57,16 @@ def extract(
     return list(proposals.values())
 
 
-def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
+def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
     """What one typed message holds."""
     whole = " ".join(sentence.plain for sentence in message)
     if SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
-        return
+        return []
     confirmation = confirmed(message, foreign)
-    if confirmation and not any(_wished(message, place) for place in range(len(message))):
-        confirmation = weighed(confirmation, message)
-    else:
+    if confirmation and any(_wished(message, place) for place in range(len(message))):
         confirmation = None
-    if confirmation:
-        yield confirmation
+    confirmation = confirmation and weighed(confirmation, message)
+    finds = [confirmation] if confirmation else []
     told = dict.fromkeys(confirmation.because, "feedback") if confirmation else {}
     for place, sentence in enumerate(message):
         if sentence.material or sentence in told or SECRET.search(sentence.text):
@@ -77,7 +75,10 @@ def _finds_in(message: list[Sentence], foreign: str) -> Iterator[Find]:
             if told.get(find.because[0]) == find.type:
                 continue  # "keep it that way": what it leans on was kept a moment ago
             told.update(dict.fromkeys(find.because, find.type))
-            yield find
+            # A rule that brings along what it leans on says that, too.
+            finds = [one for one in finds if not set(one.because) < set(find.because)]
+            finds.append(find)
+    return finds
 
 
 def _wished(message: list[Sentence], place: int) -> bool:
