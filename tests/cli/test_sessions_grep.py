@@ -99,7 +99,7 @@ def test_time_runs_out_inside_a_long_session_too(lamina: Run, folder: Path) -> N
 @pytest.mark.spec("I2")
 def test_time_runs_out_inside_one_match_too(lamina: Run, folder: Path) -> None:
     """This one would try a line of a's in more ways than there are seconds."""
-    record(folder, "aaaa", "a" * 60)
+    record(folder, "aaaa", "a" * 60 + "!b")
     ran = lamina("sessions", "grep", "(a+)+b", "--seconds", "0.05")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("Stopped after 0.05 s: 1 session was not searched to the end.")
