@@ -41,9 +41,8 @@ class DreamLock:
 
     def succeeded(self, now: float) -> None:
         self.last_ns = int(now * 1e9)
-        with contextlib.suppress(
-            OSError
-        ):  # what was dreamt is in the files, whatever is noted here
+        # What was dreamt is in the files, whatever is noted here.
+        with contextlib.suppress(OSError):
             _write(self.descriptor, self.last_ns)
 
     def release(self) -> None:
