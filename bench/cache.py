@@ -27,7 +27,7 @@ from lamina.config import Config, load
 from lamina.errors import LaminaError
 from lamina.layers import microcompact, tool_results
 from lamina.ledger import edits
-from lamina.ledger.expanding import expand
+from lamina.ledger.spans import expand
 from lamina.messages import Message, Response, Usage, text, tool_result, tool_use
 from lamina.replay.lamina_policy import LaminaPolicy, lamina_policy
 from lamina.replay.policies import open_policy

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lamina.messages import Message, text, tool_result, tool_use
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
-from lamina.replay.scales import Scales
+from lamina.replay.weigh import Scales
 
 REQUESTS = 300
 RESULT_TOKENS = 1_200_000

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from bench.figures import Figure, at_least, at_most, median, p95, report, seconds
 
-from lamina.ledger import edits, log, render
+from lamina.ledger import edits, joining, log
 from lamina.ledger.record import Ledger
 from lamina.messages import Usage
 
@@ -99,7 +99,7 @@ def cold_render() -> tuple[float, float]:
     lines = [log.encode(entry) for entry in session(1_000, 5_000_000).entries]
 
     def ours() -> None:
-        render.request_bytes(Ledger.of([log.decode(line) for line in lines]).view())
+        joining.request_bytes(Ledger.of([log.decode(line) for line in lines]).view())
 
     def plain() -> None:
         for line in lines:

@@ -10,7 +10,7 @@ import pytest
 from tests.sessions import Place, run, use
 
 from lamina.errors import ModelUnreachable, PromptTooLong, SessionBusy, UsageError
-from lamina.ledger import invariants, log, render
+from lamina.ledger import invariants, joining, log
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities, ToolOutcome, ToolSpec
 from lamina.session import Session
@@ -321,11 +321,11 @@ def test_a_resumed_session_sends_the_same_bytes_and_goes_on(place: Place) -> Non
     async def story() -> None:
         async with place.open([use("Glob", pattern="*.py"), "none found"]) as session:
             await session.ask("python files?")
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             tokens = session.ledger.tokens()
         async with place.open(["again"], resume=True) as session2:
             assert session2.id == session.id
-            assert render.request_bytes(session2.view()) == before
+            assert joining.request_bytes(session2.view()) == before
             assert session2.ledger.tokens() == tokens
             assert (await session2.ask("and now?")).text == "again"
         async with place.open([], session_id=session.id) as session3:
@@ -367,7 +367,7 @@ def test_a_second_open_is_refused_and_a_fork_works_on_a_copy(place: Place) -> No
                     pass
             async with place.open(["two"], session_id=session.id, fork=True) as copy:
                 assert copy.id != session.id
-                assert render.request_bytes(copy.view()) == render.request_bytes(session.view())
+                assert joining.request_bytes(copy.view()) == joining.request_bytes(session.view())
                 await copy.ask("apart")
             assert len(session.view().messages) == 2
 

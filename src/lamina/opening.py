@@ -25,8 +25,8 @@ from lamina.errors import UsageError
 from lamina.events import Emit, Event, Warned
 from lamina.layers import dream, extraction, microcompact, recall, snip
 from lamina.ledger import edits
-from lamina.ledger.expanding import expand
 from lamina.ledger.record import Ledger
+from lamina.ledger.spans import expand
 from lamina.memory.section import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext

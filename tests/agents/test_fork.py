@@ -11,7 +11,7 @@ from tests.sessions import Place, run, use
 from lamina.agents.fork import PLACEHOLDER, Forks, is_fork
 from lamina.errors import UsageError
 from lamina.events import Event
-from lamina.ledger import log, render
+from lamina.ledger import joining, log
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Decision
 
@@ -32,14 +32,14 @@ def test_a_fork_sends_its_parent_s_prompt_then_one_message(place: Place) -> None
     async def story() -> None:
         async with place.open(model) as session:
             await session.ask("hi")
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             assert session.state.fork
             result = await session.state.fork(
                 "Sum it up.", purpose="summary", permit=reads_only, max_calls=3
             )
             assert (result.text, result.stop, result.calls) == ("a summary", "end_turn", 1)
             assert result.hit_rate > 0.9
-            assert render.request_bytes(session.view()) == before
+            assert joining.request_bytes(session.view()) == before
             parent, fork = model.requests
             assert list(fork.system) == list(parent.system)
             assert list(fork.tools) == list(parent.tools)

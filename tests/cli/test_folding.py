@@ -11,7 +11,7 @@ import pytest
 from tests.cli.screen import PROMPT
 from tests.cli.test_chat_talk import Talk, talk  # noqa: F401, TC002 - a fixture and its type
 
-from lamina.ledger import edits, render
+from lamina.ledger import edits, joining
 from lamina.ledger.log import read
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger
@@ -40,7 +40,7 @@ def session(world: Path) -> Path:
 
 
 def view_of(path: Path) -> bytes:
-    return render.request_bytes(Ledger.of(read(path).entries).view())
+    return joining.request_bytes(Ledger.of(read(path).entries).view())
 
 
 @pytest.mark.spec("L4.8", "I2")

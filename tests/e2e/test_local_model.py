@@ -11,7 +11,7 @@ import pytest
 from tests.sessions import run
 
 from lamina.events import Emit, Event, TextDelta
-from lamina.ledger import invariants, render
+from lamina.ledger import invariants, joining
 from lamina.messages import Request, Response
 from lamina.models import open_model
 from lamina.ports import Capabilities
@@ -72,7 +72,7 @@ def test_a_session_chats_uses_a_tool_and_is_resumed(tmp_path: Path) -> None:
             assert streamed == reply.text
             assert reply.usage.input > 1_000
             assert not invariants.calls_are_paired(session.view().messages)
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             name = session.id
             first, second = model.requests
             assert list(second.messages[: len(first.messages)]) == list(first.messages)
@@ -80,11 +80,11 @@ def test_a_session_chats_uses_a_tool_and_is_resumed(tmp_path: Path) -> None:
         async with Session.open(
             project, MODEL, home=home, session_id=name, resume=True, config=SHORT
         ) as again:
-            assert render.request_bytes(again.view()) == before
+            assert joining.request_bytes(again.view()) == before
             said = await again.ask("Say hello.")
             assert said.stop in ("end_turn", "max_tokens", "max_calls")
             assert said.usage.output > 0
-            assert render.request_bytes(again.view()) != before
+            assert joining.request_bytes(again.view()) != before
             assert not invariants.calls_are_paired(again.view().messages)
 
     run(story)

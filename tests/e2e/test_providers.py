@@ -12,7 +12,7 @@ import pytest
 from tests.sessions import run
 from tests.wire.server import Answer, WireServer, fails, says
 
-from lamina.ledger import render
+from lamina.ledger import joining
 from lamina.session import Session
 
 LAMINA = str(Path(sys.executable).parent / "lamina")
@@ -47,9 +47,9 @@ def test_a_session_uses_a_tool_and_is_resumed_byte_for_byte(
         async with Session.open(project, model, **options) as session:
             reply = await session.ask("What is the answer in notes.txt?")
             assert reply.text == "It is 42."
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
         async with Session.open(project, model, resume=True, **options) as again:
-            assert render.request_bytes(again.view()) == before
+            assert joining.request_bytes(again.view()) == before
             assert (await again.ask("And now?")).text == "Still 42."
 
     run(story)

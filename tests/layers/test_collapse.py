@@ -10,7 +10,7 @@ from tests.layers.talks import NO_NOTES, SMALL, answer, answers, model, question
 from tests.sessions import Place, run
 
 from lamina.layers import collapse
-from lamina.ledger import render
+from lamina.ledger import joining
 from lamina.models.scripted import Step
 
 ON = {**NO_NOTES, "collapse.enabled": True}
@@ -131,11 +131,11 @@ def test_a_resume_shows_the_same_bytes_and_goes_on_with_what_is_staged(place: Pl
         async with place.open(model(answers(40)), config=ON) as session:
             count = await fill(session, 70)
             await talk(session, 1, first=count)
-            name, before = session.id, render.request_bytes(session.view())
+            name, before = session.id, joining.request_bytes(session.view())
             waiting = [e["uuid"] for e in collapse.pending(session.state)]
             assert waiting
         async with place.open(model([]), config=ON, session_id=name) as session:
-            assert render.request_bytes(session.view()) == before
+            assert joining.request_bytes(session.view()) == before
             assert [e["uuid"] for e in collapse.pending(session.state)] == waiting
             assert collapse.commit(session.state)
             assert collapse.pending(session.state) == []

@@ -25,7 +25,7 @@ from tests.layers.talks import (
 from tests.sessions import Place, run, use
 
 from lamina.errors import RefusedError, UsageError
-from lamina.ledger import log, render
+from lamina.ledger import joining, log
 from lamina.local.summariser import PARTS
 from lamina.messages import text
 from lamina.models.scripted import ScriptedModel, Step
@@ -402,10 +402,10 @@ def test_a_hook_can_refuse(place: Place) -> None:
         config = {**NO_NOTES, "hooks": {"PreCompact": [{"command": "echo not now >&2; exit 2"}]}}
         async with place.open(model(answers(9)), config=config) as session:
             await talk(session, 9)
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             with pytest.raises(RefusedError, match="not now"):
                 await session.compact()
-            assert render.request_bytes(session.view()) == before
+            assert joining.request_bytes(session.view()) == before
 
     run(story)
 
@@ -647,18 +647,18 @@ def test_undo_restores_the_bytes_and_a_resume_shows_them_too(place: Place) -> No
         hooks = {"SessionStart": lambda told: "hooked" if told["source"] == "compact" else None}
         async with place.open(scripted, config=NO_NOTES, hooks=hooks) as session:
             await talk(session, 9)
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             await session.compact()
-            compacted = render.request_bytes(session.view())
+            compacted = joining.request_bytes(session.view())
             assert compacted != before
             name = session.id
         async with place.open(model(["on"]), config=NO_NOTES, session_id=name) as session:
-            assert render.request_bytes(session.view()) == compacted
+            assert joining.request_bytes(session.view()) == compacted
             session.undo_compact()
-            assert render.request_bytes(session.view()) == before
+            assert joining.request_bytes(session.view()) == before
             assert (await session.ask("go on")).text == "on"
         async with place.open(model([]), config=NO_NOTES, session_id=name) as session:
-            assert render.request_bytes(session.view()).startswith(before[: len(before) // 2])
+            assert joining.request_bytes(session.view()).startswith(before[: len(before) // 2])
 
     run(story)
 
@@ -671,19 +671,19 @@ def test_a_second_compaction_is_made_from_the_originals_and_both_can_be_undone(
         scripted = model(answers(20, 1_500), summary=summary())
         async with place.open(scripted, config=NO_NOTES) as session:
             await talk(session, 9)
-            first = render.request_bytes(session.view())
+            first = joining.request_bytes(session.view())
             await session.compact()
             await talk(session, 6, first=9)
-            second = render.request_bytes(session.view())
+            second = joining.request_bytes(session.view())
             await session.compact()
             shown = view_text(session)
             assert shown.count("<summary>") == 1
             assert question(0) in shown
             assert question(11) in shown
             session.undo_compact()
-            assert render.request_bytes(session.view()) == second
+            assert joining.request_bytes(session.view()) == second
             session.undo_compact()
-            assert render.request_bytes(session.view()).startswith(first[:-40])
+            assert joining.request_bytes(session.view()).startswith(first[:-40])
 
     run(story)
 

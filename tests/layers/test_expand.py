@@ -11,8 +11,8 @@ from tests.layers.talks import NO_NOTES, answer, answers, model, question, summa
 from tests.sessions import Place, run, use
 
 from lamina.errors import UsageError
-from lamina.ledger.expanding import expand, find, shown
 from lamina.ledger.record import Ledger
+from lamina.ledger.spans import expand, find, shown
 from lamina.models.scripted import Step
 
 

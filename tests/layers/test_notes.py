@@ -25,7 +25,7 @@ from tests.layers.talks import (
 from tests.sessions import Place, run, use
 
 from lamina import prompts
-from lamina.ledger import render
+from lamina.ledger import joining
 from lamina.local import notes_file
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
@@ -503,10 +503,10 @@ def test_an_update_that_runs_during_a_compaction_harms_neither(place: Place) -> 
             await talk(session, 9)
             assert "notes" in session.status().background
             done = await session.compact()
-            compacted = render.request_bytes(session.view())
+            compacted = joining.request_bytes(session.view())
             go.set()
             await settle(session)
-            assert render.request_bytes(session.view()) == compacted
+            assert joining.request_bytes(session.view()) == compacted
             assert done.tokens_after < done.tokens_before
             await talk(session, 4, first=9)
             await settle(session)

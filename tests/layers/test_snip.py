@@ -11,7 +11,7 @@ from tests.sessions import Place, run, use
 
 from lamina.errors import UsageError
 from lamina.layers.snip import rounds
-from lamina.ledger import invariants, render
+from lamina.ledger import invariants, joining
 from lamina.models.scripted import Step
 
 
@@ -49,7 +49,7 @@ def test_undo_brings_the_bytes_back_and_expand_shows_them_meanwhile(place: Place
     async def story() -> None:
         async with place.open(model(answers(6)), config=NO_NOTES) as session:
             await talk(session, 4)
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             first = session.snip(1, 1)
             second = session.snip(1, 1)  # counted anew: what is in view now
             assert session.state.tools.expand
@@ -60,7 +60,7 @@ def test_undo_brings_the_bytes_back_and_expand_shows_them_meanwhile(place: Place
             assert answer(0) in view_text(session)
             assert answer(1) not in view_text(session)
             assert session.undo() == second
-            assert render.request_bytes(session.view()) == before
+            assert joining.request_bytes(session.view()) == before
 
     run(story)
 
@@ -100,10 +100,10 @@ def test_what_is_no_finished_round_is_refused(place: Place, wanted: tuple[int, i
     async def story() -> None:
         async with place.open(model(answers(4)), config=NO_NOTES) as session:
             await talk(session, 3)
-            before = render.request_bytes(session.view())
+            before = joining.request_bytes(session.view())
             with pytest.raises(UsageError, match="has 2 finished rounds in view"):
                 session.snip(*wanted)
-            assert render.request_bytes(session.view()) == before
+            assert joining.request_bytes(session.view()) == before
 
     run(story)
 

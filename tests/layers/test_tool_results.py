@@ -12,7 +12,7 @@ from tests.sessions import Place, run, use
 from tests.test_turn import Probe
 
 from lamina.layers.tool_results import act, head, tail
-from lamina.ledger import edits, render
+from lamina.ledger import edits, joining
 from lamina.messages import tool_result, tool_use
 from lamina.models.scripted import ScriptedModel, Step
 
@@ -197,11 +197,11 @@ def test_what_the_model_saw_whole_stays_whole_and_what_was_moved_keeps_its_bytes
             first, second = results(again)
             assert first["content"] == "y" * 70_000
             assert "<persisted-output>" in second["content"]
-            before = render.request_bytes(again.view())
+            before = joining.request_bytes(again.view())
             branch = again.ledger.branch()
-            assert render.request_bytes(branch.view()) == before
+            assert joining.request_bytes(branch.view()) == before
         async with place.open([], resume=True) as third:
-            assert render.request_bytes(third.view()) == before
+            assert joining.request_bytes(third.view()) == before
 
     run(story)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.ledger.strategies import extra, json_values, words
 
 from lamina.errors import LedgerError, SessionBusy
-from lamina.ledger import edits, log, render
+from lamina.ledger import edits, joining, log
 from lamina.ledger.record import Ledger, fork_file
 
 
@@ -140,7 +140,7 @@ def test_a_second_writer_is_refused_and_a_fork_goes_its_own_way(tmp_path: Path) 
     copy = tmp_path / "copy.jsonl"
     fork_file(path, copy)
     fork = Ledger.open(copy)
-    assert render.request_bytes(fork.view()) == render.request_bytes(ledger.view())
+    assert joining.request_bytes(fork.view()) == joining.request_bytes(ledger.view())
     fork.append(edits.message("user", "apart", "typed"))
     ledger.close()
     assert b"apart" not in path.read_bytes()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
-from lamina.ledger import edits, invariants, render
+from lamina.ledger import edits, invariants, joining
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, text, tool_result, tool_use
@@ -87,15 +87,15 @@ def test_a_snapshot_never_changes_and_the_chain_names_its_blocks(script: list[An
     taken: list[tuple[Any, bytes]] = []
     for _ in play(ledger, script):
         view = ledger.view()
-        taken.append((view, render.request_bytes(view)))
+        taken.append((view, joining.request_bytes(view)))
         count, chain = ledger.projection.chain()
-        expected = render.START
-        for role, block in render.flat(view.messages):
-            expected = render.link(expected, role, render.canonical(block))
+        expected = joining.START
+        for role, block in joining.flat(view.messages):
+            expected = joining.link(expected, role, joining.canonical(block))
         assert chain == expected
         assert count == sum(len(m["content"]) for m in view.messages)
     for view, before in taken:
-        assert render.request_bytes(view) == before
+        assert joining.request_bytes(view) == before
 
 
 @pytest.mark.spec("F4")
@@ -107,13 +107,13 @@ def test_a_branch_sees_the_past_and_neither_side_sees_the_others_future(
     ledger = Ledger.of()
     list(play(ledger, past))
     branch = ledger.branch()
-    before = render.request_bytes(ledger.view())
-    assert render.request_bytes(branch.view()) == before
+    before = joining.request_bytes(ledger.view())
+    assert joining.request_bytes(branch.view()) == before
     assert branch.tokens() == ledger.tokens()
     list(play(branch, future))
-    assert render.request_bytes(ledger.view()) == before
+    assert joining.request_bytes(ledger.view()) == before
     again = Ledger.of(branch.entries)
-    assert render.request_bytes(again.view()) == render.request_bytes(branch.view())
+    assert joining.request_bytes(again.view()) == joining.request_bytes(branch.view())
     assert again.tokens() == branch.tokens()
 
 
@@ -169,17 +169,17 @@ def test_undo_brings_the_view_back_to_the_byte_and_undo_of_undo_takes_it_again()
         ledger.append(
             edits.message("user", f"q{n}", "typed"), edits.answer([text(f"a{n}")], Usage())
         )
-    before = render.request_bytes(ledger.view())
+    before = joining.request_bytes(ledger.view())
     first, last = ledger.entries[0]["uuid"], ledger.entries[3]["uuid"]
     [fold] = ledger.append(
         edits.fold(first, last, [{"role": "user", "content": "summary"}], "compaction")
     )
-    folded = render.request_bytes(ledger.view())
+    folded = joining.request_bytes(ledger.view())
     assert folded != before
     [undo] = ledger.append(edits.revoke(fold["uuid"], "user"))
-    assert render.request_bytes(ledger.view()) == before
+    assert joining.request_bytes(ledger.view()) == before
     ledger.append(edits.revoke(undo["uuid"], "user"))
-    assert render.request_bytes(ledger.view()) == folded
+    assert joining.request_bytes(ledger.view()) == folded
 
 
 @pytest.mark.spec("F5")
@@ -248,8 +248,8 @@ def test_two_opens_of_one_file_give_the_same_bytes(tmp_path: Path) -> None:
     ledger.append(edits.frame([text("sys")], [{"name": "Read"}], "m", {}))
     ledger.append(edits.message("user", "hi \ud800 there", "typed"))
     assert "\ufffd" in ledger.view().messages[0]["content"][0]["text"]
-    before = (render.request_bytes(ledger.view()), ledger.fingerprint())
+    before = (joining.request_bytes(ledger.view()), ledger.fingerprint())
     ledger.close()
     again = Ledger.open(path)
-    assert (render.request_bytes(again.view()), again.fingerprint()) == before
+    assert (joining.request_bytes(again.view()), again.fingerprint()) == before
     again.close()

@@ -17,7 +17,7 @@ from tests.wire.cache import PromptCache, parts_of
 from lamina.events import quiet
 from lamina.messages import Message, Request, Response, text, tool_result, tool_use
 from lamina.models import open_model
-from lamina.models.breakpoints import with_breakpoints
+from lamina.models.anthropic import with_breakpoints
 from lamina.ports import Model
 
 if TYPE_CHECKING:

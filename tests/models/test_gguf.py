@@ -26,9 +26,8 @@ from lamina.errors import (
 from lamina.events import Event, TextDelta, quiet
 from lamina.messages import Request, Response, Usage, text, tool_result, tool_use
 from lamina.models import open_model
-from lamina.models.gguf import GgufModel, _NoGrammar, _refused
+from lamina.models.gguf import GgufModel, _NoGrammar, _refused, context_length, find_weights
 from lamina.models.gguf_chat import Speech, answer_schema, plain_chat, read_answer
-from lamina.models.gguf_file import context_length, find_weights
 from lamina.ports import Model
 
 READ = {

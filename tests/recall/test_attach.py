@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.memories import directory, put, said
 from tests.sessions import Place, run
 
+from lamina.ledger.joining import canonical
 from lamina.ledger.record import Ledger
-from lamina.ledger.render import canonical
 from lamina.memories import Memory
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.recall.attach import Limits, attachments, cut_to, reminder

@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import PaperCache
 from lamina.messages import Message, Usage
-from lamina.replay.prompts import SentPrompt
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
-from lamina.replay.run import CALL_TOKENS, NonePolicy, Sent, Turn, replay
-from lamina.replay.scales import USUAL, Scales, calibrate, piece_of
-from lamina.replay.weigh import Weigher
+from lamina.replay.run import CALL_TOKENS, NonePolicy, Sent, SentPrompt, Turn, replay
+from lamina.replay.weigh import USUAL, Scales, Weigher, calibrate, piece_of
 
 pytestmark = pytest.mark.spec("I4")
 

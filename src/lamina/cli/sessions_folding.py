@@ -52,7 +52,7 @@ def _compact(args: argparse.Namespace, file: Path) -> int:
     import anyio
 
     from lamina.events import Event
-    from lamina.ledger.expanding import find
+    from lamina.ledger.spans import find
     from lamina.session import Session
 
     config = config_of(args, **({"model": args.model} if args.model else {}))
@@ -91,15 +91,15 @@ def sentence(done: Any) -> str:
 
 
 def _expand(args: argparse.Namespace, file: Path) -> int:
-    from lamina.ledger import expanding
+    from lamina.ledger import spans
     from lamina.ledger.log import read
     from lamina.ledger.record import Ledger
 
     ledger = Ledger.of(read(file).entries)
     if args.n and not _is_number(args.n):
-        text = expanding.expand(ledger.projection, args.n)
+        text = spans.expand(ledger.projection, args.n)
     else:
-        text = expanding.expand(ledger.projection, str(_fold(ledger, args.n)["uuid"]))
+        text = spans.expand(ledger.projection, str(_fold(ledger, args.n)["uuid"]))
     if args.json:
         out_json({"session": file.stem, "text": text})
     else:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from lamina.errors import UsageError
 from lamina.ledger import edits
-from lamina.ledger.expanding import find
 from lamina.ledger.record import Ledger
+from lamina.ledger.spans import find
 from lamina.messages import Json
 from lamina.state import State
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lamina.ledger import render
+from lamina.ledger import joining
 from lamina.ledger.joining import THINKING
 from lamina.messages import Json, Message, Request
 
@@ -66,23 +66,23 @@ def nothing_is_invented(entries: Sequence[Json], messages: Sequence[Message]) ->
     known: set[bytes] = set()
     for entry in entries:
         for block in entry.get("content") or ():
-            known.add(render.canonical(block))
+            known.add(joining.canonical(block))
         for item in entry.get("items") or ():
-            known.add(render.canonical(item.get("with")))
+            known.add(joining.canonical(item.get("with")))
         for message in entry.get("messages") or ():
-            known.update(render.canonical(block) for block in message.get("content") or ())
+            known.update(joining.canonical(block) for block in message.get("content") or ())
     return [
         f"message {n} has a block from nowhere"
         for n, message in enumerate(messages)
         for block in message["content"]
-        if render.canonical(block) not in known
+        if joining.canonical(block) not in known
     ]
 
 
 def is_prefix(old: Sequence[Message], new: Sequence[Message]) -> list[str]:
     """All blocks of the old view stand, unchanged and in order, at the start of the new one."""
     length = sum(len(message["content"]) for message in old)
-    same = render.prefix_length(old, new)
+    same = joining.prefix_length(old, new)
     return [] if same == length else [f"block {same} of {length} differs"]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import EditRefused, LedgerError
-from lamina.ledger import log, render, tokens
+from lamina.ledger import joining, log, tokens
 from lamina.ledger.places import private_folder
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Purpose, Request, Usage
@@ -125,8 +125,8 @@ class Ledger:
         """Blocks in the view, and a hash of all that the model is sent."""
         blocks, chain = self.projection.chain()
         frame = self.projection.frame or {}
-        head = render.canonical([frame.get("system") or [], frame.get("tools") or []])
-        return blocks, render.link(chain, "frame", head).hex()
+        head = joining.canonical([frame.get("system") or [], frame.get("tools") or []])
+        return blocks, joining.link(chain, "frame", head).hex()
 
     def tokens(self) -> int:
         """Size of the view (F2): the last answer's usage, plus what came, less what went since."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from lamina.errors import ModelError
-from lamina.ledger.render import canonical
+from lamina.ledger.joining import canonical
 from lamina.messages import Block, Request, blocks_of, text_of
 
 EXPECT_KEYS = frozenset(

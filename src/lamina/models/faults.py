@@ -1,20 +1,45 @@
-"""What a provider's refusal means: for good, for now, or a prompt that is too long. Pure: from a
-status, a body and headers to the error that is raised. Keys never appear in a sentence.
+"""What a provider's refusal means: for good, for now, or a prompt that is too long; and the client
+behind it, made when first needed. Keys never appear in a sentence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from lamina.errors import ModelConfigError, ModelError, PromptTooLong
 from lamina.models.retry import Passing
 
 if TYPE_CHECKING:
     import httpx2
+
+
+class Closes(Protocol):
+    def close(self) -> Awaitable[None]: ...
+
+
+C = TypeVar("C", bound=Closes)
+
+
+class Connection(Generic[C]):
+    def __init__(self, connect: Callable[[], C]) -> None:
+        self._connect = connect
+        self._client: C | None = None
+
+    async def client(self) -> C:
+        if self._client is None:
+            import anyio.to_thread
+
+            self._client = await anyio.to_thread.run_sync(self._connect)  # no screen freezes
+        return self._client
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Any endpoint that speaks OpenAI's chat completions, through the official package: streaming, tool
-calls, cached tokens. It talks to one host and touches nothing else; the package loads at the first
-call.
+calls, cached tokens; and Anthropic's block form as chat messages, for every adapter that needs
+them. It talks to one host and touches nothing else; the package loads at the first call.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import random
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,10 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 from lamina.errors import ModelError
 from lamina.events import Emit
 from lamina.ledger.window import bare_name, capabilities
-from lamina.messages import Json, Request, Response
+from lamina.messages import Block, Json, Message, Request, Response, blocks_of, text_of
 from lamina.models import faults
-from lamina.models.chat_format import chat_messages, chat_tools
-from lamina.models.connection import Connection
+from lamina.models.faults import Connection
 from lamina.models.openai_stream import ChatAssembly, Malformed
 from lamina.models.retry import Policy, SystemClock, with_retries
 from lamina.ports import Capabilities, Clock
@@ -26,6 +26,121 @@ from lamina.ports import Capabilities, Clock
 if TYPE_CHECKING:
     import httpx2
     import openai
+
+
+# Only we and the model that wrote them can read these; a chat model gets none of them.
+_PRIVATE = frozenset({"thinking", "redacted_thinking", "connector_text"})
+
+
+def chat_messages(system: Sequence[Block], messages: Sequence[Message]) -> list[Json]:
+    """The conversation as chat messages. The same blocks always give the same bytes."""
+    chat: list[Json] = []
+    if words := text_of(system):
+        chat.append({"role": "system", "content": words})
+    for message in messages:
+        blocks = blocks_of(message["content"])
+        if message["role"] == "assistant":
+            chat.append(_assistant(blocks))
+        else:
+            chat += _user(blocks)
+    return chat
+
+
+def chat_tools(tools: Sequence[Json]) -> list[Json]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool["name"],
+                "description": tool.get("description", ""),
+                "parameters": tool.get("input_schema") or {"type": "object"},
+            },
+        }
+        for tool in tools
+    ]
+
+
+def _assistant(blocks: Sequence[Block]) -> Json:
+    said = [_plain(block) for block in blocks if block.get("type") not in (*_PRIVATE, "tool_use")]
+    calls: list[Json] = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": _compact(block.get("input") or {})},
+        }
+        for block in blocks
+        if block.get("type") == "tool_use"
+    ]
+    message: Json = {"role": "assistant", "content": "\n".join(filter(None, said))}
+    if calls:
+        message["content"] = message["content"] or None
+        message["tool_calls"] = calls
+    return message
+
+
+def _user(blocks: Sequence[Block]) -> list[Json]:
+    """Results first, each a message of its own; then the rest. Pictures in results follow too,
+    because a tool message holds text only.
+    """
+    chat: list[Json] = []
+    parts: list[Json] = []
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            words, pictures = _result(block)
+            chat.append({"role": "tool", "tool_call_id": block["tool_use_id"], "content": words})
+            parts += pictures
+        elif block.get("type") not in _PRIVATE:
+            parts.append(_part(block))
+    if parts:
+        chat.append({"role": "user", "content": _joined(parts)})
+    return chat
+
+
+def _joined(parts: Sequence[Json]) -> str | list[Json]:
+    """One string where there is only text: every compatible server takes that."""
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(str(part["text"]) for part in parts)
+    return list(parts)
+
+
+def _result(block: Block) -> tuple[str, list[Json]]:
+    content: Any = block.get("content") or ""
+    words: list[str] = []
+    pictures: list[Json] = []
+    for inner in blocks_of(content):
+        part = _part(inner)
+        if part["type"] == "text":
+            words.append(str(part["text"]))
+        else:
+            words.append("[The picture follows.]")
+            pictures.append(part)
+    joined = "\n".join(words)
+    return (f"Error: {joined}" if block.get("is_error") else joined), pictures
+
+
+def _part(block: Block) -> Json:
+    if block.get("type") == "image":
+        source = cast("Json", block.get("source") or {})
+        url = source.get("url")
+        if source.get("type") == "base64":
+            url = f"data:{source.get('media_type', 'image/png')};base64,{source.get('data', '')}"
+        if url:
+            return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "text", "text": _plain(block)}
+
+
+def _plain(block: Block) -> str:
+    """A block in words. What has none is shown as JSON rather than dropped."""
+    if block.get("type") == "text":
+        return str(block.get("text", ""))
+    if block.get("type") == "compaction":
+        return str(block.get("content") or "")
+    return _compact({key: value for key, value in block.items() if key != "cache_control"})
+
+
+def _compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
 
 _CONNECT_SECONDS = 10.0
 _OFFICIAL_HOST = "api.openai.com"

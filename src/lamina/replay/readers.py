@@ -1,19 +1,20 @@
 """Turns any recording that Lamina knows into one common value; the format is found from the content.
-Touches only the file it is given and, for a Claude Code session, its sub-agents' files beside it.
+Knows the shells that SWE-agent, mini-swe-agent and tau-bench put around message lists, and
+Lamina's own sessions, which are read as if no layer had been at work. Touches only the file it is
+given and, for a Claude Code session, its sub-agents' files beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import TranscriptError
-from lamina.messages import Json
-from lamina.replay import claude_code, own_sessions, trajectories
-from lamina.replay.builder import Builder
-from lamina.replay.entry_words import format_of, looks_like_message, messages_of
+from lamina.messages import Json, Usage
+from lamina.replay import claude_code
+from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.files import (
     CUT_OFF,
     FILE_LIMIT,
@@ -24,8 +25,170 @@ from lamina.replay.files import (
     read_lines,
     read_whole,
 )
-from lamina.replay.message_lists import BodyLog, ListReader, read_body
-from lamina.replay.recording import Recording
+from lamina.replay.message_lists import (
+    BodyLog,
+    ListReader,
+    format_of,
+    looks_like_message,
+    messages_of,
+    read_body,
+    tools_of,
+)
+from lamina.replay.recording import RecordedRequest, Recording
+
+NAME = "lamina"
+
+# Kinds that hold nothing which the model is sent.
+SILENT_KINDS = frozenset(
+    {"session", "state", "job", "event", "repair", "recall", "recall_use", "staged"}
+)
+
+
+def is_own(values: Sequence[Json]) -> bool:
+    return any(all(key in value for key in ("kind", "uuid", "ts")) for value in values)
+
+
+class OwnReader:
+    """Turns the entries of one ledger into the tree of a recording."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._frame, self._model = 0, ""
+        self._last = -1
+        self._asked_at = 0.0  # when the request was sent whose answer comes next
+        self._edited = False  # what the provider reported from now on tells of shorter prompts
+        self._ttl = 0.0
+
+    def read(self, lines: Iterable[tuple[int, Any | Unreadable]]) -> None:
+        for number, value in lines:
+            where, entry = f"line {number}", as_object(value)
+            kind = str(entry.get("kind"))
+            if isinstance(value, Unreadable):
+                self._builder.skip(where, value.reason)
+            elif kind == "message":
+                self._message(where, entry)
+            elif kind == "frame":
+                system = as_blocks(entry.get("system")) or []
+                self._frame = self._builder.frame(system, tools_of(entry.get("tools")))
+                self._model = str(entry.get("model") or "")
+            elif kind == "request" and entry.get("purpose") == "main":
+                self._asked_at = moment_of(entry.get("ts"))
+            elif kind == "edit":
+                self._edited = True
+            elif kind != "request" and kind not in SILENT_KINDS:
+                self._builder.unknown_kind(where, kind)
+
+    def _message(self, where: str, entry: Json) -> None:
+        role, blocks = entry.get("role"), as_blocks(entry.get("content"))
+        if role not in ("user", "assistant") or blocks is None:
+            self._builder.skip(where, "a message without role or content")
+            return
+        if entry.get("compaction"):
+            return  # a compaction said it once more; without one it stands further up
+        time = moment_of(entry.get("ts"))
+        parent, self._last = self._last, self._builder.add(role, list(blocks), self._last, time)
+        if role == "assistant":
+            self._request(where, entry, parent, self._asked_at or time)
+
+    def _request(self, where: str, entry: Json, parent: int, sent: float) -> None:
+        usage = Usage.from_json(as_object(entry.get("usage")))
+        if usage.prompt:
+            self._builder.reported = (self._builder.reported or Usage()) + usage
+        if usage.cache_write:
+            self._ttl = 3600.0 if usage.cache_write_1h else 300.0
+        model = entry.get("model")
+        self._builder.request(
+            where,
+            RecordedRequest(
+                sent,
+                parent,
+                self._last,
+                usage if usage.prompt and not self._edited else None,
+                model if isinstance(model, str) and model else self._model,
+                "",
+                self._frame,
+                self._ttl,
+            ),
+        )
+        self._asked_at = 0.0
+
+
+SWE_AGENT = "swe-agent"
+MINI_SWE_AGENT = "mini-swe-agent"
+TAU_BENCH = "tau-bench"
+
+_SPEAKERS = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
+
+
+def read_swe_agent(value: Json, reader: ListReader) -> None:
+    history = as_list(value["history"])
+    config = value.get("replay_config")
+    model = _find_model(config) or _find_model(value.get("info"))
+    reader.read(history, where="history", model=model)
+
+
+def read_mini_swe_agent(value: Json, reader: ListReader) -> None:
+    reader.read(
+        as_list(value["messages"]),
+        where="messages",
+        model=_find_model(value.get("info")),
+    )
+
+
+def read_tau_bench(runs: Sequence[object], reader: ListReader, builder: Builder) -> None:
+    """A list of runs, each with its messages under `traj`."""
+    for number, value in enumerate(runs):
+        run = as_object(value)
+        if not isinstance(run.get("traj"), list):
+            builder.skip(f"run {number + 1}", "holds no messages")
+            continue
+        thread = f"task {run.get('task_id', number)} trial {run.get('trial', 0)}"
+        reader.read(as_list(run["traj"]), where=f"run {number + 1}", thread=thread)
+
+
+def read_tau_display(
+    lines: Iterable[tuple[int, Any | Unreadable]], reader: ListReader, builder: Builder
+) -> None:
+    """One run a line, shown as text: `speaker: words`. The calls' arguments are not in there."""
+    for number, value in lines:
+        text = as_object(value).get("messages_display")
+        if not isinstance(text, str):
+            reason = value.reason if isinstance(value, Unreadable) else "holds no conversation"
+            builder.skip(f"line {number}", reason)
+            continue
+        reader.read(_spoken(text), where=f"line {number}", thread=f"line {number}")
+
+
+def _spoken(text: str) -> list[Json]:
+    entries: list[Json] = []
+    calls = 0
+    for line in text.split("\n"):
+        speaker, colon, words = line.partition(": ")
+        if colon and speaker in _SPEAKERS:
+            entries.append({"role": _SPEAKERS[speaker], "content": words})
+        elif entries:
+            entries[-1]["content"] += "\n" + line
+    for entry, following in zip(entries, [*entries[1:], {}], strict=True):
+        if entry["role"] == "assistant" and following.get("role") == "tool":
+            calls += 1
+            entry["content"] = None if entry["content"] == "None" else entry["content"]
+            function = {"name": "tool", "arguments": "{}"}
+            entry["tool_calls"] = [{"id": f"call_{calls}", "function": function}]
+            following["tool_call_id"] = f"call_{calls}"
+    return entries
+
+
+def _find_model(value: object, depth: int = 4) -> str:
+    """The first `model_name` or model `name` in a configuration, wherever it is kept."""
+    config = as_object(value)
+    if depth == 0 or not config:
+        return ""
+    model = as_object(config.get("model"))
+    named = config.get("model_name") or model.get("name") or model.get("model_name")
+    if isinstance(named, str):
+        return named
+    return next(filter(None, (_find_model(inner, depth - 1) for inner in config.values())), "")
+
 
 FORMATS = (
     "Claude Code JSONL, SWE-agent .traj, mini-swe-agent .traj.json, tau-bench, "
@@ -74,21 +237,21 @@ def _read_as_lines(path: Path) -> Recording | None:
                 return (
                     None  # one document over many lines, some of which may be whole by themselves
                 )
-        elif len(sample) == 1 and not _is_claude_code(values) and not own_sessions.is_own(values):
+        elif len(sample) == 1 and not _is_claude_code(values) and not is_own(values):
             return None  # one document on one line
     rest = chain(sample, lines)
     builder = Builder(str(path), "")
     if _is_claude_code(values):
         builder.format = claude_code.NAME
         return _claude_code(path, rest, builder)
-    if own_sessions.is_own(values):
-        builder.format = own_sessions.NAME
-        own_sessions.OwnReader(builder).read(rest)
+    if is_own(values):
+        builder.format = NAME
+        OwnReader(builder).read(rest)
         return builder.finish()
     reader = ListReader(builder)
     if any("messages_display" in value for value in values):
-        builder.format = trajectories.TAU_BENCH
-        trajectories.read_tau_display(rest, reader, builder)
+        builder.format = TAU_BENCH
+        read_tau_display(rest, reader, builder)
     elif any(messages_of(value) is not None for value in values):
         BodyLog(reader, builder).read(rest)
     elif any(looks_like_message(value) for value in values):
@@ -138,8 +301,8 @@ def _read_as_document(path: Path) -> Recording | None:
     if isinstance(value, list):
         listed = as_list(cast("object", value))
         if any(isinstance(entry, dict) and "traj" in entry for entry in listed[:_SAMPLE]):
-            builder.format = trajectories.TAU_BENCH
-            trajectories.read_tau_bench(listed, reader, builder)
+            builder.format = TAU_BENCH
+            read_tau_bench(listed, reader, builder)
         elif _is_claude_code([as_object(entry) for entry in listed[:_SAMPLE]]):
             builder.format = claude_code.NAME
             return _claude_code(path, enumerate(listed, 1), builder)
@@ -158,21 +321,21 @@ def _read_as_document(path: Path) -> Recording | None:
 
 def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
     if isinstance(value.get("history"), list):
-        builder.format = trajectories.SWE_AGENT
-        trajectories.read_swe_agent(value, reader)
+        builder.format = SWE_AGENT
+        read_swe_agent(value, reader)
     elif isinstance(value.get("traj"), list):
-        builder.format = trajectories.TAU_BENCH
-        trajectories.read_tau_bench([value], reader, builder)
+        builder.format = TAU_BENCH
+        read_tau_bench([value], reader, builder)
     elif isinstance(value.get("messages"), list):
         if "trajectory_format" in value or isinstance(value.get("info"), dict):
-            builder.format = trajectories.MINI_SWE_AGENT
-            trajectories.read_mini_swe_agent(value, reader)
+            builder.format = MINI_SWE_AGENT
+            read_mini_swe_agent(value, reader)
         else:
             builder.format = format_of(as_list(value["messages"]))
             read_body(value, reader, where="messages")
     elif isinstance(value.get("messages_display"), str):
-        builder.format = trajectories.TAU_BENCH
-        trajectories.read_tau_display([(1, value)], reader, builder)
+        builder.format = TAU_BENCH
+        read_tau_display([(1, value)], reader, builder)
     elif (items := messages_of(value)) is not None:
         builder.format = format_of(items)
         read_body(value, reader, where="input")
