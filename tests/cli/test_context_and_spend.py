@@ -17,9 +17,8 @@ from tests.layers.test_tool_results import saying
 from tests.sessions import StillClock, run, use
 from tests.test_turn import Probe
 
-from lamina.cli.context_parts import parts_of, savings_of
-from lamina.cli.fitting import bar, fitted
-from lamina.cli.terminal import columns
+from lamina.cli.context import parts_of, savings_of
+from lamina.cli.terminal import bar, columns, fitted
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.messages import Usage, text

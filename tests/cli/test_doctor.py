@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lamina.cli import doctor_checks
+from lamina.cli import doctor
 
 Run = Callable[..., Any]
 
@@ -110,8 +110,8 @@ def test_locks_that_two_processes_can_hold_are_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A second process that does not see the first one's lock, as on a broken network file system.
-    monkeypatch.setattr(doctor_checks, "_TRY_LOCK", "import sys; sys.exit(0)")
-    checks = {check.name: check for check in doctor_checks.check_home(tmp_path)}
+    monkeypatch.setattr(doctor, "_TRY_LOCK", "import sys; sys.exit(0)")
+    checks = {check.name: check for check in doctor.check_home(tmp_path)}
     assert checks["locks"].state == "fail"
     assert "Put the home on a local disk" in checks["locks"].detail
 
@@ -119,9 +119,9 @@ def test_locks_that_two_processes_can_hold_are_found_out(
 def test_programs_and_packages_that_are_missing_are_warnings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor_checks, "PACKAGES", {"no-such-package-anywhere": "nothing"})
-    assert [check.state for check in doctor_checks.check_packages()] == ["warn"]
-    missing = doctor_checks.check_program("x", ["no-such-program-anywhere"], "never mind")
+    monkeypatch.setattr(doctor, "PACKAGES", {"no-such-package-anywhere": "nothing"})
+    assert [check.state for check in doctor.check_packages()] == ["warn"]
+    missing = doctor.check_program("x", ["no-such-program-anywhere"], "never mind")
     assert (missing.state, missing.detail) == ("warn", "not found; never mind")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lamina.cli import settings_file
+from lamina.cli.settings import change, remove
 from lamina.config import SETTINGS
 from lamina.errors import LaminaError
 
@@ -189,16 +189,16 @@ def test_a_change_changes_one_value_or_nothing_whatever_the_layout(
     path = tmp_path / "settings.toml"
     path.write_text("# first\n" + _layout(before, tables=tables))
     try:
-        settings_file.change(path, name, value)
+        change(path, name, value)
     except LaminaError:
         assert path.read_text() == "# first\n" + _layout(before, tables=tables)
         return
     text = path.read_text()
     assert text.startswith("# first\n")
     assert _flat(tomllib.loads(text)) == {**before, name: value}
-    assert settings_file.remove(path, name)
+    assert remove(path, name)
     assert _flat(tomllib.loads(path.read_text())) == {k: v for k, v in before.items() if k != name}
-    assert not settings_file.remove(path, name)
+    assert not remove(path, name)
 
 
 def _layout(values: dict[str, int], *, tables: bool) -> str:

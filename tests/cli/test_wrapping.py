@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.cli.terminal import columns
-from lamina.cli.wrapping import WordWrap, wrapped
+from lamina.cli.terminal import WordWrap, columns, wrapped
 
 PROSE = st.text(st.sampled_from("abc de-*1.`|\n\t 界é"), max_size=120)
 

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.terminal import harmless, note, one_line, out, style, table, width
-from lamina.cli.wrapping import wrapped
+from lamina.cli.terminal import harmless, note, one_line, out, style, table, width, wrapped
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ async def _resume(session: Session, argument: str) -> Next:
 
 
 async def _context(session: Session, argument: str) -> Next:  # noqa: ARG001
-    from lamina.cli.context_parts import parts_of
+    from lamina.cli.context import parts_of
 
     status = session.status()
     share = 100 * status.tokens / status.window if status.window else 0

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lamina.cli.interrupting import on_ctrl_c
-from lamina.cli.terminal import harmless, one_line, out, style, width
-from lamina.cli.wrapping import wrapped
+from lamina.cli.terminal import harmless, one_line, out, style, width, wrapped
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:

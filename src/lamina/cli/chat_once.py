@@ -12,8 +12,7 @@ import anyio
 
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED
-from lamina.cli.terminal import harmless, note, out, out_json, style, width
-from lamina.cli.wrapping import wrapped
+from lamina.cli.terminal import harmless, note, out, out_json, style, width, wrapped
 from lamina.events import Event
 from lamina.session import Reply, Session
 

@@ -16,8 +16,17 @@ from lamina.cli.chat_commands import Leave, Switch, Use, run_command
 from lamina.cli.chat_events import line_of
 from lamina.cli.interrupting import on_ctrl_c
 from lamina.cli.main import DONE
-from lamina.cli.terminal import harmless, note, one_line, out, stream, style, width
-from lamina.cli.wrapping import WordWrap, wrapped
+from lamina.cli.terminal import (
+    WordWrap,
+    harmless,
+    note,
+    one_line,
+    out,
+    stream,
+    style,
+    width,
+    wrapped,
+)
 from lamina.config import Config
 from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished

@@ -7,19 +7,207 @@ but the report that it leaves in the system's folder for temporary files.
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import demo_script as script
 from lamina.cli import terminal
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
+    from lamina.config import Config
     from lamina.events import Event
+    from lamina.replay.results import PolicyResult, ReplayResult
     from lamina.session import Opening
+
+
+PRICED_AS = "anthropic:claude-sonnet-4-6"
+
+_LOG = "".join(
+    f"2026-11-{n % 28 + 1:02} 12:{n % 60:02} order {10_000 + n} quantity {n % 13} "
+    f"net {n * 7 % 900}.{n % 100:02} EUR {'ok' if n % 97 else 'REJECTED: negative discount'}\n"
+    for n in range(900)
+)
+
+FILES = {
+    "cart.py": '''"""A shopping cart."""
+
+
+def total(prices, discount=0):
+    """The sum of the prices, less a discount in percent."""
+    return sum(prices) * (1 + discount / 100)
+''',
+    "test_cart.py": """import unittest
+
+from cart import total
+
+
+class Total(unittest.TestCase):
+    def test_plain(self):
+        self.assertEqual(total([1, 2, 3]), 6)
+
+    def test_discount(self):
+        self.assertEqual(total([100], discount=10), 90)
+
+
+if __name__ == "__main__":
+    unittest.main()
+""",
+    "orders.log": _LOG,
+}
+
+# What somebody left in the memory directory by hand: said twice, and a pointer to nothing.
+BY_HAND = {
+    "reference_tracker.md": (
+        "---\nname: Issue tracker\ndescription: Bugs are tracked in the SHOP board\n"
+        "type: reference\n---\nBugs of the shop are tracked in the SHOP board.\n"
+    ),
+    "reference_bug_board.md": (
+        "---\nname: Bug board\ndescription: Bugs are tracked in the SHOP board\n"
+        "type: reference\n---\nBugs of the shop are tracked in the SHOP board.\n"
+    ),
+}
+INDEX_BY_HAND = "- [Old plan](project_old_plan.md) — a file that is gone\n"
+
+FIRST = (
+    "The discount test fails. Please fix it.",
+    "No, don't round prices anywhere in this project. The shop goes live in three weeks.",
+)
+SECOND = ("Does orders.log show the same problem?",)
+THIRD = ("Can I round prices in the monthly report?",)
+
+
+def first(python: str) -> list[Any]:
+    from lamina.models.scripted import Step
+
+    tests = f"{shlex.quote(python)} -m unittest -q"
+    old, new = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
+    plain = "(1 - discount / 100)"
+    return [
+        Step(
+            {
+                "text": "I run the tests and read the code.",
+                "tool_use": [
+                    {"name": "Bash", "input": {"command": tests}},
+                    {"name": "Read", "input": {"file_path": "cart.py"}},
+                ],
+            },
+            {"last_user": "discount test fails", "tools": ["Read", "Edit", "Bash"]},
+        ),
+        Step(
+            {
+                "text": "The discount is added instead of taken off.",
+                "tool_use": _edit(old, new),
+            },
+            {"last_result": ["FAILED", "def total"], "prefix": True},
+        ),
+        Step({"tool_use": {"name": "Bash", "input": {"command": tests}}}, {"prefix": True}),
+        Step(
+            "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
+            "Both tests pass.",
+            {"last_result": "OK", "prefix": True},
+        ),
+        Step(
+            {"text": "Then without rounding.", "tool_use": _edit(new, plain)},
+            {"last_user": "don't round", "prefix": True},
+        ),
+        Step({"tool_use": {"name": "Bash", "input": {"command": tests}}}, {"prefix": True}),
+        Step(
+            "Done: nothing is rounded, and the tests pass.", {"last_result": "OK", "prefix": True}
+        ),
+    ]
+
+
+def _edit(old: str, new: str) -> dict[str, Any]:
+    given = {"file_path": "cart.py", "old_string": old, "new_string": new}
+    return {"name": "Edit", "input": given}
+
+
+def second() -> list[Any]:
+    from lamina.models.scripted import Step
+
+    return [
+        Step(
+            {
+                "text": "I look at the log.",
+                "tool_use": {"name": "Bash", "input": {"command": "cat orders.log"}},
+            },
+            {"last_user": "orders.log"},
+        ),
+        Step(
+            {
+                "text": "The log is long; it is on disk now, and I search it.",
+                "tool_use": {
+                    "name": "Grep",
+                    "input": {"pattern": "REJECTED", "path": "orders.log", "output_mode": "count"},
+                },
+            },
+            {"last_result": "<persisted-output>", "prefix": True},
+        ),
+        Step(
+            "Yes: ten orders were rejected for a negative discount, which is the same sign error.",
+            {"last_result": "10", "prefix": True},
+        ),
+    ]
+
+
+def third() -> list[Any]:
+    from lamina.models.scripted import Step
+
+    return [
+        Step(
+            {
+                "text": "Let me see what you told me.",
+                "tool_use": {"name": "Glob", "input": {"pattern": "*.py"}},
+            },
+            {"last_user": "round prices"},
+        ),
+        Step(
+            "No. You said not to round prices anywhere in this project.",
+            {"contains": ["Memory (saved", "round prices"], "prefix": True},
+        ),
+    ]
+
+
+def write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
+    """Write the report into this folder, or among temporary files; its path, or "" if that fails.
+
+    A new file each time: at a known name in a folder that all share, somebody else's link may wait.
+    """
+    from lamina.replay.report import render_report
+
+    results = [
+        _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
+    ]
+    try:
+        descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", keep)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(render_report(results, title="Lamina demo"))
+    except OSError:
+        return ""
+    return path
+
+
+def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
+    from dataclasses import replace
+
+    from lamina.replay.policies import open_policy
+    from lamina.replay.readers import read_recording
+    from lamina.replay.results import result_of
+    from lamina.replay.run import replay
+    from lamina.replay.weigh import Weigher
+
+    weigher = Weigher(replace(read_recording(ledger), file=name))
+    done: list[PolicyResult] = []
+    for policy_name in ("none", "lamina"):
+        with open_policy(policy_name, weigher, config, model=PRICED_AS) as policy:
+            done.append(replay(weigher.recording, policy, model=PRICED_AS, weigher=weigher))
+    return result_of(weigher.recording, done)
+
 
 EXAMPLES = """
 lamina demo
@@ -64,18 +252,18 @@ class _Life:
         import anyio.to_thread
 
         self.project.mkdir(parents=True, exist_ok=True)
-        for name, content in script.FILES.items():
+        for name, content in FILES.items():
             (self.project / name).write_text(content)
         self._title("The first session", "a bug is fixed, and the user corrects the agent")
-        one = await self._talk(script.first(sys.executable), script.FIRST)
+        one = await self._talk(first(sys.executable), FIRST)
         self._title("The second session", "a large result goes to disk")
-        two = await self._talk(script.second(), script.SECOND)
+        two = await self._talk(second(), SECOND)
         self._title("Extraction", "what the user said that is worth keeping, by rules, no model")
         kept = [path for id_ in (one, two) for path in await self._extract(id_)]
         self._title("A dream", "memory is tidied: said twice, pointing at nothing")
         dreamt = await self._dream()
         self._title("The third session", "what was said is there again")
-        await self._talk(script.third(), script.THIRD)
+        await self._talk(third(), THIRD)
         report = await anyio.to_thread.run_sync(self._report, (one, two))
         return {**self._summary(kept, dreamt), "report": report}
 
@@ -94,7 +282,7 @@ class _Life:
         from lamina.ports import Capabilities
 
         can = Capabilities(cache="anthropic")
-        model = ScriptedModel(steps, name=script.PRICED_AS, capabilities=can)
+        model = ScriptedModel(steps, name=PRICED_AS, capabilities=can)
         async with self._open(model) as session:
             for question in questions:
                 self._line(f"> {question}", "bold")
@@ -118,11 +306,11 @@ class _Life:
             store = session.state.deps.memory
             if store is None:
                 raise UsageError("Memory is off; the demo needs it.")
-            for name, content in script.BY_HAND.items():
+            for name, content in BY_HAND.items():
                 (store.directory / name).write_text(content)
             index = store.directory / "MEMORY.md"
             before = index.read_text() if index.exists() else ""
-            index.write_text(before + script.INDEX_BY_HAND)
+            index.write_text(before + INDEX_BY_HAND)
             done = await dream.run(session.state)
             files = sorted(p.name for p in store.directory.glob("*.md"))
             index_now = index.read_text()
@@ -169,7 +357,7 @@ class _Life:
         calls = [c for c in Spend(self.home / "spend").calls() if c["model"] != "none"]
         total = grouped(calls, "model")[0]
         used = total.usage
-        price = price_of(script.PRICED_AS)
+        price = price_of(PRICED_AS)
         layers = [e for e in self.events if isinstance(e, LayerActed)]
         cart = (self.project / "cart.py").read_text()
         return {
@@ -192,7 +380,6 @@ class _Life:
 
     def _report(self, sessions: tuple[str, ...]) -> str:
         """Both coding sessions replayed, as a page that stays."""
-        from lamina.cli.demo_report import write_report
         from lamina.config import load
 
         folders = self.home / "projects"
@@ -213,7 +400,7 @@ def _farewell(result: dict[str, Any], kept: str | None) -> None:
         terminal.out(f"  {layer['layer']}: {layer['what']}{kept_out}")
     terminal.out(f"  memory: {', '.join(result['dream']['files'])}")
     terminal.out(
-        f"  at {script.PRICED_AS.partition(':')[2]}'s prices ${result['cost']:.4f}; "
+        f"  at {PRICED_AS.partition(':')[2]}'s prices ${result['cost']:.4f}; "
         f"${result['cost_without_cache']:.4f} without the cache"
     )
     if result["report"]:

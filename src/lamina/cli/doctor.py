@@ -6,13 +6,228 @@ hold it) and removes them again; it shows no key.
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+import fcntl
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
 
-from lamina.cli.doctor_checks import Check, all_checks
 from lamina.cli.options import config_of
-from lamina.cli.terminal import out, out_json, style, table
-from lamina.config import Config
+from lamina.cli.terminal import colours, out, out_json, style, table
+from lamina.config import KEYS, Config
 from lamina.errors import LaminaError
+
+State = Literal["ok", "warn", "fail"]
+SECONDS = 10  # for any program that is asked
+PACKAGES = {
+    "anthropic": "Anthropic's models",
+    "openai": "OpenAI's models and compatible ones",
+    "mcp": "MCP servers",
+    "xllamacpp": "local GGUF models",
+    "openfeature-sdk": "flag providers",
+}
+# A second process tries the lock that the first holds: 3 says "not free", 0 "mine".
+_TRY_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(3)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    state: State
+    detail: str
+
+
+def all_checks(config: Config) -> Iterator[Check]:
+    yield check_python()
+    yield from check_home(config.own_home)
+    yield check_memory(config)
+    yield check_program("git", ["git", "--version"], "history and worktrees need it")
+    yield check_program("ripgrep", [_ripgrep(), "--version"], "Grep falls back to Python")
+    yield check_sandbox()
+    yield from check_packages()
+    yield from check_keys(config)
+    yield check_model(config)
+    yield check_terminal()
+
+
+def check_python() -> Check:
+    version = platform.python_version()
+    state: State = "ok" if sys.version_info >= (3, 11) else "fail"
+    return Check("python", state, f"{version} ({sys.executable})")
+
+
+# ---- the home
+
+
+def check_home(home: Path) -> list[Check]:
+    """Writable, durable and lockable, tried on the home's own file system."""
+    place = home
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    note = "" if place == home else f" (tried in {place}: the home is not there yet)"
+    try:
+        with tempfile.TemporaryDirectory(prefix=".lamina-doctor-", dir=place) as folder:
+            file = Path(folder) / "file"
+            return [
+                _attempt("home", lambda: _write(file, home), note),
+                _attempt("fsync", lambda: _sync(file), note),
+                _attempt("locks", lambda: _locks(file), note),
+            ]
+    except OSError as error:
+        said = f"{home} can't be written: {error.strerror}. Give another with --home."
+        return [Check("home", "fail", said)]
+
+
+def _attempt(name: str, work: Callable[[], str], note: str) -> Check:
+    try:
+        return Check(name, "ok", work() + note)
+    except OSError as error:
+        said = f"can't be tried: {error.strerror}. Make room, or give another with --home."
+        return Check(name, "fail", f"{said}{note}")
+    except (subprocess.SubprocessError, LaminaError) as error:
+        return Check(name, "fail", f"{error}{note}")
+
+
+def _write(file: Path, home: Path) -> str:
+    file.write_bytes(b"x")
+    free = shutil.disk_usage(file.parent).free
+    if free < 100_000_000:
+        raise LaminaError(f"{home} has only {free // 1_000_000} MB left. Make room.")
+    return f"{home} is writable, {free / 1e9:.1f} GB free"
+
+
+def _sync(file: Path) -> str:
+    for path, flags in ((file, os.O_RDWR), (file.parent, os.O_RDONLY | os.O_DIRECTORY)):
+        descriptor = os.open(path, flags)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return "files and directories reach the disk"
+
+
+def _locks(file: Path) -> str:
+    """Held here, a second process must not get it; released, it must."""
+    command = [sys.executable, "-I", "-S", "-c", _TRY_LOCK, str(file)]
+    with file.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        during = subprocess.run(command, timeout=SECONDS, check=False, capture_output=True)
+    after = subprocess.run(command, timeout=SECONDS, check=False, capture_output=True)
+    if (during.returncode, after.returncode) != (3, 0):
+        raise LaminaError(
+            "two processes can hold one lock on this file system, so sessions could damage each "
+            "other. Put the home on a local disk."
+        )
+    return "exclusive between two processes"
+
+
+def check_memory(config: Config) -> Check:
+    if not config.bool("memory.enabled"):
+        return Check("memory", "warn", f"switched off by {config.source('memory.enabled')}")
+    from lamina.memory.paths import memory_place
+
+    by_variable = config.source("memory.directory").kind == "environment"
+    chosen = config.str("memory.directory")
+    try:
+        place = memory_place(
+            config.home,
+            config.project,
+            environment=chosen if by_variable else "",
+            setting="" if by_variable else chosen,
+            remote=config.str("memory.remote_directory") if config.bool("remote") else "",
+            claude=config.claude,
+        )
+    except LaminaError as error:
+        return Check("memory", "fail", str(error))
+    if not place.directory.exists():
+        return Check("memory", "ok", f"{place.directory} (made when first written)")
+    if not os.access(place.directory, os.R_OK | os.W_OK | os.X_OK):
+        return Check(
+            "memory", "fail", f"{place.directory} can't be written. Check its permissions."
+        )
+    return Check("memory", "ok", str(place.directory))
+
+
+# ---- programs, packages, keys
+
+
+def check_program(name: str, command: list[str], without: str) -> Check:
+    try:
+        done = subprocess.run(
+            command, timeout=SECONDS, check=True, capture_output=True, text=True, errors="replace"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Check(name, "warn", f"not found; {without}")
+    lines = done.stdout.splitlines()
+    return Check(name, "ok", lines[0] if lines else "found")
+
+
+def _ripgrep() -> str:
+    """The wheel puts `rg` beside this Python."""
+    beside = Path(sys.executable).parent / "rg"
+    return str(beside) if beside.exists() else "rg"
+
+
+def check_sandbox() -> Check:
+    from lamina.tools.sandbox import available
+
+    reason = available()
+    if reason is None:
+        return Check("sandbox", "ok", "Landlock and seccomp hold shell commands")
+    return Check("sandbox", "warn", f"{reason}; background agents get no shell")
+
+
+def check_packages() -> Iterator[Check]:
+    for package, use in PACKAGES.items():
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            yield Check(package, "warn", f"not installed; needed for {use}")
+        else:
+            yield Check(package, "ok", version)
+
+
+def check_keys(config: Config) -> Iterator[Check]:
+    for name in ("anthropic", "openai"):
+        found = bool(config.secret(name))
+        yield Check(KEYS[name], "ok" if found else "warn", "set" if found else "not set")
+
+
+def check_model(config: Config) -> Check:
+    model = config.str("model")
+    provider = model.partition(":")[0]
+    needs_key = provider in ("anthropic", "openai") and not config.str(f"{provider}.base_url")
+    if needs_key and not config.secret(provider):
+        return Check("model", "fail", f"{model} needs {KEYS[provider]}. Set it, or another model.")
+    if model == "none":
+        return Check("model", "warn", "none: only what works without a model; set a key or `model`")
+    return Check("model", "ok", f"{model} ({config.source('model')})")
+
+
+def check_terminal() -> Check:
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    if encoding != "utf8":
+        return Check(
+            "terminal", "warn", f"its encoding is {sys.stdout.encoding}; set LANG to UTF-8"
+        )
+    if not sys.stdout.isatty():
+        return Check("terminal", "ok", "output goes to a file or a pipe")
+    return Check("terminal", "ok", "colours" if colours(sys.stdout) else "no colours")
+
 
 EXAMPLES = """
 lamina doctor

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
-from lamina.cli.fitting import fitted
 from lamina.cli.options import config_of
-from lamina.cli.terminal import harmless, note, out, out_json, style, width
-from lamina.cli.wrapping import wrapped
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, style, width, wrapped
 
 if TYPE_CHECKING:
     from lamina.cache.spend import Group

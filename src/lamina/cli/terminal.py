@@ -1,5 +1,5 @@
-"""Writing for people and for programs: colours only on a terminal, tables, JSON, and control
-characters of recorded text made harmless. Touches stdout and stderr only.
+"""Writing for people and for programs: colours only on a terminal, tables that fit, text wrapped as it
+streams in, JSON, and control characters of recorded text made harmless. Touches stdout and stderr.
 """
 
 from __future__ import annotations
@@ -9,8 +9,164 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TextIO
+
+_BULLET = re.compile(r"(?:[-*+•?]|\d{1,3}[.)])")
+_FENCES = ("```", "~~~")
+_CODE_INDENT = 4
+_NARROWEST = 10  # columns; below that, breaking between words helps nobody
+
+
+class WordWrap:
+    """Takes pieces of text and gives back what can be shown; a word stands once it is whole."""
+
+    def __init__(self, width: int, indent: int | None = None) -> None:
+        self._width = width
+        self._indent = indent  # of continued lines; None: like the line that is continued
+        self._fenced = False
+        self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._column = 0
+        self._margin = self._indent or 0
+        self._gap = ""  # white space before the word
+        self._word = ""
+        self._first = True  # no word of this line stands yet
+        self._as_is = self._fenced or self._width < _NARROWEST
+
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing stands on the line."""
+        return self._first and not self._word
+
+    def feed(self, text: str) -> str:
+        return "".join(map(self._take, text))
+
+    def end(self) -> str:
+        """What was held back; the next text begins anew."""
+        shown = self._place() + self._gap
+        self._fenced = False
+        self._begin_line()
+        return shown
+
+    def _take(self, character: str) -> str:
+        if character == "\n":
+            shown = self._place() + self._gap
+            self._begin_line()
+            return shown + "\n"
+        if character in " \t":
+            shown = self._place()
+            self._gap += character
+            return shown
+        if columns(character) > 1:  # scripts without spaces break anywhere
+            shown = self._place()
+            self._word = character
+            return shown + self._place()
+        self._word += character
+        return self._place() if self._as_is and not self._first else ""
+
+    def _place(self) -> str:
+        """The word that is whole now, on this line or on the next."""
+        word, gap = self._word, self._gap
+        if not word:
+            return ""
+        self._word = self._gap = ""
+        if self._first:
+            self._begin_with(gap, word)
+        wide = columns(gap) + columns(word)
+        starts = self._column <= self._margin
+        if self._as_is or starts or self._column + wide <= self._width:
+            self._column += wide
+            return gap + word
+        self._column = self._margin + columns(word)
+        return "\n" + " " * self._margin + word
+
+    def _begin_with(self, gap: str, word: str) -> None:
+        """The first word says what kind of line this is."""
+        self._first = False
+        if self._indent is not None:  # our own lines
+            return
+        if word.startswith(_FENCES):
+            self._fenced = not self._fenced
+        code = "\t" in gap or len(gap) >= _CODE_INDENT or word.startswith(("|", *_FENCES))
+        self._as_is = self._as_is or code
+        margin = len(gap) + (len(word) + 1 if _BULLET.fullmatch(word) else 0)
+        self._margin = margin if margin <= self._width // 2 else 0
+
+
+def wrapped(text: str, width: int, indent: int | None = None) -> str:
+    """The whole text, with lines of at most `width` columns where its words allow it."""
+    wrap = WordWrap(width, indent)
+    return wrap.feed(text) + wrap.end()
+
+
+GAP = 2  # columns between two cells
+LEAST = 12  # columns that a name keeps while other columns can give way
+SHORTEST_BAR = 6
+LONGEST_BAR = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(value: float, most: float, room: int) -> str:
+    """A bar whose length is the value's share of `most`, to an eighth of a character."""
+    eighths = round(8 * room * value / most) if most > 0 else 0
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def fitted(
+    rows: Sequence[Sequence[str]],
+    heading: Sequence[str],
+    room: int,
+    *,
+    gives_way: Sequence[int],
+    cut: int,
+    right: Collection[int] = (),
+    bars: Sequence[float] = (),
+    bar_after: int = -1,
+) -> str:
+    """A table of at most `room` columns. Those of `gives_way` leave, the first first, until `cut` has
+    room; `right` ones are flush right. `bars` are drawn behind column `bar_after` in what is left."""
+    cells = [list(map(_plain, heading)), *(list(map(_plain, row)) for row in rows)]
+    widths = [max(columns(line[at]) for line in cells) for at in range(len(heading))]
+    wanted = max(SHORTEST_BAR, room // 8) + GAP if bars else 0
+    kept, wide = fit(widths, room - wanted, gives_way, cut)
+    left = room - GAP * len(kept) - sum(widths[at] for at in kept if at != cut) - wide
+    most = min(LONGEST_BAR, left) if bars else 0
+    if most < SHORTEST_BAR:
+        most, wide = 0, max(1, wide + min(0, left + GAP))
+    lines: list[list[str]] = []
+    for number, line in enumerate(cells):
+        line[cut] = one_line(line[cut], wide)
+        shown: list[str] = []
+        for at in kept:
+            space = " " * (widths[at] - columns(line[at])) if at in right else ""
+            cell = space + line[at]
+            shown.append(cell if number else style(cell, "dim"))
+            if at == bar_after and most:
+                shown.append(bar(bars[number - 1], max(bars), most) if number else "")
+        lines.append(shown)
+    return table(lines)
+
+
+def fit(
+    widths: Sequence[int], room: int, gives_way: Sequence[int], cut: int
+) -> tuple[list[int], int]:
+    """Which columns stay, and how wide the one that may be cut is then."""
+    kept = list(range(len(widths)))
+    least = min(LEAST, widths[cut])
+    for at in (*gives_way, -1):
+        others = sum(widths[column] + GAP for column in kept if column != cut)
+        if room - others >= least or at < 0:
+            return kept, max(1, min(widths[cut], room - others))
+        kept.remove(at)
+    return kept, least
+
+
+def _plain(cell: str) -> str:
+    return " ".join(cell.split())
+
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 # Everything that could steer a terminal: C0 but tab and newline, DEL, C1.
