@@ -26,7 +26,6 @@ import anyio
 from bench.compaction_probes import KINDS, Probe, probes, score
 from bench.figures import ROOT, Figure, at_least, at_most, report
 
-from lamina.calls import close_calls
 from lamina.layers import compaction, notes
 from lamina.ledger import edits, tokens
 from lamina.local.happened import happened
@@ -34,6 +33,7 @@ from lamina.local.summariser import nine_parts
 from lamina.messages import text_of
 from lamina.replay.entries import entries_of
 from lamina.session import Session
+from lamina.steps import close_calls
 
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 RESULTS = ROOT / "bench" / "results" / "compaction.md"

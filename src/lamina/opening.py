@@ -1,18 +1,17 @@
-"""How a session begins and ends: settings, parts, the first entries, hooks, the drain at the end.
-
-Touches the session's ledger and starts what settings name (hooks, MCP servers). `session.py` is its
-only caller.
+"""How a session begins and ends: settings, parts, the first entries, hooks, the background tasks and
+their drain at the end. Touches the session's ledger and starts what settings name (hooks, MCP
+servers).
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -22,7 +21,7 @@ from lamina._version import __version__
 from lamina.agents.fork import Forks
 from lamina.config import Config, load
 from lamina.errors import UsageError
-from lamina.events import Emit, Event, Warned
+from lamina.events import BackgroundChanged, Emit, Event, Warned
 from lamina.layers import dream, extraction, microcompact, recall, snip
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
@@ -34,6 +33,67 @@ from lamina.recall.attach import Limits
 from lamina.recall.prefetch import Recalls
 from lamina.state import Deps, State
 from lamina.tools.environment import for_commands
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+
+class Tasks:
+    """The session's background, in its own task group."""
+
+    def __init__(self, group: TaskGroup, emit: Emit) -> None:
+        self._group = group
+        self._emit = emit
+        self._running: dict[str, anyio.CancelScope] = {}
+        self._idle = anyio.Event()
+        self._closed = False
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        if name in self._running or self._closed:
+            return False
+        scope = anyio.CancelScope()
+        self._running[name] = scope
+        self._emit(BackgroundChanged(name, "started"))
+        self._group.start_soon(self._run, name, work, scope)
+        return True
+
+    async def _run(
+        self, name: str, work: Callable[[], Awaitable[None]], scope: anyio.CancelScope
+    ) -> None:
+        state, detail = "done", ""
+        try:
+            with scope:
+                await work()
+            if scope.cancelled_caught:
+                state = "cancelled"
+        except Exception as error:  # noqa: BLE001 - the edge of a background task
+            state, detail = "failed", f"{type(error).__name__}: {error}"[:500]
+        finally:
+            self._running.pop(name, None)
+            if not self._running:
+                self._idle.set()
+                self._idle = anyio.Event()
+        self._emit(BackgroundChanged(name, state, detail))
+
+    def running(self) -> Sequence[str]:
+        return tuple(self._running)
+
+    def cancel(self, name: str) -> bool:
+        scope = self._running.get(name)
+        if scope is not None:
+            scope.cancel()
+        return scope is not None
+
+    async def drain(self, seconds: float) -> Sequence[str]:
+        self._closed = True
+        with anyio.move_on_after(seconds):
+            while self._running:
+                await self._idle.wait()
+        left = tuple(self._running)
+        for name in left:
+            self.cancel(name)
+            self._emit(BackgroundChanged(name, "deferred"))
+        return left
 
 
 @dataclass(frozen=True, slots=True)

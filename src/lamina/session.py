@@ -22,20 +22,20 @@ from typing import Any
 import anyio
 
 from lamina import opening, turn
-from lamina.background import Tasks
-from lamina.calls import CUT_OFF, close_calls
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, Warned
-from lamina.layers import compaction, snip, undoing
+from lamina.layers import compaction, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.log import was_used
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Ledger, fork_file
 from lamina.messages import Request, Usage, text, text_of
+from lamina.opening import Tasks
 from lamina.ports import Ask, Clock, HookName, Model, Tool
 from lamina.state import State
+from lamina.steps import CUT_OFF, close_calls
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -204,11 +204,11 @@ class Session:
 
     def undo_compact(self) -> str:
         """Bring back what the last compaction folded; returns the id of the undone edit."""
-        return str(undoing.undo(self._state, layers=(undoing.COMPACTION,))["uuid"])
+        return str(snip.undo(self._state, layers=(snip.COMPACTION,))["uuid"])
 
     def undo(self, name: str = "") -> str:
         """Bring back what a compaction, snip or collapse folded: by its id, or the last one."""
-        return str(undoing.undo(self._state, name)["uuid"])
+        return str(snip.undo(self._state, name)["uuid"])
 
     def snip(self, first: int, last: int, what: str = "") -> str:
         """Take finished rounds (counted from 1) out of the view; returns the edit's id."""
@@ -268,7 +268,7 @@ class Session:
         )
 
     def _low_fidelity(self) -> float | None:
-        share = undoing.fidelity(self._state.ledger)
+        share = snip.fidelity(self._state.ledger)
         low = share is not None and share < self._state.config.float("compact.fidelity")
         return share if low else None
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 
-from lamina.calls import CUT_OFF, ask_model, keep_interrupted, why_blocked
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
 from lamina.layers import (
     collapse,
@@ -24,7 +23,7 @@ from lamina.layers import (
     tool_results,
 )
 from lamina.state import State
-from lamina.tool_runs import run_tools, stop_hooks
+from lamina.steps import CUT_OFF, ask_model, keep_interrupted, run_tools, stop_hooks, why_blocked
 
 CONTINUE = "Your answer was cut off by its length limit. Go on exactly where it stopped."
 

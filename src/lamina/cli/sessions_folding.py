@@ -124,7 +124,7 @@ def _fold(ledger: Ledger, number: str) -> Json:
 
 
 def _undo(args: argparse.Namespace, file: Path) -> int:
-    from lamina.layers.undoing import COMPACTION, undoing
+    from lamina.layers.snip import COMPACTION, undoing
     from lamina.ledger import edits
     from lamina.ledger.record import Ledger
 

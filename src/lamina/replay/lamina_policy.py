@@ -21,7 +21,6 @@ from lamina import flags as flag_reader
 from lamina import turn
 from lamina.cache.account import FETCHED
 from lamina.cache.spend import Spend
-from lamina.calls import close_calls
 from lamina.config import Config
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, Event, LayerActed, LayerFailed
@@ -37,6 +36,7 @@ from lamina.replay.results import Action
 from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, Sent, Turn
 from lamina.replay.weigh import Losses, Weigher
 from lamina.state import Deps, State
+from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
 
 

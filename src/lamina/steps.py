@@ -1,14 +1,20 @@
-"""The model call of a turn: the request is recorded before, the answer after, whatever happens.
+"""The two steps of a turn that reach outside: the model call and its tools.
 
-Used by the turn and by forks. Touches the ledger, the model, the spend ledger. A prompt that is too
-long is recovered, an answer that is cut off gets its limit raised once, an interrupted answer keeps
-what was streamed, and every call leaves the ledger valid.
+Used by the turn and by forks. The request is recorded before a call, the answer after, whatever
+happens: a prompt that is too long is recovered, an answer that is cut off gets its limit raised
+once, an interrupted answer keeps what was streamed. Tools run side by side where they allow it,
+and every call gets its result, so the ledger stays valid.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
 
 from lamina.errors import BadResponse, PromptTooLong
 from lamina.events import (
@@ -17,10 +23,15 @@ from lamina.events import (
     PromptRecovered,
     StreamRestarted,
     TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
 )
 from lamina.layers import collapse, compaction, microcompact
 from lamina.ledger import edits, invariants
-from lamina.messages import Block, Request, Response, text, tool_result
+from lamina.memory.section import reminder_for
+from lamina.messages import Block, Json, Request, Response, text, text_of, tool_result
+from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State
 
 INTERRUPTED = "[Interrupted by the user]"
@@ -160,3 +171,112 @@ def close_calls(state: State, why: str) -> None:
     if waiting := state.ledger.open_calls:
         results = [tool_result(name, why, is_error=True) for name in waiting]
         state.ledger.append(edits.message("user", results, "system", closing=True))
+
+
+AT_ONCE = 8
+_FILE_TOOLS = ("Read", "Write", "Edit")
+
+
+async def run_tools(state: State, response: Response) -> bool:
+    """Run all calls of an answer; True if a hook wants the turn to end."""
+    notes: list[HookResult] = []
+    room = anyio.CapacityLimiter(AT_ONCE)
+    calls = response.tool_uses
+    beside = [call for call in calls if _may_run_beside(state, call)]
+    async with anyio.create_task_group() as group:
+        for call in beside:
+            group.start_soon(_run_within, state, call, notes, room)
+    for call in calls:
+        if call not in beside:
+            await _run(state, call, notes)
+    await _instructions(state, calls)
+    for note in notes:
+        for context in note.context:
+            state.say(context, "hook")
+        if note.message:
+            state.emit(Warned(note.message))
+    return any(note.stop for note in notes)
+
+
+async def _instructions(state: State, calls: Sequence[Block]) -> None:
+    """Instruction files of folders that were just worked in, and rules for those files (M8)."""
+    if state.forked:
+        return
+    inputs = [call.get("input") for call in calls if call.get("name") in _FILE_TOOLS]
+    paths = [cast("Json", given).get("file_path") for given in inputs if isinstance(given, dict)]
+    for path in dict.fromkeys(one for one in paths if isinstance(one, str) and "\0" not in one):
+        words, files = await anyio.to_thread.run_sync(
+            reminder_for, state.config, path, state.instructions
+        )
+        if files:
+            state.instructions += files
+            state.standing.append(words)
+            state.say(words, "system", instructions=files)
+
+
+def _may_run_beside(state: State, call: Block) -> bool:
+    spec = state.spec_of(str(call.get("name")))
+    return spec is None or spec.parallel
+
+
+async def _run_within(
+    state: State, call: Block, notes: list[HookResult], room: anyio.CapacityLimiter
+) -> None:
+    async with room:
+        await _run(state, call, notes)
+
+
+async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
+    name, id_ = str(call.get("name")), str(call.get("id"))
+    given: Any = call.get("input")
+    input_: Json = dict(cast("Json", given)) if isinstance(given, dict) else {}
+    state.emit(ToolStarted(id_, name, input_))
+    started = state.deps.clock.monotonic()
+    payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
+    before = await state.deps.hooks.run("PreToolUse", payload, match=name)
+    if before.blocked:
+        outcome = ToolOutcome(before.reason or "A hook refused this call.", is_error=True)
+    else:
+        if before.updated_input is not None:
+            input_ = before.updated_input
+        context = replace(state.tools, tool_use_id=id_)
+        outcome = await _ran(state, name, input_, context)
+        state.tools.cwd = context.cwd  # where a command's cd left us
+    seconds = state.deps.clock.monotonic() - started
+    _record(state, name, id_, outcome, seconds)
+    after = await state.deps.hooks.run(
+        "PostToolUse", {**payload, "tool_response": _said(outcome)}, match=name
+    )
+    if after.blocked and after.reason:
+        after = replace(after, context=[*after.context, after.reason])
+    notes += [before, after]
+
+
+async def _ran(state: State, name: str, input_: Json, context: ToolContext) -> ToolOutcome:
+    """Run the tool; memory files that it changes pass the gate."""
+    guard, spec = state.deps.guard, state.spec_of(name)
+    if guard is None or spec is None:
+        return await state.deps.toolbox.run(name, input_, context)
+    return await guard.around(
+        spec, input_, context, lambda: state.deps.toolbox.run(name, input_, context)
+    )
+
+
+def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: float) -> None:
+    content = outcome.content if outcome.content != "" else f"({name} gave no output)"
+    block = tool_result(id_, content, is_error=outcome.is_error)
+    state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
+    size = len(_said(outcome).encode("utf-8", "replace"))
+    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3)))
+
+
+def _said(outcome: ToolOutcome) -> str:
+    content: str | Sequence[Block] = outcome.content
+    return text_of(content)
+
+
+async def stop_hooks(state: State, response: Response, *, again: bool) -> str:
+    """What a Stop hook wants done before the turn may end."""
+    payload = {"stop_hook_active": again, "last_assistant_message": response.text}
+    result = await state.deps.hooks.run("Stop", payload)
+    return result.reason if result.blocked else ""

@@ -9,12 +9,12 @@ entry.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 from uuid import uuid4
 
 from lamina.errors import LaminaError, RefusedError, UsageError
 from lamina.events import LayerActed, Warned
-from lamina.layers.oversized import shrink
-from lamina.layers.summary_plan import (
+from lamina.layers.compaction.plan import (
     LEAST_SPAN,
     SHARE_OF_WINDOW,
     Plan,
@@ -22,11 +22,12 @@ from lamina.layers.summary_plan import (
     from_notes,
     in_full,
 )
+from lamina.layers.compaction.restore import restore_files, restore_skills
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
+from lamina.ledger.view import Row
 from lamina.local import summariser
-from lamina.messages import Json
-from lamina.restoring import restore_files, restore_skills
+from lamina.messages import Block, Json, text, text_of
 from lamina.state import State
 
 LAYER = "compaction"
@@ -286,3 +287,61 @@ def _apply(state: State, plan: Plan, before: int, fold: Json, back: list[Json]) 
                 "`/undo` or `lamina sessions undo-compact` brings the messages back."
             )
         )
+
+
+_OVERSIZED = "oversized"
+_UNSEEN_SHARE = 0.5  # of the autocompact threshold that unseen messages may take
+_KEPT_OF_CUT = 0.05  # of the window that stays of one that is cut
+
+
+def shrink(state: State) -> int:
+    """Cut what can't fit; returns how many blocks were cut."""
+    projection = state.ledger.projection
+    unseen = [row for row in projection.rows if row.entry > state.ledger.seen]
+    over = sum(row.tokens for row in unseen) - int(state.window.autocompact * _UNSEEN_SHARE)
+    keep = int(state.window.size * _KEPT_OF_CUT)
+    chosen: list[Row] = []
+    for row in sorted(unseen, key=lambda row: -row.tokens):
+        if over <= 0 or row.tokens <= 2 * keep:
+            break
+        if row.role == "user" and row.number >= 0 and _words(row.block):
+            chosen.append(row)
+            over -= row.tokens - keep
+    if not chosen:
+        return 0
+    names = [str(state.ledger.entries[row.entry]["uuid"]) for row in chosen]
+    items = [
+        (name, row.number, _cut(row.block, keep, name))
+        for name, row in zip(names, chosen, strict=True)
+    ]
+    state.leave(edits.replace(items, _OVERSIZED))
+    size = sum(row.tokens for row in chosen)
+    state.emit(
+        Warned(
+            f"A message of about {size:,} tokens is too large for this model's window of "
+            f"{state.window.size:,}: its beginning and end are shown, the record has all of it."
+        )
+    )
+    return len(chosen)
+
+
+def _words(block: Block) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    content: Any = block.get("content") if block.get("type") == "tool_result" else ""
+    if isinstance(content, str):
+        return content
+    parts = cast("list[Block]", content) if isinstance(content, list) else []
+    return text_of(parts)
+
+
+def _cut(block: Block, keep: int, entry: str) -> Block:
+    words = _words(block).encode("utf-8", "replace")
+    head, tail = keep * 8 // 3, keep * 4 // 3  # bytes: two thirds and one third of the room
+    left_out = tokens.of_text(_words(block)) - keep
+    shown = (
+        words[:head].decode("utf-8", "ignore")
+        + f"\n[… about {left_out:,} tokens left out; Expand shows them: #{entry[:8]} …]\n"
+        + words[-tail:].decode("utf-8", "ignore")
+    )
+    return text(shown) if block.get("type") == "text" else {**block, "content": shown}

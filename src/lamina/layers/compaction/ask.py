@@ -12,7 +12,7 @@ from typing import Any, cast
 from lamina import prompts
 from lamina.errors import ModelError, RefusedError
 from lamina.events import Warned, quiet
-from lamina.layers.summary_check import Known, model_parts, problem_of
+from lamina.layers.compaction.check import Known, model_parts, problem_of
 from lamina.ledger import edits, spans
 from lamina.ledger.spans import Span
 from lamina.local.probes import QUESTIONS, Probe, Score, score
