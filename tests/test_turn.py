@@ -10,7 +10,7 @@ import pytest
 from tests.sessions import Place, run, use
 
 from lamina.errors import ModelUnreachable, PromptTooLong, SessionBusy, UsageError
-from lamina.ledger import invariants, joining, log
+from lamina.ledger import joining, log
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities, ToolOutcome, ToolSpec
 from lamina.session import Session
@@ -166,7 +166,7 @@ def test_cancelling_at_any_moment_leaves_a_ledger_that_can_go_on(place: Place, m
                 reply = await session.ask("go")
             assert reply.stop == "cancelled"
             assert session.ledger.open_calls == []
-            assert invariants.calls_are_paired(session.view().messages) == []
+            assert joining.calls_are_paired(session.view().messages) == []
             if moment.startswith("between"):
                 assert "quick result" in str(session.view().messages[-1])
             assert (await session.ask("again")).text == "going on"
@@ -525,7 +525,7 @@ def test_hooks_around_a_tool_change_its_input_add_words_and_end_the_turn(place: 
                 "say it in French",
                 "a.txt moved to b.txt",
             ]
-            assert invariants.sendable(session.view()) == []
+            assert joining.sendable(session.view()) == []
 
     run(story)
 

@@ -216,10 +216,6 @@ class ForkResult:
     error: str = ""
     too_long: int | None = None  # tokens over the limit, 0 if unknown; None: it was not too long
 
-    @property
-    def hit_rate(self) -> float:
-        return self.usage.cache_read / self.usage.prompt if self.usage.prompt else 0.0
-
 
 class Fork(Protocol):
     """Starts a fork of one agent: the parent's prompt byte for byte, then a directive (L7.1)."""

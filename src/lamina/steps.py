@@ -28,7 +28,7 @@ from lamina.events import (
     Warned,
 )
 from lamina.layers import collapse, compaction, microcompact
-from lamina.ledger import edits, invariants
+from lamina.ledger import edits, joining
 from lamina.memory.section import reminder_for
 from lamina.messages import Block, Json, Request, Response, text, text_of, tool_result
 from lamina.ports import HookResult, ToolContext, ToolOutcome
@@ -108,7 +108,7 @@ async def _call(state: State) -> Response:
 
 def _request(state: State) -> Request:
     request = state.ledger.view(state.purpose)
-    if wrong := invariants.sendable(request):
+    if wrong := joining.sendable(request):
         raise BadResponse(f"The request can't be sent: {'; '.join(wrong)}.")
     limit = state.max_tokens or state.config.int("max_output")
     return replace(request, max_tokens=limit, **microcompact.request_parts(state))

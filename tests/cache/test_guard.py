@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ledger.invariants import prefix_length
 
 from lamina.cache.guard import Guard, part
-from lamina.ledger import edits, joining
+from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.messages import Request, Response, Usage, text
 from lamina.ports import Capabilities
@@ -157,7 +158,7 @@ def test_it_parts_exactly_where_the_old_blocks_are_no_prefix_any_more(
         for said in (first, [*first[:shared], *second])
     )
     blocks = sum(map(len, first))
-    same = joining.prefix_length(old.messages, new.messages)
+    same = prefix_length(old.messages, new.messages)
     found = part(old, new)
     assert (found is None) == (same == blocks)
     if found is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -15,9 +17,7 @@ from lamina.cache.simulate import (
     CacheRules,
     PaperBlock,
     PaperCache,
-    PaperRequest,
     rules_for,
-    simulate,
 )
 from lamina.errors import UsageError
 from lamina.messages import Usage
@@ -31,6 +31,40 @@ BOTH = pytest.mark.parametrize(
 blocks_of_any_size = st.lists(
     st.tuples(st.integers(0, 5), st.integers(1, 3000)), min_size=1, max_size=60
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRequest:
+    """One request with its whole block list, for callers that don't grow a `Prompt` themselves."""
+
+    time: float
+    blocks: Sequence[PaperBlock]
+    breakpoints: Sequence[int] = ()  # each the number of blocks that lie before it
+    ttl: float = FIVE_MINUTES
+    output: int = 0
+
+
+def simulate(requests: Iterable[PaperRequest], rules: CacheRules | None = None) -> list[Usage]:
+    """What each request of one conversation would read, write and miss."""
+    cache = PaperCache(rules)
+    prompt = cache.prompt()
+    last: Sequence[PaperBlock] = ()
+    booked: list[Usage] = []
+    for request in requests:
+        same = 0
+        for old, new in zip(last, request.blocks, strict=False):
+            if old != new:
+                break
+            same += 1
+        prompt.rewind(same)
+        prompt.extend(request.blocks[same:])
+        last = request.blocks
+        booked.append(
+            cache.send(
+                prompt, request.time, request.breakpoints, ttl=request.ttl, output=request.output
+            )
+        )
+    return booked
 
 
 def prompt_of(count: int, tokens: int = 500) -> list[PaperBlock]:

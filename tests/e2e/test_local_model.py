@@ -11,7 +11,7 @@ import pytest
 from tests.sessions import run
 
 from lamina.events import Emit, Event, TextDelta
-from lamina.ledger import invariants, joining
+from lamina.ledger import joining
 from lamina.messages import Request, Response
 from lamina.models import open_model
 from lamina.ports import Capabilities
@@ -71,7 +71,7 @@ def test_a_session_chats_uses_a_tool_and_is_resumed(tmp_path: Path) -> None:
             streamed = "".join(e.text for e in heard if isinstance(e, TextDelta))
             assert streamed == reply.text
             assert reply.usage.input > 1_000
-            assert not invariants.calls_are_paired(session.view().messages)
+            assert not joining.calls_are_paired(session.view().messages)
             before = joining.request_bytes(session.view())
             name = session.id
             first, second = model.requests
@@ -85,6 +85,6 @@ def test_a_session_chats_uses_a_tool_and_is_resumed(tmp_path: Path) -> None:
             assert said.stop in ("end_turn", "max_tokens", "max_calls")
             assert said.usage.output > 0
             assert joining.request_bytes(again.view()) != before
-            assert not invariants.calls_are_paired(again.view().messages)
+            assert not joining.calls_are_paired(again.view().messages)
 
     run(story)

@@ -11,7 +11,7 @@ from tests.sessions import Place, run, use
 
 from lamina.errors import UsageError
 from lamina.layers.snip import rounds
-from lamina.ledger import invariants, joining
+from lamina.ledger import joining
 from lamina.models.scripted import Step
 
 
@@ -89,7 +89,7 @@ def test_the_agent_lists_and_snips_by_its_tool_and_its_own_round_stays(place: Pl
             await talk(session, 3)
             reply = await session.ask("tidy up")
             assert reply.text == "tidy"
-            assert invariants.calls_are_paired(list(session.view().messages)) == []
+            assert joining.calls_are_paired(list(session.view().messages)) == []
 
     run(story)
 
@@ -155,6 +155,6 @@ def test_a_message_queued_in_a_turn_begins_no_round_that_parts_a_call(place: Pla
             await session.ask("second")
             for n in range(1, len(rounds(session.state))):
                 session.snip(1, 1, f"round {n}")
-                assert invariants.calls_are_paired(list(session.view().messages)) == []
+                assert joining.calls_are_paired(list(session.view().messages)) == []
 
     run(story)

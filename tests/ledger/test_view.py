@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ledger import invariants
 from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
-from lamina.ledger import edits, invariants, joining
+from lamina.ledger import edits, joining
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, text, tool_result, tool_use
@@ -38,7 +39,7 @@ def test_any_ledger_gives_a_view_that_a_provider_takes_or_names_its_open_calls(
     assert invariants.nothing_is_empty(messages) == []
     assert invariants.results_come_first(messages) == []
     assert invariants.nothing_is_invented(entries, messages) == []
-    unpaired = invariants.calls_are_paired(messages)
+    unpaired = joining.calls_are_paired(messages)
     assert bool(unpaired) == bool(view.open)
 
 
@@ -144,7 +145,7 @@ def test_a_call_is_closed_before_anything_else_can_follow() -> None:
     ledger.append(edits.message("user", "more", "typed"))
     kinds = [block["type"] for block in ledger.view().messages[-1]["content"]]
     assert kinds == ["tool_result", "tool_result", "text"]
-    assert invariants.sendable(ledger.view()) == []
+    assert joining.sendable(ledger.view()) == []
 
 
 @pytest.mark.spec("F4")
@@ -200,7 +201,7 @@ def test_a_fold_leaves_calls_whose_results_are_still_to_come() -> None:
     with pytest.raises(EditRefused, match="part a tool call"):
         ledger.append(edits.fold(first["uuid"], call["uuid"], [], "compaction"))
     ledger.append(edits.message("user", [tool_result("a", "x")], "tool"))
-    assert invariants.sendable(ledger.view()) == []
+    assert joining.sendable(ledger.view()) == []
 
 
 @pytest.mark.spec("F2")

@@ -264,16 +264,6 @@ def test_a_broken_profile_of_the_package_is_a_clear_sentence(
         Talk(wire, api_key=None).ask(request())
 
 
-def test_tokens_are_counted_by_the_provider(wire: WireServer) -> None:
-    wire.token_count = 4321
-    talk = Talk(wire)
-    assert talk.run(lambda model: model.count_tokens(request())) == 4321
-    received = wire.received[0]
-    assert received.path == "/v1/messages/count_tokens"
-    assert "cache_control" not in received.raw.decode()
-    assert "max_tokens" not in received.body
-
-
 # ---- trying again
 
 

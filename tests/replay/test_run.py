@@ -21,7 +21,7 @@ from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
 from lamina.replay.run import CALL_TOKENS, NonePolicy, Sent, SentPrompt, Turn, replay
-from lamina.replay.weigh import USUAL, Scales, Weigher, calibrate, piece_of
+from lamina.replay.weigh import KINDS, USUAL, Scales, Weigher, calibrate, piece_of
 
 pytestmark = pytest.mark.spec("I4")
 
@@ -366,7 +366,7 @@ def test_scales_are_fitted_to_the_sessions_own_usage() -> None:
         usages.append(Usage(input=total))
     scales = calibrate(recording_of(turns, usages=usages))
     assert scales.fitted == 59
-    assert scales.bytes_per_token()["result"] == pytest.approx(2.0, rel=0.1)
+    assert 1 / scales.weights[KINDS.index("result")] == pytest.approx(2.0, rel=0.1)
     assert calibrate(recording_of(turns[:2])).weights == USUAL
 
 
@@ -576,6 +576,6 @@ def test_a_request_that_carried_something_unrecorded_hardly_moves_the_scales() -
             words.append("some words of a person " * (40 + 10 * number))
             grown = len(words[-1]) // 3 + 60 + (extra if number == 6 else 0)
             sizes.append(sizes[-1] + grown)
-        return calibrate(growing(sizes, words)).bytes_per_token()["text"]
+        return 1 / calibrate(growing(sizes, words)).weights[KINDS.index("text")]
 
     assert scale(extra=40_000) == pytest.approx(scale(extra=0), rel=0.05)

@@ -151,12 +151,3 @@ class _NoHooks:
 
     async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
         return HookResult()
-
-
-def is_fork(messages: Sequence[Json]) -> bool:
-    """Does a history belong to a fork? Its directive's tag tells."""
-    return any(
-        block.get("type") == "text" and str(block.get("text", "")).startswith(f"<{TAG}>")
-        for message in messages
-        for block in message["content"]
-    )

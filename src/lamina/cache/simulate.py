@@ -43,17 +43,6 @@ def rules_for(price: Price) -> CacheRules:
     return CacheRules("openai", price.min_cacheable, life=life, bills_writes=price.bills_writes)
 
 
-@dataclass(frozen=True, slots=True)
-class PaperRequest:
-    """One request with its whole block list, for callers that don't grow a `Prompt` themselves."""
-
-    time: float
-    blocks: Sequence[PaperBlock]
-    breakpoints: Sequence[int] = ()  # each the number of blocks that lie before it
-    ttl: float = FIVE_MINUTES
-    output: int = 0
-
-
 class Prompt:
     """One growing prompt: for every block the prefix that ends there and its size."""
 
@@ -220,26 +209,3 @@ def _shared(one: list[int], other: list[int]) -> int:
         else:
             high = middle - 1
     return low
-
-
-def simulate(requests: Iterable[PaperRequest], rules: CacheRules | None = None) -> list[Usage]:
-    """What each request of one conversation would read, write and miss."""
-    cache = PaperCache(rules)
-    prompt = cache.prompt()
-    last: Sequence[PaperBlock] = ()
-    booked: list[Usage] = []
-    for request in requests:
-        same = 0
-        for old, new in zip(last, request.blocks, strict=False):
-            if old != new:
-                break
-            same += 1
-        prompt.rewind(same)
-        prompt.extend(request.blocks[same:])
-        last = request.blocks
-        booked.append(
-            cache.send(
-                prompt, request.time, request.breakpoints, ttl=request.ttl, output=request.output
-            )
-        )
-    return booked

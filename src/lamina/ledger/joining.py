@@ -45,18 +45,6 @@ def flat(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
             yield role, block
 
 
-def prefix_length(old: Sequence[Message], new: Sequence[Message]) -> int:
-    """How many blocks, from the first, are the same in both."""
-    count = 0
-    for (old_role, old_block), (new_role, new_block) in zip(flat(old), flat(new), strict=False):
-        if old_role != new_role:
-            break
-        if old_block is not new_block and canonical(old_block) != canonical(new_block):
-            break
-        count += 1
-    return count
-
-
 def digest(request: Request) -> str:
     """A hash of all that the model is sent: system, tools, messages."""
     return blake2b(request_bytes(request), digest_size=16).hexdigest()
@@ -359,3 +347,33 @@ def _clean_question(blocks: list[Block], asked: set[str]) -> list[Block]:
 def as_list(messages: Any) -> list[Message]:
     """Messages as a plain list of their own, for those who change it."""
     return [{"role": m["role"], "content": list(m["content"])} for m in messages]
+
+
+# ---- what a provider would refuse
+
+
+def calls_are_paired(messages: Sequence[Message]) -> list[str]:
+    """Each tool_use is answered in the very next message, and each result answers one."""
+    wrong: list[str] = []
+    asked: list[str] = []
+    for n, message in enumerate(messages):
+        results = [b["tool_use_id"] for b in message["content"] if b.get("type") == "tool_result"]
+        if sorted(results) != sorted(asked):
+            wrong.append(f"message {n} answers {results}, but {asked} were asked")
+        asked = [b["id"] for b in message["content"] if b.get("type") == "tool_use"]
+        if len(set(asked)) != len(asked):
+            wrong.append(f"message {n} asks twice by one id")
+    if asked:
+        wrong.append(f"the last message leaves {asked} open")
+    return wrong
+
+
+def sendable(request: Request) -> list[str]:
+    """Why a provider would refuse this request, checked on its last messages (growth is cheap)."""
+    tail = request.messages[-3:] if len(request.messages) > 3 else request.messages
+    if not request.messages:
+        return ["there is no message"]
+    start = 0 if len(request.messages) <= 3 else int(tail[0]["role"] == "user")
+    part = tail[start:]
+    wrong = calls_are_paired(part) if part else []
+    return wrong + ([] if part and part[-1]["role"] == "user" else ["the last word is the model's"])

@@ -167,29 +167,6 @@ class AnthropicModel:
         self._last_ids[request.purpose] = response.id
         return response
 
-    async def count_tokens(self, request: Request) -> int:
-        """How many tokens the provider counts for this request, without sending it to the model."""
-        client = await self._connection.client()
-        place = self._place(client, request)
-        body = self._body(client, request)
-        allowed = inspect.signature(client.beta.messages.count_tokens).parameters
-        call = {name: value for name, value in body.items() if name in allowed}
-        tools, system, messages = without_breakpoints(request)
-        call.update(tools=tools, system=system, messages=messages)
-        call.pop("extra_body", None)
-
-        async def attempt(_: Emit) -> int:
-            async with self._translated(place):
-                return (await client.beta.messages.count_tokens(**call)).input_tokens
-
-        return await with_retries(
-            attempt,
-            lambda _: None,
-            policy=self._policy,
-            clock=self._clock,
-            chance=self._chance.random,
-        )
-
     async def close(self) -> None:
         await self._connection.close()
 

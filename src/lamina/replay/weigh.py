@@ -105,9 +105,6 @@ class Scales:
         rate = self.weights[KINDS.index(piece.kind)]
         return max(1, round(piece.size * rate + piece.flat + self.weights[-1]))
 
-    def bytes_per_token(self) -> dict[str, float]:
-        return {kind: round(1 / self.weights[i], 2) for i, kind in enumerate(KINDS[:-1])}
-
 
 def calibrate(recording: Recording) -> Scales:
     """Scales fitted to how much each recorded prompt grew by what was added to it."""
