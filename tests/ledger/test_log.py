@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ledger.strategies import extra, json_values, words
 
 from lamina.errors import LedgerError, SessionBusy
@@ -40,7 +41,7 @@ def _line(n: int, **more: Any) -> bytes:
 
 
 @pytest.mark.spec("F1")
-@settings(max_examples=2_000, deadline=None)
+@examples(2_000)
 @given(st.lists(st.tuples(words, extra, json_values), max_size=5))
 def test_unknown_fields_and_kinds_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, said: list[Any]

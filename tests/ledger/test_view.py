@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ledger import invariants
 from tests.ledger.strategies import foreign_entries, play, steps
 
@@ -17,7 +18,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, text, tool_result, tool_use
 
-MANY = settings(max_examples=2_000, deadline=None)
+MANY = examples(2_000)
 
 
 def _project(entries: list[Json]) -> Projection:
@@ -44,7 +45,7 @@ def test_any_ledger_gives_a_view_that_a_provider_takes_or_names_its_open_calls(
 
 
 @pytest.mark.spec("F4")
-@settings(max_examples=1_000, deadline=None)
+@examples(1_000)
 @given(foreign_entries(), st.data())
 def test_a_projection_grown_and_looked_at_between_equals_one_made_at_once(
     entries: list[Json], data: Any
@@ -81,7 +82,7 @@ def test_the_old_view_is_a_prefix_of_the_new_unless_an_edit_says_so(script: list
 
 
 @pytest.mark.spec("F4")
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(steps())
 def test_a_snapshot_never_changes_and_the_chain_names_its_blocks(script: list[Any]) -> None:
     ledger = Ledger.of()
@@ -100,7 +101,7 @@ def test_a_snapshot_never_changes_and_the_chain_names_its_blocks(script: list[An
 
 
 @pytest.mark.spec("F4")
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(steps(), steps())
 def test_a_branch_sees_the_past_and_neither_side_sees_the_others_future(
     past: list[Any], future: list[Any]

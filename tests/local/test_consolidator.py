@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.local.claims import declares_over, judge, statements
 from lamina.local.consolidator import Plan, consolidate
@@ -442,7 +443,7 @@ def stores(draw: st.DrawFn) -> tuple[list[Memory], str]:
 
 
 @pytest.mark.spec("L6.6")
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(stores(), st.dictionaries(st.sampled_from(["m1.md", "m2.md"]), st.integers(0, 3)))
 def test_a_second_dream_changes_nothing(store: tuple[list[Memory], str], uses: dict[str, int]) -> None:  # fmt: skip
     plan = consolidate(store[0], index=store[1], now=NOW, uses=uses)
@@ -452,7 +453,7 @@ def test_a_second_dream_changes_nothing(store: tuple[list[Memory], str], uses: d
 
 
 @pytest.mark.spec("L6.6")
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(stores())
 def test_every_statement_is_still_said_or_was_replaced_by_a_later_one(
     store: tuple[list[Memory], str],
@@ -477,7 +478,7 @@ def test_every_statement_is_still_said_or_was_replaced_by_a_later_one(
             assert kept or replaced or (part.label and dropped_with_rule), part.text
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(stores())
 def test_the_index_points_only_at_what_is_there(store: tuple[list[Memory], str]) -> None:
     plan = consolidate(store[0], index=store[1], now=NOW)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.local.dates import find_dates, with_absolute_dates
 
@@ -75,7 +76,7 @@ def test_a_month_has_no_31st_everywhere() -> None:
 PIECES = ["tomorrow", "Friday", "20", "March", "in", "3", "weeks", "下周三", "月底", "morgen", "am", "15.", "April", "(2026-01-01)", "x,"]  # fmt: skip
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.sampled_from(PIECES)).map(" ".join), st.dates())
 def test_making_dates_absolute_twice_changes_nothing_and_loses_no_word(
     text: str, said: date

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.local.extractor import extract
 from lamina.local.finding import ASKED, CORRECTED
@@ -305,7 +306,7 @@ def conversations(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("L5.6", "L5.8")
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(conversations())
 def test_every_quote_is_an_exact_part_of_the_typed_entry_that_it_names(
     messages: list[dict[str, Any]],
@@ -318,7 +319,7 @@ def test_every_quote_is_an_exact_part_of_the_typed_entry_that_it_names(
             assert item.quote in by_entry[item.entry]["content"]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(conversations())
 def test_the_same_messages_always_give_the_same_well_formed_proposals(
     messages: list[dict[str, Any]],
@@ -335,7 +336,7 @@ def test_the_same_messages_always_give_the_same_well_formed_proposals(
         date.fromisoformat(proposal.extra["said"])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(conversations())
 def test_without_typed_text_nothing_is_ever_proposed(messages: list[dict[str, Any]]) -> None:
     assert extract([m for m in messages if m["origin"] != "typed"], now=NOW) == []

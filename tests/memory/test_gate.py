@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal
 from lamina.memory.gate import GateContext, decide, decide_index
@@ -675,7 +676,7 @@ def test_real_memories_of_other_people_can_be_written_by_their_user(shared_data:
 _WRITERS = st.sampled_from(["user", "agent", "extraction", "dream", "team", "outside"])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     path=st.one_of(st.text(max_size=20), st.just("a.md")),
     name=st.text(max_size=40),
@@ -695,7 +696,7 @@ def test_any_proposal_gets_a_verdict_with_a_reason(
     assert verdict.decision == "accept" or verdict.reason
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(body=st.text(min_size=1, max_size=80), kind=st.sampled_from(["user", "feedback"]))
 def test_nothing_typed_means_nothing_accepted_about_the_user(body: str, kind: str) -> None:
     context = ledger([("tool", body)])
@@ -707,7 +708,7 @@ _COLOURS = ["amber", "blue", "coral", "dune", "ember", "fjord", "grove", "haze",
 _SOME = st.lists(st.sampled_from(_COLOURS), min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(_SOME, _SOME)
 def test_near_duplicates_are_found_exactly_by_their_likeness(
     one: list[str], other: list[str]

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.errors import GateRefused
 from lamina.memories import Memory
@@ -28,7 +29,7 @@ def _memory(path: str, body: str) -> Memory:
     return Memory(path=path, name="", description="", type=None, body=body)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     texts=st.lists(_TEXT, max_size=12),
     asked=_TEXT,

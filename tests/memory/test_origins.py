@@ -6,8 +6,9 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.memory.origins import split, typed_parts, untyped_parts
 
@@ -95,7 +96,7 @@ def test_spans_cover_the_text_without_gaps_and_alternate(text: str) -> None:
     assert all(one.origin != other.origin for one, other in pairwise(spans))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(_SCRAPS)
 def test_splitting_typed_text_again_finds_nothing_pasted(text: str) -> None:
     for part in typed_parts([("typed", text)]):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.memories import Memory
 from lamina.recall.confidence import CONFIDENT, coverage
@@ -260,7 +261,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     steps=steps,
     question=texts,

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.errors import StorageError
 from lamina.recall.rank import Document, Ranker
@@ -59,7 +60,7 @@ def test_a_foreign_or_missing_file_is_not_taken(tmp_path: Path, content: bytes) 
     assert load(Ranker, path) is None
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_a_damaged_file_is_not_taken(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -6,8 +6,9 @@ import math
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.recall.confidence import CONFIDENT
 from lamina.recall.sessions import SessionSearch, Turn
@@ -138,7 +139,7 @@ def turns_of(talks: dict[str, list[tuple[str, str]]]) -> list[Turn]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(talks=sessions, gone=st.sampled_from("pqrs"), question=texts, k=st.integers(1, 8))
 def test_removing_a_session_is_as_if_it_had_never_been(
     talks: dict[str, list[tuple[str, str]]], gone: str, question: str, k: int

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.recall import saved, sketches
 from lamina.recall.expressions import plain_of
@@ -82,7 +83,7 @@ def change(file: Path, how: str, lines: list[str], tick: int) -> None:
     os.utime(file, (tick, tick))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(rows, changes, st.lists(patterns, min_size=1, max_size=3), st.booleans(), st.booleans())
 def test_the_same_lines_are_found_as_without_whatever_happens_to_the_file(
     tmp_path_factory: pytest.TempPathFactory,

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.errors import TranscriptError
 from lamina.messages import Usage
@@ -496,7 +497,7 @@ def test_no_value_of_another_kind_makes_a_reader_crash(tmp_path: Path, name: str
         container[key] = kept
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_makes_a_reader_crash(tmp_path: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(KINDS)))

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import PaperCache
@@ -417,7 +418,7 @@ def test_any_block_can_be_weighed(block: Json) -> None:
     assert piece_of({**block, "cache_control": {"type": "ephemeral"}}).key == piece_of(block).key
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     sizes=st.lists(st.integers(0, 4000), min_size=1, max_size=12),
     prompts=st.lists(st.integers(0, 60_000), min_size=12, max_size=12),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.errors import SettingsError
 from lamina.secrets import all_rules, load_gitleaks, own_rules, scan
@@ -121,7 +122,7 @@ def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
         load_gitleaks(tmp_path / "none.toml")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     value=st.sampled_from(["3", '"x"', "[1, 2]", "true", "{a = 1}", '["a", 3]']),
     key=st.sampled_from(["rules", "allowlist", "allowlists", "extend", "title"]),

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.secrets import own_rules, redact, scan
 from lamina.secrets.scanner import compiled, entropy
@@ -106,7 +107,7 @@ def test_redacting_keeps_everything_else() -> None:
     assert redact("nothing here") == "nothing here"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_a_token_is_found_and_blanked_between_any_text(before: str, after: str) -> None:
     text = f"{before} {GITHUB} {after}"
@@ -116,7 +117,7 @@ def test_a_token_is_found_and_blanked_between_any_text(before: str, after: str) 
     assert GITHUB not in redact(text)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text(max_size=400))
 def test_findings_are_ordered_disjoint_and_inside_the_text(text: str) -> None:
     end = 0

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.messages import text_of
 from lamina.tools import glob
@@ -189,7 +190,7 @@ RULES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @example(rules=["*", "!*/", "!x.py"], inner=[], paths={"a/x.py", "a/b/x.py", "z"})
 @given(
     rules=RULES,

@@ -8,8 +8,9 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -139,9 +140,7 @@ async def test_a_link_is_followed_once_and_its_target_is_what_counts(bench: Benc
     assert outcome.meta["path"] == str(bench.project / "a.txt")
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60, suppress=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=400), offset=st.integers(1, 5), limit=st.integers(1, 5))
 async def test_any_bytes_give_text_or_one_clear_sentence(
     bench: Bench, data: bytes, offset: int, limit: int

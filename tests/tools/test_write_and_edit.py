@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.errors import ToolError
 from lamina.tools import files
@@ -190,9 +191,7 @@ async def test_edit_refuses_binary_and_huge_files(bench: Bench) -> None:
     )
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(80, suppress=[HealthCheck.function_scoped_fixture])
 @given(
     head=st.binary(max_size=60).map(lambda b: b.replace(b"\0", b"").replace(b"@", b"")),
     tail=st.binary(max_size=60).map(lambda b: b.replace(b"\0", b"").replace(b"@", b"")),
