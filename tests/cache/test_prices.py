@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
 from datetime import date
-from importlib.resources import files
 
 import pytest
 
 from lamina.cache.prices import checked_on, cost, plain_name, price_of
 from lamina.errors import SettingsError
-from lamina.ledger.window import capabilities
+from lamina.ledger.window import model_table
 from lamina.messages import Usage
 
 MILLION = 1_000_000
 
 
-def rows() -> list[dict[str, object]]:
-    text = files("lamina.cache").joinpath("prices.toml").read_text("utf-8")
-    return tomllib.loads(text)["price"]
+def rows() -> list[tuple[str, str]]:
+    """Model and first day of every row with a price."""
+    return [(row.name, row.prices[0]) for row in model_table()[0][:-1] if row.prices]
 
 
 @pytest.mark.parametrize(
@@ -116,12 +114,6 @@ def test_figures_that_an_unlisted_models_price_leaves_open_follow_its_input_pric
     assert (listed.cache_read, listed.cache_write_1h) == (0.5, 10)
 
 
-@pytest.mark.spec("F3")
-def test_the_shortest_cacheable_prefix_is_the_same_in_both_tables() -> None:
-    for row in rows():
-        assert capabilities(str(row["model"])).min_cacheable == row["min_cacheable"], row["model"]
-
-
 @pytest.mark.parametrize("changes", [{"inptu": 1}, {"input": -1}, {"input": "3"}, {"model": 2}])
 def test_a_wrong_override_is_named(changes: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=f"house.*{next(iter(changes))}"):
@@ -130,12 +122,10 @@ def test_a_wrong_override_is_named(changes: dict[str, object]) -> None:
 
 def test_the_table_is_sound() -> None:
     date.fromisoformat(checked_on())
-    seen: set[tuple[object, object]] = set()
-    for row in rows():
-        assert date.fromisoformat(str(row["since"])) <= date.fromisoformat(checked_on())
-        assert (row["model"], row["since"]) not in seen
-        seen.add((row["model"], row["since"]))
-        price = price_of(str(row["model"]))
+    assert len(set(rows())) == len(rows()) > 50
+    for model, since in rows():
+        assert date.fromisoformat(since) <= date.fromisoformat(checked_on())
+        price = price_of(model)
         assert plain_name(price.model) == price.model
         assert 0 < price.cache_read <= price.input <= price.cache_write_5m <= price.cache_write_1h
         assert price.input < price.output

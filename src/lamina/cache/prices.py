@@ -1,5 +1,5 @@
-"""What a model call costs: the price table beside this file, and the sum for one call's usage. Reads
-that one data file when first asked, and nothing else; settings' overrides are passed in.
+"""What a model call costs: the list prices of the table of models, and the sum for one call's usage.
+Touches nothing else; settings' overrides are passed in.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from lamina.errors import SettingsError
+from lamina.ledger.window import ModelRow, capabilities, model_table
 from lamina.messages import Usage
 
 # Models that run here, or not at all: no bill.
@@ -152,22 +153,32 @@ def _is_amount(value: object) -> bool:
 
 
 @cache
-def _data() -> dict[str, Any]:
-    import tomllib
-    from importlib.resources import files
-
-    return tomllib.loads(files("lamina.cache").joinpath("prices.toml").read_text("utf-8"))
-
-
-@cache
 def _table() -> tuple[dict[str, list[Price]], Price]:
     """Rows by model, oldest first, and the fallback row."""
     rows: dict[str, list[Price]] = {}
-    for row in sorted(_data()["price"], key=lambda row: row["since"]):
-        rows.setdefault(row["model"], []).append(Price(**row))
-    return rows, Price(**_data()["fallback"], guessed=True)
+    for row in model_table()[0]:
+        if row.prices:
+            rows.setdefault(row.name, []).append(_price(row))
+    for priced in rows.values():
+        priced.sort(key=lambda price: price.since)
+    return rows, replace(rows.pop("fallback")[0], guessed=True)
+
+
+def _price(row: ModelRow) -> Price:
+    since, *dollars, long = row.prices
+    above, times_in, times_out = (0, 1.0, 1.0) if long == "-" else long.split(":")
+    return Price(
+        row.name,
+        row.provider,
+        since,
+        *map(float, dollars),
+        min_cacheable=capabilities(row.name).min_cacheable,
+        long_above=int(above),
+        long_input=float(times_in),
+        long_output=float(times_out),
+    )
 
 
 def checked_on() -> str:
     """The day on which the table was last compared with the providers' pages."""
-    return str(_data()["checked"])
+    return model_table()[1]

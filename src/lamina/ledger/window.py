@@ -1,12 +1,14 @@
 """How much of a model's window a session may fill: what each model can do, and the marks that the
-layers act at (F3). Pure values; overrides come in as arguments, nothing is read from outside.
+layers act at (F3). Reads the table of models beside this file; overrides come in as arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cache
+from importlib.resources import files
+from typing import Literal, cast
 
 from lamina.ports import Capabilities
 
@@ -80,76 +82,36 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """One line of the table. `window` None: it depends on the beta header or an override."""
+class ModelRow:
+    """A line of `models.txt`, the one table of models. `limits` and `prices` may be empty."""
 
-    prefix: str
-    window: int | None
-    max_output: int
-    min_cacheable: int = 1_024
-    images: bool = True
-    keeps_thinking: bool = True
-    manages_context: bool = True
+    name: str
+    provider: str
+    limits: Sequence[str]  # window, output, cacheable, lacks
+    prices: Sequence[str]  # since, input, output, read, write_5m, write_1h, long
 
 
-# Published limits as of 2026-11. The longest matching prefix counts.
-_ANTHROPIC = (
-    _Row("claude-fable-5", MILLION, 128_000, 512),
-    _Row("claude-mythos-5", MILLION, 128_000, 512),
-    _Row("claude-mythos-preview", MILLION, 128_000, 4_096),
-    _Row("claude-opus-5", MILLION, 128_000, 512),
-    _Row("claude-sonnet-5", MILLION, 128_000, 1_024),
-    _Row("claude-haiku-5", MILLION, 128_000, 4_096),
-    _Row("claude-opus-4-8", MILLION, 128_000, 1_024),
-    _Row("claude-opus-4-7", MILLION, 128_000, 2_048),
-    _Row("claude-opus-4-6", MILLION, 128_000, 4_096),
-    _Row("claude-sonnet-4-6", MILLION, 128_000, 1_024),
-    _Row("claude-opus-4-5", 200_000, 64_000, 4_096),
-    _Row("claude-haiku-4-5", 200_000, 64_000, 4_096, keeps_thinking=False),
-    _Row("claude-sonnet-4-5", None, 64_000, 1_024, keeps_thinking=False),
-    _Row("claude-sonnet-4", None, 64_000, 1_024, keeps_thinking=False),
-    _Row("claude-opus-4", 200_000, 32_000, 1_024, keeps_thinking=False),
-    _Row("claude-3-7-sonnet", 200_000, 64_000, keeps_thinking=False, manages_context=False),
-    _Row("claude-3-5-sonnet", 200_000, 8_192, keeps_thinking=False, manages_context=False),
-    _Row("claude-3-5", 200_000, 8_192, 2_048, keeps_thinking=False, manages_context=False),
-    _Row("claude-3", 200_000, 4_096, 2_048, keeps_thinking=False, manages_context=False),
-)
+@cache
+def model_table() -> tuple[tuple[ModelRow, ...], str]:
+    """All rows, and the day on which they were last compared with the providers' pages."""
+    text = files("lamina.ledger").joinpath("models.txt").read_text("utf-8")
+    checked, rows = "", list[ModelRow]()
+    for line in text.splitlines():
+        if line.startswith("# checked: "):
+            checked = line.removeprefix("# checked: ")
+        elif line and not line.startswith("#"):
+            name, provider, *rest = line.split()
+            limits, prices = rest[:4], rest[4:]
+            rows.append(
+                ModelRow(
+                    name,
+                    provider,
+                    () if limits[1] == "-" else limits,
+                    () if prices[0] == "-" else prices,
+                )
+            )
+    return tuple(rows), checked
 
-# OpenAI publishes input and output together; `window` is the part that a prompt may fill.
-_OPENAI = (
-    _Row("gpt-6.1", 922_000, 128_000),
-    _Row("gpt-6", 922_000, 128_000),
-    _Row("gpt-5.6", 922_000, 128_000),
-    _Row("gpt-5.5", 922_000, 128_000),
-    _Row("gpt-5.4", 922_000, 128_000),
-    _Row("gpt-5.4-mini", 272_000, 128_000),
-    _Row("gpt-5.4-nano", 272_000, 128_000),
-    _Row("gpt-5.3-chat", 128_000, 16_384),
-    _Row("gpt-5.2-chat", 128_000, 16_384),
-    _Row("gpt-5.1-chat", 128_000, 16_384),
-    _Row("gpt-5-chat", 128_000, 16_384),
-    _Row("gpt-5.3", 272_000, 128_000),
-    _Row("gpt-5.2", 272_000, 128_000),
-    _Row("gpt-5.1", 272_000, 128_000),
-    _Row("gpt-5", 272_000, 128_000),
-    _Row("gpt-4.1", 1_047_576, 32_768),
-    _Row("gpt-4o", 128_000, 16_384),
-    _Row("chatgpt-4o", 128_000, 16_384),
-    _Row("gpt-4-turbo", 128_000, 4_096),
-    _Row("gpt-4-0125", 128_000, 4_096, images=False),
-    _Row("gpt-4-1106", 128_000, 4_096, images=False),
-    _Row("gpt-4-vision", 128_000, 4_096),
-    _Row("gpt-4-32k", 32_768, 32_768, images=False),
-    _Row("gpt-4", 8_192, 8_192, images=False),
-    _Row("gpt-3.5-turbo", 16_385, 4_096, images=False),
-    _Row("codex-mini", 200_000, 100_000),
-    _Row("o4-mini", 200_000, 100_000),
-    _Row("o3", 200_000, 100_000),
-    _Row("o3-mini", 200_000, 100_000, images=False),
-    _Row("o1", 200_000, 100_000),
-    _Row("o1-mini", 128_000, 65_536, images=False),
-    _Row("o1-preview", 128_000, 32_768, images=False),
-)
 
 _PROVIDERS = ("anthropic", "openai", "gguf", "scripted", "none")
 
@@ -169,11 +131,11 @@ def capabilities(
     Its window: the `[1m]` suffix, else the table, else the beta header for a million, else the
     override, else 200,000.
     """
-    row, cache = _find(bare_name(name))
-    known = Capabilities() if row is None else _from_row(row, cache)
+    row = _find(bare_name(name))
+    known = Capabilities() if row is None else _from_row(row)
     if row is None and name.startswith("anthropic:"):
         known = Capabilities(cache="anthropic", context_management=True)
-    window = None if row is None else row.window
+    window = None if row is None or row.limits[0] == "beta" else int(row.limits[0])
     if name.endswith(LONG_SUFFIX) or (window is None and LONG_BETA in betas):
         window = MILLION
     elif window is None and override is not None and override > 0:
@@ -183,8 +145,10 @@ def capabilities(
 
 def needs_long_beta(name: str) -> bool:
     """Is `[1m]` asked of a model that grants it only with the beta header?"""
-    row, cache = _find(bare_name(name))
-    return name.endswith(LONG_SUFFIX) and cache != "openai" and (row is None or row.window is None)
+    row = _find(bare_name(name))
+    return name.endswith(LONG_SUFFIX) and (
+        row is None or (row.provider == "anthropic" and row.limits[0] == "beta")
+    )
 
 
 def window_of(
@@ -193,36 +157,25 @@ def window_of(
     return Window(known.window, known.max_output, percent, compact_size)
 
 
-def _from_row(row: _Row, cache: Literal["anthropic", "openai", "none"]) -> Capabilities:
+def _from_row(row: ModelRow) -> Capabilities:
+    _, max_output, cacheable, lacks = row.limits
     return Capabilities(
-        max_output=row.max_output,
-        images=row.images,
-        cache=cache,
-        min_cacheable=row.min_cacheable,
-        context_management=cache == "anthropic" and row.manages_context,
-        keeps_thinking=cache == "anthropic" and row.keeps_thinking,
+        max_output=int(max_output),
+        images="images" not in lacks,
+        cache=cast("Literal['anthropic', 'openai']", row.provider),
+        min_cacheable=int(cacheable),
+        context_management=row.provider == "anthropic" and "context" not in lacks,
+        keeps_thinking=row.provider == "anthropic" and "thinking" not in lacks,
     )
 
 
-def _find(bare: str) -> tuple[_Row | None, Literal["anthropic", "openai", "none"]]:
+def _find(bare: str) -> ModelRow | None:
+    """The row with limits whose name is the longest beginning of the model's."""
     # Gateways put a path before the name (`vendor/model`); the family starts after it.
     family = bare.rsplit("/", 1)[-1]
-    if row := _longest(_ANTHROPIC, family):
-        return row, "anthropic"
-    if row := _longest(_OPENAI, family):
-        return row, "openai"
-    return None, "none"
+    fitting = [row for row in model_table()[0] if row.limits and _is_family(row.name, family)]
+    return max(fitting, key=lambda row: len(row.name), default=None)
 
 
-def _longest(table: Sequence[_Row], family: str) -> _Row | None:
-    fitting = [row for row in table if _is_family(row.prefix, family)]
-    return max(fitting, key=lambda row: len(row.prefix), default=None)
-
-
-def _is_family(prefix: str, family: str) -> bool:
-    return family.startswith(prefix) and family[len(prefix) : len(prefix) + 1] in (
-        "",
-        "-",
-        "@",
-        ":",
-    )
+def _is_family(name: str, family: str) -> bool:
+    return family.startswith(name) and family[len(name) : len(name) + 1] in ("", "-", "@", ":")
