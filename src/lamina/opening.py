@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,12 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
 from lamina.memory.section import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
-from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext
+from lamina.ports import ToolContext
 from lamina.recall.attach import Limits
 from lamina.recall.prefetch import Recalls
 from lamina.state import Deps, State
 from lamina.tools.environment import for_commands
+from lamina.wiring import Options
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -96,47 +97,24 @@ class Tasks:
         return left
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the caller of `Session.open` asked for."""
-
-    project: Path
-    model: str | Model | None = None
-    home: str | Path | None = None
-    config: Config | Mapping[str, Any] | None = None
-    ask: Ask | None = None
-    interactive: bool = False
-    on_event: Emit | None = None
-    tools: Sequence[Tool | Callable[..., Any]] = ()
-    hooks: Mapping[HookName, Any] = field(default_factory=dict[HookName, Any])
-    clock: Clock | None = None
-    flag_provider: Any = None
-    claude: bool = False
-
-
-def load_config(wishes: Wishes) -> Config:
+def load_config(options: Options) -> Config:
     """The settings of the project; a missing project is an error that names it."""
-    if isinstance(wishes.config, Config):
-        return wishes.config
-    if not wishes.project.expanduser().is_dir():
-        raise UsageError(f"The project {wishes.project} is not a directory.")
-    overrides = dict(wishes.config or {})
-    if isinstance(wishes.model, str):
-        overrides["model"] = wishes.model
-    return load(wishes.project, home=wishes.home, overrides=overrides, claude=wishes.claude)
-
-
-def clock_of(wishes: Wishes) -> Clock:
-    return wishes.clock or wiring.SystemClock()
+    if isinstance(options.config, Config):
+        return options.config
+    if not options.project.expanduser().is_dir():
+        raise UsageError(f"The project {options.project} is not a directory.")
+    overrides = dict(options.config or {})
+    if isinstance(options.model, str):
+        overrides["model"] = options.model
+    return load(options.project, home=options.home, overrides=overrides, claude=options.claude)
 
 
 async def make_state(
-    wishes: Wishes, config: Config, ledger: Ledger, path: Path, stack: AsyncExitStack
+    options: Options, config: Config, ledger: Ledger, path: Path, stack: AsyncExitStack
 ) -> State:
     """All parts of a session, wired."""
-    model = wishes.model if wishes.model is not None else config.str("model")
-    flags = flag_reader.read(config, wishes.flag_provider)
-    listeners = [wishes.on_event] if wishes.on_event else []
+    flags = flag_reader.read(config, options.flag_provider)
+    listeners = [options.on_event] if options.on_event else []
     holder: list[State] = []
     early: list[Event] = []  # what parts say while they are made
 
@@ -146,21 +124,9 @@ async def make_state(
         else:
             early.append(event)
 
-    deps = await wiring.make_deps(
-        config,
-        flags,
-        model=model,
-        transcript=path,
-        clock=clock_of(wishes),
-        tools=wishes.tools,
-        hooks=wishes.hooks,
-        interactive=wishes.interactive,
-        emit=emit,
-        stack=stack,
-        ledger=ledger,
-    )
+    deps = await wiring.make_deps(options, config, flags, ledger, path, emit, stack)
     stack.push_async_callback(deps.model.close)
-    context = _tool_context(wishes, deps, emit)
+    context = _tool_context(options, deps, emit)
     state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
     context.todos = lambda new: _todos(state, new)
     context.expand = lambda name: expand(state.ledger.projection, name)
@@ -179,7 +145,7 @@ async def make_state(
     return state
 
 
-def _tool_context(wishes: Wishes, deps: Deps, emit: Emit) -> ToolContext:
+def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
     """What tools may touch, and whom they ask."""
     config = deps.config
     return ToolContext(
@@ -188,7 +154,7 @@ def _tool_context(wishes: Wishes, deps: Deps, emit: Emit) -> ToolContext:
         scratch=deps.folder,
         emit=emit,
         permit=wiring.make_permit(
-            config, wishes.ask, interactive=wishes.interactive, memory=deps.memory
+            config, options.ask, interactive=options.interactive, memory=deps.memory
         ),
         env=for_commands(os.environ),
         network=config.bool("sandbox.network"),

@@ -36,6 +36,7 @@ from lamina.opening import Tasks
 from lamina.ports import Ask, Clock, HookName, Model, Tool
 from lamina.state import State
 from lamina.steps import CUT_OFF, close_calls
+from lamina.wiring import Options, SystemClock
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -96,7 +97,7 @@ class Session:
         one of the project; `fork` works on a copy and leaves the original as it is.
         """
         return Opening(
-            opening.Wishes(
+            Options(
                 project=Path(project),
                 model=model,
                 home=home,
@@ -106,7 +107,7 @@ class Session:
                 on_event=on_event,
                 tools=tuple(tools),
                 hooks=dict(hooks or {}),
-                clock=clock,
+                clock=clock or SystemClock(),
                 flag_provider=flag_provider,
                 claude=claude,
             ),
@@ -118,7 +119,7 @@ class Session:
     @staticmethod
     def latest(project: str | Path = ".", home: str | Path | None = None) -> str | None:
         """The id of the project's session that was written last."""
-        config = opening.load_config(opening.Wishes(project=Path(project), home=home))
+        config = opening.load_config(Options(project=Path(project), home=home))
         return _latest(find_project_folder(config.own_home, config.project))
 
     # ---- the conversation
@@ -131,7 +132,7 @@ class Session:
             raise UsageError("There is nothing to ask: the message is empty.")
         self._busy = True
         state = self._state
-        state.events, state.usage, state.max_tokens = [], Usage(), 0
+        state.events, state.usage, state.calls, state.max_tokens = [], Usage(), 0, 0
         start = len(state.ledger.entries)
         try:
             reason = await self._turn(prompt, pasted)
@@ -282,9 +283,9 @@ class Opening:
     """A session about to be opened: enter it with `async with`, or with `with`."""
 
     def __init__(
-        self, wishes: opening.Wishes, session_id: str | None, *, resume: bool, fork: bool
+        self, options: Options, session_id: str | None, *, resume: bool, fork: bool
     ) -> None:
-        self._wishes = wishes
+        self._options = options
         self._id = session_id
         self._resume = resume
         self._fork = fork
@@ -298,16 +299,15 @@ class Opening:
             raise alone(group) from None
 
     async def _enter(self) -> Session:
-        wishes = self._wishes
-        config = opening.load_config(wishes)
+        options = self._options
+        config = opening.load_config(options)
         path, new = self._place(config)
         async with AsyncExitStack() as stack:
-            clock = opening.clock_of(wishes)
-            ledger = Ledger.open(path, now=clock.now)
+            ledger = Ledger.open(path, now=options.clock.now)
             stack.callback(ledger.close)
             stack.callback(_drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
-            state = await opening.make_state(wishes, config, ledger, path, stack)
+            state = await opening.make_state(options, config, ledger, path, stack)
             state.background = Tasks(group, state.emit)
             session = Session(state)
             if not new:

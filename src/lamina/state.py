@@ -80,6 +80,7 @@ class State:
     events: list[Event] = field(default_factory=list[Event])  # of this turn
     queue: list[tuple[str, Origin]] = field(default_factory=list[tuple[str, Origin]])
     usage: Usage = field(default_factory=Usage)  # of this turn
+    calls: int = 0  # of the model, in this turn
     last_usage: Usage = field(default_factory=Usage)  # of the last main call
     turn: int = 0
     max_tokens: int = 0  # raised once when an answer is cut off; 0: the model's default
@@ -141,8 +142,8 @@ class State:
 
     # ---- saying what happened
 
-    def emit(self, event: Event) -> None:
-        if not isinstance(event, _PASSING):
+    def emit(self, event: Event, *, kept: bool = True) -> None:
+        if kept and not isinstance(event, _PASSING):
             self.events.append(event)
         for listener in list(self.listeners):
             listener(event)
@@ -166,8 +167,11 @@ class State:
         offer = edits.job("extraction.offer", "open", self.ledger.head)
         return self.ledger.append(offer, *entries)[1:]
 
-    def book(self, request: Request, response: Response, seconds: float) -> None:
-        """Count a model call: turn, ledger of spending, event."""
+    def book(
+        self, request: Request, response: Response, started: float, *, aside: bool = False
+    ) -> None:
+        """Count a model call that began at `started` (monotonic): turn, ledger of spending, event.
+        A call aside is no part of the turn: its figures are not the answer's."""
         model = response.model or request.model
         cost = self.deps.spend.book(
             purpose=request.purpose,
@@ -176,5 +180,9 @@ class State:
             session=self.deps.session_id,
             at=self.deps.clock.now(),
         )
-        self.usage = self.usage + response.usage
-        self.emit(ModelCalled(request.purpose, model, response.usage, cost, round(seconds, 3)))
+        seconds = round(self.deps.clock.monotonic() - started, 3)
+        called = ModelCalled(request.purpose, model, response.usage, cost, seconds)
+        if not aside:
+            self.usage = self.usage + response.usage
+            self.calls += 1
+        self.emit(called, kept=not aside)

@@ -97,7 +97,7 @@ async def _call(state: State) -> Response:
 
     started = clock.monotonic()
     response = await state.deps.model.complete(request, listen)
-    state.book(request, response, clock.monotonic() - started)
+    state.book(request, response, started)
     microcompact.book_cleared(state, response)
     if broke := state.guard.after(request, response, clock.now(), capabilities):
         state.emit(broke)

@@ -56,7 +56,7 @@ async def _rounds(state: State) -> str:
     continued = stopped = 0
     while True:
         most = state.max_calls or state.config.int("turn.max_calls")
-        if most and len([e for e in state.events if e.kind == "model_called"]) >= most:
+        if most and state.calls >= most:
             if state.purpose == "main":
                 state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
             return "max_calls"

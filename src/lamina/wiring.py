@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -30,6 +31,24 @@ if TYPE_CHECKING:
     from lamina.recall.shelf import Shelf
     from lamina.secrets.rules import Rules
     from lamina.tools.memory_guard import MemoryGuard
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller of `Session.open` asked for."""
+
+    project: Path
+    model: str | Model | None = None
+    home: str | Path | None = None
+    config: Config | Mapping[str, Any] | None = None
+    ask: Ask | None = None
+    interactive: bool = False
+    on_event: Emit | None = None
+    tools: Sequence[Tool | Callable[..., Any]] = ()
+    hooks: Mapping[HookName, Any] = field(default_factory=dict[HookName, Any])
+    clock: Clock = field(default_factory=SystemClock)
+    flag_provider: Any = None
+    claude: bool = False
 
 
 def open_model(spec: str, config: Config) -> Model:
@@ -77,18 +96,13 @@ class SmallModel:
 
 
 async def make_deps(
+    options: Options,
     config: Config,
     flags: Flags,
-    *,
-    model: Model | str,
+    ledger: Ledger,
     transcript: Path,
-    clock: Clock,
-    tools: Sequence[Tool | Callable[..., Any]],
-    hooks: Mapping[HookName, Any],
-    interactive: bool,
     emit: Emit,
     stack: AsyncExitStack,
-    ledger: Ledger | None = None,
 ) -> Deps:
     """Everything that a turn calls. What must be closed again goes on the stack."""
     from lamina.tools.functions import tool as as_tool
@@ -102,11 +116,12 @@ async def make_deps(
         with_index = config.bool("memory.index")
         theirs = _claude_transcripts(config)
         shelf, guard = _add_memory_tools(
-            toolbox, memory, transcript, clock, ledger, with_index=with_index, claude=theirs
+            toolbox, memory, transcript, options.clock, ledger, with_index=with_index, claude=theirs
         )
-    for tool in tools:
+    for tool in options.tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     server_notes = await _add_servers(toolbox, config, emit, stack)
+    model = options.model if options.model is not None else config.str("model")
     small = SmallModel(config)
     stack.push_async_callback(small.close)
     return Deps(
@@ -114,13 +129,13 @@ async def make_deps(
         flags=flags,
         model=open_model(model, config) if isinstance(model, str) else model,
         toolbox=toolbox,
-        hooks=_make_hooks(config, hooks, transcript, emit),
-        clock=clock,
+        hooks=_make_hooks(config, options.hooks, transcript, emit),
+        clock=options.clock,
         spend=_make_spend(config),
         folder=transcript.with_suffix(""),
         transcript=transcript,
         session_id=transcript.stem,
-        interactive=interactive,
+        interactive=options.interactive,
         memory=memory,
         shelf=shelf,
         guard=guard,

@@ -112,8 +112,7 @@ def _result(
             last = text_of(entry["content"])
             break
     refused = [f"{e.tool}: {e.reason}" for e in child.events if isinstance(e, PermissionRefused)]
-    calls = sum(isinstance(event, ModelCalled) for event in child.events)
-    return ForkResult(last, stop, calls, child.usage, refused, error, too_long)
+    return ForkResult(last, stop, child.calls, child.usage, refused, error, too_long)
 
 
 def _pass_on(parent: State, event: Event) -> None:
@@ -128,7 +127,7 @@ def _mind_the_cap(child: State, event: Event) -> None:
     if isinstance(event, ModelCalled):
         deps = child.deps
         if deps.spend.refusal(child.purpose, deps.clock.now()):
-            child.max_calls = sum(isinstance(one, ModelCalled) for one in child.events)
+            child.max_calls = child.calls
 
 
 def _say_once(parent: State, reason: str) -> None:

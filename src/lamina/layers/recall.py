@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import LaminaError, RefusedError
-from lamina.events import MemoryRecalled, ModelCalled, quiet
+from lamina.events import MemoryRecalled, quiet
 from lamina.ledger import edits
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Memory
@@ -199,18 +199,7 @@ async def _ask(state: State, request: Request) -> Response:
     model = deps.small(deps.model) if deps.small else deps.model
     started = deps.clock.monotonic()
     response = await model.complete(request, quiet)
-    name = response.model or request.model
-    cost = deps.spend.book(
-        purpose=LAYER,
-        model=name,
-        usage=response.usage,
-        session=deps.session_id,
-        at=deps.clock.now(),
-    )
-    seconds = round(deps.clock.monotonic() - started, 3)
-    event = ModelCalled(LAYER, name, response.usage, cost, seconds)
-    for listener in list(state.listeners):
-        listener(event)
+    state.book(request, response, started, aside=True)
     return response
 
 

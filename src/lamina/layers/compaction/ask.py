@@ -159,12 +159,13 @@ async def asked_score(state: State, found: list[Probe], view: str) -> Score | No
         max_tokens=4_000,
         purpose="probe",
     )
+    started = state.deps.clock.monotonic()
     try:
         response = await state.deps.model.complete(request, quiet)
     except ModelError as error:
         state.layer_failed(LAYER, error)
         return None
-    state.book(request, response, 0.0)
+    state.book(request, response, started)
     return score(found, response.text)
 
 
