@@ -30,8 +30,7 @@ from lamina.ledger.record import Ledger
 from lamina.memory.section import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import Ask, Clock, HookName, Model, Tool, ToolContext
-from lamina.recall.attach import Limits
-from lamina.recall.prefetch import Recalls
+from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.tools.environment import for_commands
 
@@ -137,7 +136,7 @@ def _tool_context(wishes: Wishes, deps: Deps, emit: Emit) -> ToolContext:
 
 
 def _recalls(deps: Deps) -> Recalls | None:
-    if deps.shelf is None or not deps.flags.on("recall"):
+    if deps.memory_index is None or not deps.flags.on("recall"):
         return None
     config = deps.config
     limits = Limits(
@@ -147,7 +146,7 @@ def _recalls(deps: Deps) -> Recalls | None:
         session_bytes=config.int("recall.session_bytes"),
         stale_days=config.float("recall.stale_days"),
     )
-    return Recalls(deps.shelf, limits)
+    return Recalls(deps.memory_index, limits)
 
 
 class _NoBackground:

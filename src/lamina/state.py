@@ -36,8 +36,8 @@ from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
+    from lamina.recall.memory_index import MemoryIndex
     from lamina.recall.prefetch import Recalls
-    from lamina.recall.shelf import Shelf
     from lamina.tools.memory_guard import MemoryGuard
 
 # Streamed pieces go to listeners only: the whole answer is in the ledger.
@@ -61,7 +61,7 @@ class Deps:
     interactive: bool = False
     server_notes: Mapping[str, str] = field(default_factory=dict[str, str])  # what MCP servers say
     memory: FileStore | None = None  # None: memory is off
-    shelf: Shelf | None = None  # finds memories; None where memory is off
+    memory_index: MemoryIndex | None = None  # finds memories; None where memory is off
     guard: MemoryGuard | None = None  # gates memory files that tools change by themselves
     small: Callable[[Model], Model] | None = None  # given the main model, the one for small calls
     unattended: Permit | None = None  # the user's rules for background work, which never asks

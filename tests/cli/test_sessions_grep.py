@@ -17,14 +17,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-
 from lamina.cli.moments import since, until
 from lamina.cli.sessions_grep import candidate_pattern
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
 from lamina.messages import text
-from lamina.recall import recorded
+from lamina.recall import transcripts
 from lamina.tools.grep import find_ripgrep
 
 Run = Callable[..., Any]
@@ -319,7 +318,7 @@ def test_entries_that_cant_hold_a_hit_are_not_decoded(
 ) -> None:
     record(folder, "aaaa", *(f"hay {number}" for number in range(200)), "a needle", "a NEEDLE")
     decoded: list[bytes] = []
-    monkeypatch.setattr(recorded, "value_of", decoded.append)
+    monkeypatch.setattr(transcripts, "value_of", lambda line: decoded.append(line) or {})
     for words, most in (("needle", 1), ("NEEDLE|needle", 2), ("(?i)needle", 2), ("a need+le", 2)):
         decoded.clear()
         lamina("sessions", "grep", words)

@@ -31,7 +31,7 @@ from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import new_topic
 from lamina.memory.undo import undo
 from lamina.models.scripted import ScriptedModel, Step
-from lamina.recall import uses
+from lamina.recall.memory_index import USES_FILE, count_uses
 from lamina.session import Session
 from lamina.state import State
 from lamina.testing import a_memory
@@ -380,7 +380,7 @@ def test_a_past_fact_that_recall_showed_in_vain_goes_before_one_that_was_of_use(
             topic("of_use.md", "Invoices of the spring fair are settled.", due=day),
         )
         for used in (True, False, False):
-            uses.count(store.state / uses.NAME, {"vain.md": False, "of_use.md": used}, 1.0)
+            count_uses(store.state / USES_FILE, {"vain.md": False, "of_use.md": used}, 1.0)
         await dream.run(session.state)
         assert set(contents(store)) == {"MEMORY.md", "of_use.md"}
 

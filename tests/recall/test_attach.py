@@ -14,7 +14,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.render import canonical
 from lamina.memories import Memory
 from lamina.models.scripted import ScriptedModel, Step
-from lamina.recall.attach import Limits, attachments, cut_to, reminder
+from lamina.recall.prefetch import Limits, attachments, cut_to, reminder
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0

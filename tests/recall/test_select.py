@@ -15,14 +15,14 @@ from lamina.events import quiet
 from lamina.messages import Request, Response
 from lamina.models import open_model
 from lamina.models.scripted import ScriptedModel, Step
-from lamina.recall.rank import Hit
+from lamina.recall import Match
 from lamina.recall.select import Candidate, Selection, Selector, by_rank, schema_params
 
 NOW = 1_790_000_000.0
 CANDIDATES = [
-    Candidate(Hit("a.md", 3.0, {"body": 3.0}, 0.9), "project", "About apples", NOW - 3 * 86_400),
-    Candidate(Hit("b.md", 2.0, {"body": 2.0}, 0.5), "user", "About bread", NOW),
-    Candidate(Hit("c.md", 1.0, {"body": 1.0}, 0.1), "", "About cheese", NOW),
+    Candidate(Match("a.md", 3.0, {"body": 3.0}, 0.9), "project", "About apples", NOW - 3 * 86_400),
+    Candidate(Match("b.md", 2.0, {"body": 2.0}, 0.5), "user", "About bread", NOW),
+    Candidate(Match("c.md", 1.0, {"body": 1.0}, 0.1), "", "About cheese", NOW),
 ]
 
 

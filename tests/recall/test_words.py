@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
@@ -9,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.recall.dates import asked_dates, asked_span, date_terms
-from lamina.recall.manuals import is_manual, tool_terms
-from lamina.recall.words import LONGEST_WORD, proper_names, terms
+from lamina.recall.words import LONGEST_WORD, asked_runs, proper_names, terms
 
 DAY = 86_400.0
 # A Wednesday.
@@ -116,11 +116,11 @@ def test_a_question_without_a_span_has_none() -> None:
     assert asked_span("many days ago", NOW) is None
 
 
-def test_a_manual_is_told_from_a_warning_and_from_other_tools() -> None:
-    grep = tool_terms(["Grep"])
-    assert is_manual("grep usage", "options of grep", "reference", grep)
-    assert not is_manual("grep usage", "grep fails on links", "reference", grep)
-    assert not is_manual("sed usage", "options of sed", "reference", grep)
-    assert not is_manual("grep at work", "the user likes grep", "reference", grep)
-    assert not is_manual("grep usage", "how to use grep", "feedback", grep)
-    assert not is_manual("grep usage", "options of grep", "reference", tool_terms(["", "__"]))
+def test_a_question_mark_inside_an_address_asks_nothing() -> None:
+    assert asked_runs("the board is at https://example.org/view?board=7") == []
+
+
+@given(st.text(alphabet="ab .?!？\n", max_size=60))
+def test_nothing_is_asked_more_often_than_it_stands_there(text: str) -> None:
+    stands, asked = Counter(terms(text)), Counter(terms(" ".join(asked_runs(text))))
+    assert all(asked[term] <= stands[term] for term in asked)

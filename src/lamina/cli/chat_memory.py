@@ -108,15 +108,14 @@ async def forget(session: Session, argument: str) -> None:
 
 async def memory(session: Session, argument: str) -> None:
     """Where memory is and what it holds, or the memories that fit some words."""
-    from lamina.recall.searches import fitting
-    from lamina.recall.shelf import Shelf
+    from lamina.recall.memory_index import MemoryIndex, fitting
 
     store = _store(session)
-    shelf = session.state.deps.shelf or Shelf(store)
+    index = session.state.deps.memory_index or MemoryIndex(store)
     room = max(20, width() - 48)
     if argument:
         now = session.state.deps.clock.now()
-        hits = await anyio.to_thread.run_sync(lambda: fitting(shelf, argument, 10, now))
+        hits = await anyio.to_thread.run_sync(lambda: fitting(index, argument, 10, now))
         found = [memory for _, memory in hits]
     else:
         found = await anyio.to_thread.run_sync(store.list)

@@ -275,9 +275,9 @@ def _forget(args: argparse.Namespace, store: FileStore) -> int:
         store.forget(path, purge_history=args.purge, reason="lamina memory forget")
         forgotten.append(path)
     if args.purge:
-        from lamina.recall.shelf import Shelf
+        from lamina.recall.memory_index import MemoryIndex
 
-        Shelf(store).drop_the_gone()
+        MemoryIndex(store).drop_the_gone()
     if args.json:
         out_json({"forgotten": forgotten, "purged": args.purge})
     else:

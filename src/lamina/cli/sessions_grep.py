@@ -165,7 +165,7 @@ class _Search:
         if self._candidates and ripgrep:
             yield from self._by_ripgrep(ripgrep, self._candidates, files)
             return
-        from lamina.recall.recorded import lines
+        from lamina.recall.transcripts import lines
 
         for file in files:
             try:
@@ -209,12 +209,9 @@ class _Search:
                 process.stdout.close()
 
     def _in_entry(self, file: Path, line: bytes) -> Iterator[MatchingLine]:
-        from lamina.recall.recorded import value_of
+        from lamina.recall.transcripts import value_of
 
-        value = value_of(line)
-        if value is None:
-            return
-        when, texts = _said(value)
+        when, texts = _said(value_of(line))
         if when < self._since or when > self._until:
             return
         for who, text in texts:
@@ -250,7 +247,7 @@ def _alarm(until: float) -> Generator[None]:
 def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
     from lamina.cli.transcript import texts_of
     from lamina.ledger.edits import written_at
-    from lamina.recall.recorded import claude_texts, claude_time
+    from lamina.recall.transcripts import claude_texts, claude_time
 
     if value.get("kind") == "message":
         return written_at(value), texts_of(value)
@@ -261,7 +258,7 @@ def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> 
     """In Claude mode also Claude Code's transcripts and those of its agents, newest first."""
     if not config.claude:
         return list(files)
-    from lamina.recall.recorded import claude_folders
+    from lamina.recall.transcripts import claude_folders
 
     everything = (config.home / "projects").glob("*")
     folders = everything if everywhere else claude_folders(config.home, config.project)

@@ -25,7 +25,7 @@ from lamina.memory.gate import decide
 from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, without_pointer
 from lamina.memory.intents import Change, Note
 from lamina.memory.topics import edit_topic, read_topic, why_ambiguous
-from lamina.recall import uses
+from lamina.recall.memory_index import USES_FILE, load_uses, unused
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
 _TRIES = 50
@@ -79,14 +79,14 @@ class Desk:
         store.journal.settle()
         self.authors = Authors(store.journal.history)
         self.labels = self._labels()
-        counted = uses.load(store.state / uses.NAME)
+        counted = load_uses(store.state / USES_FILE)
         self.uses = {path: use.count for path, use in counted.items() if use.count}
         self.last_used = {
             path: datetime.fromtimestamp(use.last, UTC).astimezone().date()
             for path, use in counted.items()
             if use.last > 0
         }
-        self.in_vain = frozenset(uses.unused(counted))
+        self.in_vain = frozenset(unused(counted))
         self.said = self._said()
 
     def _labels(self) -> dict[str, str]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.recall.confidence import CONFIDENT
-from lamina.recall.sessions import SessionSearch, Turn
+from lamina.recall import CONFIDENT
+from lamina.recall.turns import Turn, TurnIndex
 
 
 def day(text: str) -> float:
@@ -32,14 +32,14 @@ TALK = (
 )  # fmt: skip
 
 
-def search_of(*turns: Turn) -> SessionSearch:
-    index = SessionSearch()
+def search_of(*turns: Turn) -> TurnIndex:
+    index = TurnIndex()
     for turn in turns or TALK:
         index.add(turn)
     return index
 
 
-def best(question: str, index: SessionSearch | None = None) -> str:
+def best(question: str, index: TurnIndex | None = None) -> str:
     return (index or search_of()).search(question, now=NOW)[0].id
 
 
@@ -109,7 +109,7 @@ def test_chinese_and_japanese_turns_are_found() -> None:
 @pytest.mark.parametrize("question", ["", "??", "the and of", "\x00\ud800"])
 def test_garbage_finds_nothing(question: str) -> None:
     assert search_of().search(question, now=NOW) == []
-    assert SessionSearch().search("trout", now=NOW) == []
+    assert TurnIndex().search("trout", now=NOW) == []
     assert search_of().search("trout", 0, now=NOW) == []
 
 
@@ -143,15 +143,15 @@ def turns_of(talks: dict[str, list[tuple[str, str]]]) -> list[Turn]:
 def test_removing_a_session_is_as_if_it_had_never_been(
     talks: dict[str, list[tuple[str, str]]], gone: str, question: str, k: int
 ) -> None:
-    index = SessionSearch()
+    index = TurnIndex()
     for turn in turns_of(talks):
         index.add(turn)
     assert index.remove_sessions([gone]) == len(talks.get(gone, []))
     rest = {name: said for name, said in reversed(talks.items()) if name != gone}
-    clean = SessionSearch()
+    clean = TurnIndex()
     for turn in turns_of(rest):
         clean.add(turn)
-    again = SessionSearch.from_state(index.to_state())
+    again = TurnIndex.from_state(index.to_state())
     hits = index.search(question, k, now=NOW)
     assert hits == clean.search(question, k, now=NOW) == again.search(question, k, now=NOW)
     assert len(hits) <= k

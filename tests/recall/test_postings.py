@@ -1,4 +1,5 @@
-"""The derived index on disk: the same answers after loading, and no harm from a bad file."""
+"""The derived index: documents come and go as if it had been built anew, and on disk it gives the same
+answers after loading and does no harm when the file is bad."""
 
 from __future__ import annotations
 
@@ -7,13 +8,65 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.documents import documents, rows_of, said
 
 from lamina.errors import StorageError
+from lamina.recall.postings import Postings, load, save
 from lamina.recall.rank import Document, Ranker
-from lamina.recall.saved import load, save
-from lamina.recall.sessions import SessionSearch, Turn
+from lamina.recall.turns import Turn, TurnIndex
+from lamina.recall.words import terms
+
+
+@given(documents, st.sets(st.integers(0, 7)))
+def test_an_index_that_lost_documents_equals_one_that_never_had_them(
+    many: list[tuple[str, str]], gone: set[int]
+) -> None:
+    index, other = Postings(2), Postings(2)
+    for number, both in enumerate(many):
+        index.add([said(text) for text in both])
+        if number not in gone:
+            other.add([said(text) for text in both])
+    for place in gone:
+        if place < len(many):
+            index.remove(place)
+    for term in {term for both in many for text in both for term in terms(text)}:
+        assert index.holders(term) == other.holders(term)
+        for field in range(2):
+            assert (index.find(term, field) is None) == (other.find(term, field) is None)
+    assert index.lengths(0)[1] == other.lengths(0)[1]
+    index.sweep()
+    assert rows_of(index) == rows_of(other)
+    assert set(index.words) == set(other.words)
+    again = Postings.from_state(2, index.to_state())
+    assert rows_of(again) == rows_of(other)
+
+
+def test_what_comes_later_is_found_beside_what_was_there() -> None:
+    index = Postings(1)
+    for number in range(200):
+        index.add([said(f"tent number{number}")])
+        assert index.holders("tent") == number + 1
+    found = index.find("tent", 0)
+    assert found is not None
+    assert found[0].tolist() == list(range(200))
+    assert found[1].tolist() == [1.0] * 200
+
+
+def test_a_saved_index_that_contradicts_itself_is_refused() -> None:
+    index = Postings(1)
+    index.add([said("red tent")])
+    state = index.to_state()
+    with pytest.raises(ValueError, match="does not exist"):
+        Postings.from_state(1, {**state, "words": state["words"][:1]})
+    with pytest.raises(ValueError, match="twice"):
+        Postings.from_state(1, {**state, "words": ["red", "red"]})
+    with pytest.raises(ValueError, match="add up"):
+        Postings.from_state(1, {**state, "rows": {**state["rows"], "keys": b""}})
+    with pytest.raises(ValueError, match="out of order"):
+        Postings.from_state(1, {**state, "rows": {**state["rows"], "ends": b""}})
+
 
 DOCUMENTS = [
     Document("a.md", "Database", "where it runs", "Oslo, since 2024", "project", 5.0, 2),
@@ -43,10 +96,10 @@ def test_a_loaded_index_answers_the_same_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_sessions_are_saved_too(tmp_path: Path) -> None:
-    index = SessionSearch()
+    index = TurnIndex()
     index.add(Turn("1", "s", "the boat sank", "Alma", 5.0))
     save(index, tmp_path / "sessions.index")
-    loaded = load(SessionSearch, tmp_path / "sessions.index")
+    loaded = load(TurnIndex, tmp_path / "sessions.index")
     assert loaded is not None
     assert loaded.search("boat", now=9.0) == index.search("boat", now=9.0)
 
@@ -59,7 +112,6 @@ def test_a_foreign_or_missing_file_is_not_taken(tmp_path: Path, content: bytes) 
     assert load(Ranker, path) is None
 
 
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_not_taken(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -78,7 +130,7 @@ def test_a_damaged_file_is_not_taken(
 
 def test_one_kind_of_index_is_not_taken_for_the_other(tmp_path: Path) -> None:
     save(ranker(DOCUMENTS), tmp_path / "x")
-    assert load(SessionSearch, tmp_path / "x") is None
+    assert load(TurnIndex, tmp_path / "x") is None
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

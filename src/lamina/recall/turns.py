@@ -8,30 +8,37 @@ from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lamina.recall.columns import HALF_LIFE, SESSION, Columns, beyond, length_norm
-from lamina.recall.confidence import Evidence, coverage, rarities, turn_confidence
+import numpy as np
+
+from lamina.recall import Match
 from lamina.recall.dates import asked_dates, asked_span, date_terms
-from lamina.recall.lexical import Field, Lexical, question_terms, rarity
-from lamina.recall.order import best_first
 from lamina.recall.postings import Postings
-from lamina.recall.pull import Pull
-from lamina.recall.rank import Hit
-from lamina.recall.vectors import Vectors
-from lamina.recall.words import asked_runs, proper_names, runs, terms, word_list
-
-if TYPE_CHECKING:
-    from lamina.recall.rows import Floats
+from lamina.recall.scoring import (
+    Bm25,
+    DocumentVectors,
+    Field,
+    QuestionTerms,
+    VectorWords,
+    best_first,
+    question_terms,
+    rarity,
+    turn_confidence,
+)
+from lamina.recall.term_counts import Doubles, Floats, Places
+from lamina.recall.words import asked_runs, runs, terms, word_list
 
 _TEXT, _DATE = 0, 1
-_FIELDS = (Field(1.0), Field(1.0, length=0.0))
-_PULL = Pull(len(_FIELDS), body=_TEXT)
+_FIELDS = (Field(), Field(length=0.0))
+_SESSION = Field(length=0.75)
+_HALF_LIFE = 30 * 86_400.0
 _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "model"})
 
 # What each part is worth, in shares of the question's whole weight. Chosen on LoCoMo's first five
-# conversations; `span`, `role` and `recency`, which those can't show, were set by hand and left. A
-# date counts for less than the words: often it is that of the event, not of the day it was told.
+# conversations (recall@5 .736, on the other five .728; bench/results/recall.md); `span`, `role` and
+# `recency`, which those can't show, were set by hand and left. A date counts for less than the words:
+# often it is that of the event, not of the day it was told (.733 at 1.0).
 WEIGHTS: Mapping[str, float] = {
     "text": 1.0,
     "before": 0.4,
@@ -81,14 +88,51 @@ class Turn:
     said: float = 0.0  # timestamp; 0 where unknown
 
 
-class SessionSearch:
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What is known of every turn whatever is asked, by place; `session_norm` is by session."""
+
+    session: Places
+    before: Places
+    after: Places
+    before2: Places
+    after2: Places
+    speaker: Places
+    said: Doubles
+    faded: Doubles  # how much less than the newest turn each still counts
+    timed: Floats
+    answering: Floats  # 1 where the turn before is a question
+    length: Floats
+    session_norm: Floats  # what BM25 sets against the counts of a session, by how long it is
+    named: Mapping[str, set[int]]  # term of a speaker's name -> speakers
+
+    def recency(self, now: float) -> Floats:
+        """1 for a turn of this moment, half of it after each half-life."""
+        newest = float(self.said.max(initial=0.0))
+        if newest <= now:  # one product instead of as many powers as there are turns
+            fading = self.faded * 2.0 ** (-(now - newest) / _HALF_LIFE)
+        else:
+            fading = np.exp2(-np.maximum(now - self.said, 0.0) / _HALF_LIFE)
+        return fading.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredQuestion:
+    """A question worked out against the index: arrays by place, and what it asks for."""
+
+    parts: Mapping[str, Floats]
+    likeness: Floats
+    total: Floats
+    named: frozenset[str]  # terms of the question that are speakers
+    terms: QuestionTerms
+
+
+class TurnIndex:
     """An index of turns, grown as sessions go on."""
 
     def __init__(self) -> None:
-        self._postings = Postings(len(_FIELDS))
-        self._lexical = Lexical(self._postings, _FIELDS)
-        self._vectors = Vectors(self._postings, _PULL)
-        self._ids: list[str | None] = []
+        self._use(Postings(len(_FIELDS)))
+        self._ids: list[str] = []
         self._slots: dict[str, int] = {}
         self._sessions: dict[str, int] = {}  # name -> number
         self._session_of = array("I")
@@ -99,13 +143,15 @@ class SessionSearch:
         self._said = array("d")
         self._timed = array("B")
         self._asking = array("B")  # whether a turn is a question
-        self._columns: Columns | None = None
+        self._columns: _Columns | None = None
+
+    def _use(self, postings: Postings) -> None:
+        self._postings = postings
+        self._words = Bm25(postings, _FIELDS)
+        self._vectors = DocumentVectors(postings, VectorWords(len(_FIELDS), body=_TEXT))
 
     def __len__(self) -> int:
         return len(self._slots)
-
-    def __contains__(self, id_: object) -> bool:
-        return id_ in self._slots
 
     def add(self, turn: Turn) -> None:
         """Takes the next turn of its session; a turn that is known already changes nothing."""
@@ -124,22 +170,20 @@ class SessionSearch:
         self._asking.append(turn.text.rstrip().endswith(("?", "？")))
         self._ids.append(turn.id)
         self._slots[turn.id] = slot
-        self._lexical.changed()
+        self._changed()
+
+    def _changed(self) -> None:
+        self._words.changed()
         self._columns = None
 
     def remove_sessions(self, sessions: Collection[str]) -> int:
         """Forgets all turns of some sessions; says how many there were."""
         numbers = {self._sessions.pop(session, -1) for session in sessions} - {-1}
-        if not numbers:
-            return 0
         gone = [slot for slot, of in enumerate(self._session_of) if of in numbers]
-        for slot in gone:
-            self._postings.remove(slot)
-            self._slots.pop(self._ids[slot] or "", None)
-            self._ids[slot] = None
-        for number in numbers:
-            self._last.pop(number, None)
-        self._sweep()
+        if numbers:
+            for slot in gone:
+                self._postings.remove(slot)
+            self._sweep()
         return len(gone)
 
     def _sweep(self) -> None:
@@ -155,8 +199,8 @@ class SessionSearch:
         self._sessions = {
             name: numbers[number] for name, number in self._sessions.items() if number in numbers
         }
-        self._last = {numbers[number]: place[slot] for number, slot in self._last.items()}
         self._session_of = array("I", [numbers[self._session_of[slot]] for slot in stay])
+        self._last = {session: slot for slot, session in enumerate(self._session_of)}
         names, heard = list(self._speakers), dict[str, int]({"": 0})
         spoken = [names[self._speaker_of[slot]] for slot in stay]
         self._speaker_of = array("I", [heard.setdefault(name, len(heard)) for name in spoken])
@@ -165,12 +209,11 @@ class SessionSearch:
         self._timed = array("B", [self._timed[slot] for slot in stay])
         self._asking = array("B", [self._asking[slot] for slot in stay])
         self._ids = [self._ids[slot] for slot in stay]
-        self._slots = {id_: slot for slot, id_ in enumerate(self._ids) if id_ is not None}
-        self._lexical.changed()
-        self._columns = None
+        self._slots = {id_: slot for slot, id_ in enumerate(self._ids)}
+        self._changed()
 
     def to_state(self) -> dict[str, Any]:
-        """The whole index as plain values, for `recall/saved.py`."""
+        """The whole index as plain values."""
         return {
             "ids": self._ids,
             "sessions": sorted(self._sessions, key=self._sessions.__getitem__),
@@ -181,11 +224,11 @@ class SessionSearch:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> SessionSearch:
+    def from_state(cls, state: Mapping[str, Any]) -> TurnIndex:
         """The index again; ValueError or TypeError when the state contradicts itself."""
         index = cls()
         index._ids = list(state["ids"])
-        index._slots = {id_: slot for slot, id_ in enumerate(index._ids) if id_ is not None}
+        index._slots = {id_: slot for slot, id_ in enumerate(index._ids)}
         index._sessions = {name: number for number, name in enumerate(state["sessions"])}
         index._speakers = {name: number for number, name in enumerate(state["speakers"])}
         for name, saved in zip(_SAVED_COLUMNS, state["columns"], strict=True):
@@ -193,9 +236,7 @@ class SessionSearch:
             if len(getattr(index, name)) != len(index._ids):
                 raise ValueError("a column does not fit the turns")
         index._last = {session: slot for slot, session in enumerate(index._session_of)}
-        index._postings = Postings.from_state(len(_FIELDS), state["postings"])
-        index._lexical = Lexical(index._postings, _FIELDS)
-        index._vectors = Vectors(index._postings, _PULL)
+        index._use(Postings.from_state(len(_FIELDS), state["postings"]))
         index._vectors.from_bytes(state["vectors"])
         if not len(index._slots) == index._postings.slots == len(index._vectors):
             raise ValueError("the index does not fit its turns")
@@ -207,58 +248,47 @@ class SessionSearch:
         k: int = 5,
         *,
         now: float,
-        exclude: Collection[str] = (),
         without: str = "",
         at_least: float = 0.0,
         since: float = -inf,
         until: float = inf,
-    ) -> list[Hit]:
+    ) -> list[Match]:
         """The best `k` turns said within a time, best first; equal scores are ordered by id. One
         session can be left out whole."""
-        if k < 1 or not self._slots:
-            return []
-        asked = self.ask(query, now)
+        asked = self._ask(query, now) if k > 0 and self._slots else None
         if asked is None:
             return []
-        left_out = frozenset(exclude)
         no_session = self._sessions.get(without, -1)
-
-        def within(said: float) -> bool:  # one whose time nobody knows is left in
-            return not (said < since or said > until)
-
-        hits: list[Hit] = []
-        for slot in best_first(asked.total, lambda place: self._ids[place] or ""):
-            id_ = self._ids[slot]
-            if id_ is None or id_ in left_out or not within(self._said[slot]):
+        matches: list[Match] = []
+        for slot in best_first(asked.total, self._ids.__getitem__):
+            # A turn whose time nobody knows (nan) is left in.
+            if self._said[slot] < since or self._said[slot] > until:
                 continue
             if self._session_of[slot] == no_session:
                 continue
-            parts = dict.fromkeys(WEIGHTS, 0.0)
-            parts.update((name, float(values[slot])) for name, values in asked.parts.items())
-            sure = turn_confidence(self._evidence(slot, asked))
+            sure = self._confidence(slot, asked)
             if sure >= at_least:
-                hits.append(Hit(id_, sum(parts.values()), parts, sure))
-            if len(hits) == k:
+                parts = dict.fromkeys(WEIGHTS, 0.0)
+                parts.update((name, float(values[slot])) for name, values in asked.parts.items())
+                matches.append(Match(self._ids[slot], sum(parts.values()), parts, sure))
+            if len(matches) == k:
                 break
-        return hits
+        return matches
 
-    def ask(self, query: str, now: float) -> Asked | None:
+    def _ask(self, query: str, now: float) -> _ScoredQuestion | None:
         """A question worked out against all turns; None when it has no words to look for."""
-        import numpy as np
-
         columns = self._arrays()
         question = question_terms(query)
         named = {term: columns.named[term] for term in question if term in columns.named}
         core = {term: weight for term, weight in question.items() if term not in named} or question
         if not core:
             return None
-        weighed = self._lexical.weigh(core)
+        weighed = self._words.weigh(core)
         mass = np.float32(sum(weighed.values()) or 1.0)
-        text = self._lexical.score(weighed)[_TEXT] / mass
+        text = self._words.score(weighed)[_TEXT] / mass
         speaker, party = self._who(named, columns)
         likeness = self._vectors.near(weighed)
         near = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
-        recency = columns.recency(now)
         near_by = np.append(text, np.float32(0))  # a turn that is not there is at -1
         before = near_by[columns.before]
         session = self._by_session(weighed, columns)
@@ -278,9 +308,8 @@ class SessionSearch:
             "time_word": text * columns.timed if _WHEN.search(query) else None,
             "embedding": near,
             "length": columns.length,
-            "recency": recency,
+            "recency": columns.recency(now),
         }
-        matched = (text + session + near) > 0
         parts = {
             name: values * np.float32(WEIGHTS[name])
             for name, values in found.items()
@@ -289,57 +318,48 @@ class SessionSearch:
         total = np.zeros_like(text)
         for values in parts.values():
             total += values
-        total *= matched
-        names = proper_names(query)
-        strange = [name for name in names if name not in named and not self._postings.holders(name)]
-        return Asked(
-            parts,
-            likeness,
-            total,
-            frozenset(named),
-            rarities(question),
-            self._postings.keys_of(question),
-            len(strange) / max(len(names), 1),
+        total *= (text + session + near) > 0
+        asked = QuestionTerms.of(query, question, self._postings, named)
+        return _ScoredQuestion(parts, likeness, total, frozenset(named), asked)
+
+    def _arrays(self) -> _Columns:
+        if self._columns is not None:
+            return self._columns
+        lengths, _ = self._postings.lengths(_TEXT)
+        session = np.array(self._session_of, dtype=np.intp)
+        before = np.array(self._before, dtype=np.intp)
+        after = np.full(len(before), -1, dtype=np.intp)
+        has = before >= 0
+        after[before[has]] = np.flatnonzero(has)
+        asking = np.append(np.array(self._asking, dtype=np.float32), np.float32(0))
+        said = np.nan_to_num(np.array(self._said, dtype=np.float64))
+        by_session = np.bincount(session, weights=lengths).astype(np.float32)
+        mean = np.float32(max(float(by_session.mean()), 1e-9))
+        named: dict[str, set[int]] = {}
+        for name, number in self._speakers.items():
+            for term in terms(name) if name not in _ROLES else ():
+                named.setdefault(term, set()).add(number)
+        self._columns = _Columns(
+            session,
+            before,
+            after,
+            np.append(before, -1)[before],  # -1, where there is nothing, stays -1
+            np.append(after, -1)[after],
+            np.array(self._speaker_of, dtype=np.intp),
+            said,
+            np.exp2((said - said.max(initial=0.0)) / _HALF_LIFE),
+            np.array(self._timed, dtype=np.float32),
+            asking[before],
+            np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
+            _SESSION.saturation * (1 - _SESSION.length + _SESSION.length * by_session / mean),
+            named,
         )
-
-    def _arrays(self) -> Columns:
-        import numpy as np
-
-        if self._columns is None:
-            lengths, _ = self._postings.lengths(_TEXT)
-            session = np.array(self._session_of, dtype=np.int64)
-            before = np.array(self._before, dtype=np.int64)
-            after = np.full(len(before), -1, dtype=np.int64)
-            has = before >= 0
-            after[before[has]] = np.flatnonzero(has)
-            asking = np.append(np.array(self._asking, dtype=np.float32), np.float32(0))
-            named: dict[str, set[int]] = {}
-            for name, number in self._speakers.items():
-                for term in terms(name) if name not in _ROLES else ():
-                    named.setdefault(term, set()).add(number)
-            self._columns = Columns(
-                session,
-                before,
-                after,
-                beyond(before),
-                beyond(after),
-                np.array(self._speaker_of, dtype=np.int64),
-                (said := np.nan_to_num(np.array(self._said, dtype=np.float64))),
-                np.exp2((said - said.max(initial=0.0)) / HALF_LIFE),
-                np.array(self._timed, dtype=np.float32),
-                asking[before],
-                np.minimum(np.log1p(lengths) / np.float32(4), np.float32(1)),
-                length_norm(np.bincount(session, weights=lengths).astype(np.float32)),
-                named,
-            )
         return self._columns
 
     def _who(
-        self, named: Mapping[str, set[int]], columns: Columns
+        self, named: Mapping[str, set[int]], columns: _Columns
     ) -> tuple[Floats | None, Floats | None]:
         """1 for turns that a person named in the question spoke, and for all of their sessions."""
-        import numpy as np
-
         people = set[int]().union(*named.values())
         if not people:
             return None, None
@@ -349,21 +369,17 @@ class SessionSearch:
         talks = np.bincount(columns.session, weights=spoken) > 0
         return spoken, talks.astype(np.float32)[columns.session]
 
-    def _role(self, query: str, columns: Columns) -> Floats | None:
+    def _role(self, query: str, columns: _Columns) -> Floats | None:
         """1 for the assistant's turns when the question asks what it said, for the user's own when
         the user speaks of themselves."""
-        import numpy as np
-
         asked = "assistant" if _YOUR_WORD.search(query) else "user"
         number = self._speakers.get(asked)
         if number is None or (asked == "user" and not _OWN_WORD.search(query)):
             return None
         return (columns.speaker == number).astype(np.float32)
 
-    def _by_session(self, weighed: Mapping[str, float], columns: Columns) -> Floats:
+    def _by_session(self, weighed: Mapping[str, float], columns: _Columns) -> Floats:
         """BM25 of each turn's whole session, in shares of the question's weight."""
-        import numpy as np
-
         norm = columns.session_norm
         sessions = len(norm)
         total, mass = np.zeros(sessions, dtype=np.float32), 1e-9
@@ -373,19 +389,17 @@ class SessionSearch:
             if found is not None:
                 counts = np.bincount(columns.session[found[0]], found[1], sessions)
                 holders = int(np.count_nonzero(counts))
-                gain = np.float32(weight * rarity(holders, sessions) * SESSION.most)
+                gain = np.float32(weight * rarity(holders, sessions) * _SESSION.most)
                 total += gain * (counts / (counts + norm)).astype(np.float32)
             mass += weight * rarity(holders, sessions)
         return (total / np.float32(mass))[columns.session]
 
     def _dated(self, query: str) -> Floats | None:
         """The share of the dates named in the question that a turn's day has."""
-        import numpy as np
-
         dates = asked_dates(query)
         if not dates:
             return None
-        asked = self._lexical.weigh(dict.fromkeys(dates, 1.0))
+        asked = self._words.weigh(dict.fromkeys(dates, 1.0))
         total = np.zeros(self._postings.slots, dtype=np.float32)
         mass = sum(asked.values())
         for term, weight in asked.items():
@@ -394,39 +408,24 @@ class SessionSearch:
                 total[found[0]] += np.float32(weight / mass)
         return total
 
-    def _spanned(self, query: str, now: float, columns: Columns) -> Floats | None:
-        import numpy as np
-
+    def _spanned(self, query: str, now: float, columns: _Columns) -> Floats | None:
         span = asked_span(query, now)
         if span is None:
             return None
         return ((columns.said >= span[0]) & (columns.said <= span[1])).astype(np.float32)
 
-    def _evidence(self, slot: int, asked: Asked) -> Evidence:
-        """What speaks for a turn; the words of the turns beside it count as its own."""
+    def _confidence(self, slot: int, asked: _ScoredQuestion) -> float:
+        """The words of the turns beside it count as a turn's own."""
         columns = self._arrays()
         places = {slot, int(columns.before[slot]), int(columns.after[slot])} - {-1}
-        held = asked.named | set[str]().union(
-            *(self._postings.holds(place, asked.keys) for place in places)
+        held = asked.named.union(
+            *(self._postings.holds(place, asked.terms.keys) for place in places)
         )
-        return Evidence(
-            coverage=coverage(asked.rarities, held),
-            strange_names=asked.strange_names,
+        return turn_confidence(
+            coverage=asked.terms.coverage(held),
             likeness=float(asked.likeness[slot]),
+            strange_names=asked.terms.strange_names,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question worked out against the index: arrays by place, and what it asks for."""
-
-    parts: Mapping[str, Floats]
-    likeness: Floats
-    total: Floats
-    named: frozenset[str]  # terms of the question that are speakers
-    rarities: Mapping[str, float]
-    keys: Mapping[int, str]  # of its terms in the postings
-    strange_names: float
 
 
 def _names_a_time(text: str) -> bool:
