@@ -247,8 +247,8 @@ def _add_memory_tools(
     claude: Sequence[Path],
 ) -> tuple[MemoryIndex, MemoryGuard]:
     """Remember, Forget and Recall, and what stands behind them."""
-    from lamina.recall.memory_index import MemoryIndex, memory_search
-    from lamina.recall.transcripts import session_search
+    from lamina.recall.memory_index import MemoryIndex, headed_memories
+    from lamina.recall.transcripts import headed_messages, transcript_indexes
     from lamina.tools.forget import Forget
     from lamina.tools.memory_guard import MemoryGuard
     from lamina.tools.recall import Recall, Remembered
@@ -258,16 +258,18 @@ def _add_memory_tools(
         return ledger.entries if ledger is not None else ()
 
     memory_index, session = MemoryIndex(store), transcript.stem
-    memories = memory_search(memory_index, clock.now)
-    sessions = session_search(transcript.parent, clock.now, without=session, claude=claude)
+    past = transcript_indexes(transcript.parent, claude, without=session)
+
+    def memories(query: str, limit: int) -> Sequence[Remembered]:
+        found = headed_memories(memory_index, query, limit, clock.now())
+        return [Remembered(*one) for one in found]
+
+    def sessions(query: str, limit: int) -> Sequence[Remembered]:
+        return [Remembered(*one) for one in headed_messages(past, query, limit, clock.now())]
+
     toolbox.add(Remember(store, session, entries, with_index=with_index))
     toolbox.add(Forget(store, session, entries))
-    toolbox.add(
-        Recall(
-            lambda query, limit: [Remembered(*found) for found in memories(query, limit)],
-            lambda query, limit: [Remembered(*found) for found in sessions(query, limit)],
-        )
-    )
+    toolbox.add(Recall(memories, sessions))
     return memory_index, MemoryGuard(store, session, entries)
 
 

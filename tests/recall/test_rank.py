@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memories import Memory
@@ -59,17 +59,15 @@ def ids(hits: list[Match]) -> list[str]:
 
 
 @pytest.mark.spec("M7")
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
+def test_the_memory_that_answers_comes_first() -> None:
+    cases: list[tuple[str, str]] = [
         ("How should I delete and insert rows in the database?", "feedback_transactions.md"),
         ("Where can I see the gateway's latency?", "reference_grafana.md"),
         ("When do merges stop for the release?", "project_release.md"),
         ("What is my role?", "user_role.md"),
-    ],
-)
-def test_the_memory_that_answers_comes_first(question: str, expected: str) -> None:
-    assert ids(ranker().search(question, now=NOW))[0] == expected
+    ]
+    for question, expected in cases:
+        assert ids(ranker().search(question, now=NOW))[0] == expected
 
 
 def test_a_related_word_finds_a_memory_that_shares_none_of_the_question_s_words() -> None:
@@ -180,9 +178,8 @@ def test_what_is_excluded_makes_room_for_the_next() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
+def test_other_scripts_and_spellings_are_found() -> None:
+    cases: list[tuple[str, str]] = [
         ("数据库在哪里", "zh.md"),
         ("发布冻结是什么时候", "zh2.md"),
         ("デプロイの手順", "ja.md"),
@@ -190,18 +187,17 @@ def test_what_is_excluded_makes_room_for_the_next() -> None:
         ("résumé", "fr.md"),
         ("RESUME", "fr.md"),
         ("ｄａｔａｂａｓｅ", "en.md"),
-    ],
-)
-def test_other_scripts_and_spellings_are_found(question: str, expected: str) -> None:
-    index = ranker(
-        Document("zh.md", body="我们的数据库运行在上海的服务器。"),
-        Document("zh2.md", body="移动版发布之前，周四开始冻结代码。"),
-        Document("ja.md", body="本番へのデプロイは金曜日を避ける。手順は社内文書にある。"),
-        Document("ja2.md", body="単体テストは必ずpytestで書くこと。"),
-        Document("fr.md", body="Le résumé hebdomadaire part le lundi."),
-        Document("en.md", body="The database lives in Oslo."),
-    )
-    assert ids(index.search(question, now=NOW))[0] == expected
+    ]
+    for question, expected in cases:
+        index = ranker(
+            Document("zh.md", body="我们的数据库运行在上海的服务器。"),
+            Document("zh2.md", body="移动版发布之前，周四开始冻结代码。"),
+            Document("ja.md", body="本番へのデプロイは金曜日を避ける。手順は社内文書にある。"),
+            Document("ja2.md", body="単体テストは必ずpytestで書くこと。"),
+            Document("fr.md", body="Le résumé hebdomadaire part le lundi."),
+            Document("en.md", body="The database lives in Oslo."),
+        )
+        assert ids(index.search(question, now=NOW))[0] == expected
 
 
 def test_identifiers_are_found_whole_and_by_their_parts() -> None:
@@ -222,10 +218,11 @@ def test_a_memory_is_taken_as_the_store_gives_it() -> None:
     )
 
 
-@pytest.mark.parametrize("question", ["", "   ", "?!…", "the of and", "\x00\ud800", "a" * 100_000])
-def test_empty_and_garbage_questions_find_nothing(question: str) -> None:
-    assert ranker().search(question, now=NOW) == []
-    assert Ranker().search("database", now=NOW) == []
+def test_empty_and_garbage_questions_find_nothing() -> None:
+    cases: list[str] = ["", "   ", "?!…", "the of and", "\x00\ud800", "a" * 100_000]
+    for question in cases:
+        assert ranker().search(question, now=NOW) == []
+        assert Ranker().search("database", now=NOW) == []
 
 
 def test_hostile_sizes_are_bounded() -> None:
@@ -260,7 +257,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     steps=steps,
     question=texts,

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.documents import rows_of, said, texts
 
+from lamina.recall import scoring
 from lamina.recall.postings import Postings
-from lamina.recall.scoring import QuestionTerms, VectorWords, pieces
+from lamina.recall.scoring import DocumentVectors, QuestionTerms, VectorWords
 
 
 @given(st.lists(st.tuples(texts, texts, texts), max_size=6), st.integers(0, 4))
@@ -28,16 +29,24 @@ def test_headings_pull_more_and_only_the_opening_of_a_body_pulls(
         expected.append(pull)
     words, place, found = list(index.words), 0, list[dict[str, float]]()
     pull = VectorWords(3, body=2, first=first, headings=(0, 1), heading=9.0)
-    for start, end in pieces(index.rows(), 0):
-        sizes, numbers, amounts = pull.of(index.rows(), start, end)
-        for size in sizes.tolist():
-            pairs = zip(numbers.tolist(), amounts.tolist(), strict=True)
-            found.append(
-                {words[word]: amount for word, amount in list(pairs)[place : place + size]}
-            )
-            place += size
+    sizes, numbers, amounts = pull.of(index.rows(), 0, index.slots)
+    pairs = list(zip(numbers.tolist(), amounts.tolist(), strict=True))
+    for size in sizes.tolist():
+        found.append({words[word]: amount for word, amount in pairs[place : place + size]})
+        place += size
     assert found == expected
     assert [list(row) for row in found] == [list(row) for row in expected]
+
+
+def test_vectors_worked_out_in_small_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Postings(1)
+    for number in range(7):
+        index.add([said(f"tent by the lake {number} " + "boat " * number)])
+    words = VectorWords(1, body=0)
+    whole = DocumentVectors(index, words).rows()
+    monkeypatch.setattr(scoring, "_PIECE", 5)
+    assert whole.any()
+    assert (DocumentVectors(index, words).rows() == whole).all()
 
 
 @pytest.mark.spec("M7")

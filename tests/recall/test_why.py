@@ -17,21 +17,17 @@ MEMORY = (
 
 
 @pytest.mark.spec("M11")
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
+def test_an_answer_used_a_memory_if_it_says_what_stands_there_and_not_in_the_question() -> None:
+    cases: list[tuple[str, bool]] = [
         ("It runs on pelican.", True),
         ("Ask Wendell for access first.", True),
         ("{'command': 'ssh pelican'}", True),
         ("The staging database? I don't know which host it has.", False),
         ("Let me look at the files.", False),
         ("", False),
-    ],
-)
-def test_an_answer_used_a_memory_if_it_says_what_stands_there_and_not_in_the_question(
-    answer: str, expected: bool
-) -> None:
-    assert why.used(MEMORY, QUESTION, answer).used is expected
+    ]
+    for answer, expected in cases:
+        assert why.used(MEMORY, QUESTION, answer).used is expected
 
 
 @pytest.mark.spec("M11")

@@ -1,6 +1,7 @@
-"""`lamina sessions grep`: every line that a regular expression fits in what was said, in calls and in
-tool results, of Lamina's sessions and in Claude mode also of Claude Code's transcripts. ripgrep finds
-the entries that may hold a hit; those are decoded and searched by Python's own expression. Only reads.
+"""`lamina sessions grep`: every line that a regular expression fits in what was said, in calls and
+in tool results, of Lamina's sessions and in Claude mode also of Claude Code's transcripts. ripgrep
+finds the entries that may hold a hit; those are decoded and searched by Python's own expression.
+Only reads.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from lamina.messages import Json
 
 _DAY = 86_400.0
-# What ripgrep is given at a time. It takes 20 ms for so many bytes, and only whole batches are known
-# to be searched when the time is up; the names must fit on a command line.
+# What ripgrep is given at a time. It takes 20 ms for so many bytes, and only whole batches are
+# known to be searched when the time is up; the names must fit on a command line.
 _BATCH_BYTES = 64_000_000
 _BATCH_FILES = 200
 
@@ -111,9 +112,8 @@ class _Search:
     def tell(self, found: int) -> None:
         if self._left:
             many = "1 session was" if self._left == 1 else f"{self._left} sessions were"
-            note(
-                f"Stopped after {self._seconds:g} s: {many} not searched to the end. `--seconds 0` does."
-            )
+            stopped = f"Stopped after {self._seconds:g} s: {many} not searched to the end."
+            note(f"{stopped} `--seconds 0` does.")
         elif self.more:
             note("There are more: `-n 0` shows all.")
         elif not found:
@@ -149,7 +149,8 @@ class _Search:
         for file in self._files:
             try:
                 stat = file.stat()
-                # What was written last in a file is no newer than the file; a day is for odd clocks.
+                # What was written last in a file is no newer than the file; a day is for odd
+                # clocks.
                 if S_ISREG(stat.st_mode) and stat.st_mtime >= self._since - _DAY:
                     file.open("rb").close()
                     found.append((file, stat.st_size))
@@ -310,7 +311,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 _ESCAPED_PLAIN = ("\\.", "\\-", "\\_")
 _CODE = re.compile(r"\\[xuUN0-9]")  # a character by its number, or a group again
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|[()|]|\{[\d,]*\}|[*+?]|[^\\]", re.DOTALL)
-# Python writes the numbers of a call anew (1e2 as 100.0, 1e400 as Infinity): any call may hold them.
+# Python writes the numbers of a call anew (1e2 as 100.0, 1e400 as Infinity): any call may hold
+# them.
 _NUMBER = re.compile(r"[0-9.e-]+|[infty]+", re.IGNORECASE)
 _CALL = '"input"'
 _ASCII_BY_NUMBER = r"\\u00[2-7]"  # we don't write that, but JSON allows it
@@ -320,9 +322,9 @@ _OTHER_CASES = r"[\u0130\u0131]|\\u0(?:13[01]|17f)|\\u212a"
 
 def candidate_pattern(pattern: re.Pattern[str]) -> str:
     """What ripgrep is to look for in the JSON of entries, so that no hit is missed; "" where only
-    reading all of them is sure. A hit of each branch must hold its longest stretch of letters, digits
-    and `_.-`. Nothing else counts: of two words in a call, say, nobody knows how the file writes what
-    is between them."""
+    reading all of them is sure. A hit of each branch must hold its longest stretch of letters,
+    digits and `_.-`. Nothing else counts: of two words in a call, say, nobody knows how the file
+    writes what is between them."""
     folds = bool(pattern.flags & re.IGNORECASE)
     ways: list[str] = []
     for stretches in _branches(pattern, folds=folds):

@@ -1,7 +1,7 @@
 """Recall: which memories and which past turns answer a question, with no model, and why.
 
-`memory_index`, `transcripts`, `prefetch`, `select` and `why` are what others use. The rankers beneath
-them load numpy, so they are imported only where something is to be searched.
+`memory_index`, `transcripts`, `prefetch`, `select` and `why` are what others use. The rankers
+beneath them load numpy, so they are imported only where something is to be searched.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 # Confidence from which on a match counts; how it comes about stands in `scoring.py`.
 LIKELY = 0.15  # somebody asked: show what is only likely, but no noise. Set by hand
-# Below this nothing is recalled by itself. Of strangers' questions it refuses 99% with names and 56% without,
-# for 2.8 points of recall@5 (bench/results/recall.md).
+# Below this nothing is recalled by itself. Of strangers' questions it refuses 99% with names and
+# 56% without, for 2.8 points of recall@5 (bench/results/recall.md).
 CONFIDENT = 0.35
-# From here on the best match need not wait for a second opinion: seven of eight such belong to the question,
-# and one strange question in nine has any (docs/decisions/slow-selector.md).
+# From here on the best match need not wait for a second opinion: seven of eight such belong to the
+# question, and one strange question in nine has any (docs/decisions/slow-selector.md).
 SURE = 0.7
 
 

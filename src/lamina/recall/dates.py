@@ -1,15 +1,16 @@
-"""Reads when a question is about: months, years and days that it names, and spans such as "two weeks
-ago" counted from now. Pure functions of text and time; nothing here asks the clock."""
+"""Reads when a question is about: months, years and days that it names, and spans such as "two
+weeks ago" counted from now. Pure functions of text and time; nothing here asks the clock."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
 _MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
-_MONTHS = _MONTH.lower().split("|")
+_MONTHS: Sequence[str] = _MONTH.lower().split("|")
 _NAMED = re.compile(
     rf"\b(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?(?P<month>{_MONTH})\b"
     r"(?:,? (?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\d))?"
@@ -32,6 +33,7 @@ _WITHIN = re.compile(
     re.IGNORECASE,
 )
 _WEEKDAY_NAMES = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+_WEEKDAYS: Sequence[str] = _WEEKDAY_NAMES.split("|")
 _WEEKDAY = re.compile(rf"\blast (?P<day>{_WEEKDAY_NAMES})\b", re.IGNORECASE)
 _NEAR = re.compile(r"\b(?P<word>today|yesterday|this (?:morning|week|month))\b", re.IGNORECASE)
 _NEAR_DAYS = {"today": 1, "this morning": 1, "yesterday": 2, "this week": 7, "this month": 31}
@@ -70,7 +72,7 @@ def asked_span(query: str, now: float) -> tuple[float, float] | None:
         return now - (days + slack) * _DAY, now - (days - slack) * _DAY
     if match := _WEEKDAY.search(query):
         today = datetime.fromtimestamp(min(max(now, 0.0), _END_OF_TIME), UTC).weekday()
-        back = (today - _WEEKDAY_NAMES.split("|").index(match["day"].lower())) % 7 or 7
+        back = (today - _WEEKDAYS.index(match["day"].lower())) % 7 or 7
         return now - (back + 1) * _DAY, now - (back - 2) * _DAY
     if match := _WITHIN.search(query):
         unit = match["unit"].lower()

@@ -1,6 +1,7 @@
-"""The derived files of one memory directory, either of which may be deleted at any time: the index that
-finds memories, kept up to date as files change, and the count of how often each memory was of use, which
-the ranker and ageing go by. Everything here may run in a thread. Reads memories, never writes them.
+"""The derived files of one memory directory, either of which may be deleted at any time: the index
+that finds memories, kept up to date as files change, and the count of how often each memory was of
+use, which the ranker and ageing go by. Everything here may run in a thread. Reads memories, never
+writes them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -83,8 +84,8 @@ class MemoryIndex:
             )
 
     def count(self, used: Mapping[str, bool], now: float) -> None:
-        """Count what an answer made of the memories that it was shown. Where nothing can be written,
-        nothing is counted."""
+        """Count what an answer made of the memories that it was shown. Where nothing can be
+        written, nothing is counted."""
         try:
             known = count_uses(self._uses, used, now)
         except OSError:
@@ -95,8 +96,8 @@ class MemoryIndex:
                     self._indexed.ranker.used(path, known[path].count)
 
     def drop_the_gone(self) -> None:
-        """Leave no word and no name of memories that are no more in the derived files, now rather than
-        at the next search: for when they are purged."""
+        """Leave no word and no name of memories that are no more in the derived files, now rather
+        than at the next search: for when they are purged."""
         with self._lock, suppress(OSError):
             self._refresh()
             present = {path for path, _ in self.store.scanner.present()}
@@ -243,8 +244,8 @@ def unused(known: Mapping[str, UseCount], *, shown: int = 3) -> list[str]:
 
 
 def fitting(index: MemoryIndex, query: str, limit: int, now: float) -> list[tuple[Match, Memory]]:
-    """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that went
-    since it was found is left out."""
+    """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that
+    went since it was found is left out."""
     wanted = limit or len(index.store.list())
     if not any(map(str.isalnum, query)):
         return list(islice(_holding(index, query.strip().casefold()), wanted))
@@ -265,19 +266,10 @@ def _holding(index: MemoryIndex, signs: str) -> Iterator[tuple[Match, Memory]]:
                 yield Match(memory.path, 1.0, {"text": 1.0}, 1.0), memory
 
 
-def memory_search(
-    index: MemoryIndex, now: Callable[[], float]
-) -> Callable[[str, int], list[tuple[str, str, str]]]:
-    """A search as the tool Recall wants it: query and limit in; heading, text and path out of memories
-    that fit, whole."""
-
-    def search(query: str, limit: int) -> list[tuple[str, str, str]]:
-        found: list[tuple[str, str, str]] = []
-        for _, memory in fitting(index, query, limit, now()):
-            path = str(index.store.directory / memory.path)
-            about = f"{memory.description}\n\n" if memory.description else ""
-            head = heading(path, memory.mtime, now())
-            found.append((head, f"{about}{memory.body}".strip(), memory.path))
-        return found
-
-    return search
+def headed_memories(
+    index: MemoryIndex, query: str, limit: int, now: float
+) -> Iterator[tuple[str, str, str]]:
+    """Memories that fit, whole: heading, text and path, for the tool Recall."""
+    for _, memory in fitting(index, query, limit, now):
+        head = heading(str(index.store.directory / memory.path), memory.mtime, now)
+        yield head, f"{memory.description}\n\n{memory.body}".strip(), memory.path

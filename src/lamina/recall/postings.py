@@ -1,8 +1,6 @@
-"""The derived index under every search: which document holds which term, how often, in which field; and
-how an index is kept in a file.
-
-Documents come and go one by one, and every score is the same as if the index had been built anew. What
-comes in waits and is worked out all at once when somebody asks. Files touched: the one that is given.
+"""The derived index under every search: which document holds which term, how often, in which field;
+and how an index is kept in a file. Documents come and go one by one, and every score is the same as
+if it had been built anew. What comes in waits and is worked out all at once when somebody asks.
 """
 
 from __future__ import annotations
@@ -38,8 +36,9 @@ _APART_SHARE = 1 / 16
 
 
 class Rows:
-    """What each document holds, one after the other in flat arrays: keys of its terms in the order of
-    first use, and how often each stands there. Only ever added to; who drops some builds them anew."""
+    """What each document holds, one after the other in flat arrays: keys of its terms in the order
+    of first use, and how often each stands there. Only ever added to; who drops some builds them
+    anew."""
 
     def __init__(self) -> None:
         self._keys = array("I")
@@ -186,16 +185,14 @@ class Postings:
         if not waiting.documents:
             return
         self._waiting = Backlog(waiting.lexicon, self.fields)
-        found = waiting.count()
-        number = self._words.__getitem__
-        known = waiting.lexicon.terms
-        met = np.flatnonzero(np.bincount(found.terms))
+        sizes, terms, fields, amounts = waiting.count()
+        number, known = self._words.__getitem__, waiting.lexicon.terms
+        met = np.flatnonzero(np.bincount(terms))
         words = np.zeros(len(known), dtype=np.uint32)
         words[met] = [number(known[term]) for term in met.tolist()]
-        keys = words[found.terms] * np.uint32(self.fields) + found.fields
-        self._rows.extend(found.sizes, keys, found.amounts)
-        places = np.repeat(np.arange(waiting.documents, dtype=np.uint32), found.sizes)
-        self._measure(places, found.fields, found.amounts, waiting.documents)
+        self._rows.extend(sizes, words[terms] * np.uint32(self.fields) + fields, amounts)
+        places = np.repeat(np.arange(waiting.documents, dtype=np.uint32), sizes)
+        self._measure(places, fields, amounts, waiting.documents)
 
     def _measure(self, places: Numbers, fields: Numbers, counts: Floats, documents: int) -> None:
         """Counts the lengths of so many new documents."""
@@ -243,8 +240,8 @@ class Postings:
         return stay
 
     def _take(self, words: Sequence[str], rows: Rows) -> None:
-        """These rows instead of what is held. Their keys go by these words, of which those that no row
-        uses are dropped; ValueError when rows and words contradict each other."""
+        """These rows instead of what is held. Their keys go by these words, of which those that no
+        row uses are dropped; ValueError when rows and words contradict each other."""
         fields = self.fields
         places, keys, counts = rows.between(0, len(rows))
         used = np.unique(keys // np.uint32(fields))
@@ -254,7 +251,8 @@ class Postings:
             numbers = np.zeros(len(words), dtype=np.uint32)
             numbers[used] = np.arange(len(used), dtype=np.uint32)
             rows = rows.renamed(numbers[keys // fields] * np.uint32(fields) + keys % fields)
-        self._words = _Words((words[old], new) for new, old in enumerate(used.tolist()))
+        kept: list[int] = used.tolist()
+        self._words = _Words({words[old]: new for new, old in enumerate(kept)})
         if len(self._words) != len(used):
             raise ValueError("a word stands twice")
         self._rows = rows
@@ -299,12 +297,15 @@ class Postings:
         if word is None:
             return None
         key = word * self.fields + field
-        found = self._sorted[0].find(key)
-        if len(self._sorted) > 1:
-            found = _joined(found, self._sorted[1].find(key))
-        if self._missing and found is not None and len(found[0]) == self._missing.get(key):
+        found = [held for part in self._sorted if (held := part.find(key)) is not None]
+        if not found or (
+            self._missing and sum(len(places) for places, _ in found) == self._missing.get(key)
+        ):
             return None
-        return found
+        if len(found) == 1:
+            return found[0]
+        places, counts = zip(*found, strict=True)
+        return np.concatenate(places), np.concatenate(counts)
 
     def lengths(self, field: int) -> tuple[Floats, float]:
         """Each document's length in a field, and the mean over those that have the field at all."""
@@ -323,12 +324,6 @@ class Postings:
         index = cls(fields)
         index._take(list(state["words"]), Rows.from_state(state["rows"]))
         return index
-
-
-def _joined(one: Found | None, other: Found | None) -> Found | None:
-    if one is None or other is None:
-        return one or other
-    return np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1]))
 
 
 # ---- an index in a file

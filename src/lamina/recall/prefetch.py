@@ -1,15 +1,13 @@
-"""Looks for memories beside the turn: ranked at once where that takes no time, else in a thread; then
-picked, by a small model where there is one. The result is taken once, or cancelled with the turn, and
-attached as reminders within their limits.
-
-Reads memories through their index. Knows nothing of sessions: what was shown already, the tools in use
-and the room that is left come in with the request.
+"""Looks for memories beside the turn: ranked at once where that takes no time, else in a thread,
+then picked, by a small model where there is one, and attached as reminders. Knows nothing of
+sessions: what was shown already, the tools in use and the room that is left come in. Reads memories
+by their index.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -24,7 +22,7 @@ from lamina.memory.origins import typed_parts
 from lamina.memory.topics import HEAD_BYTES, read_topic
 from lamina.messages import Block, Json, text
 from lamina.recall.memory_index import MemoryIndex
-from lamina.recall.select import Candidate, Selection, Selector, at_once, by_rank
+from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
 from lamina.recall.words import terms
 
 CANDIDATES = 20  # for a model to pick from …
@@ -50,18 +48,6 @@ class Limits:
     bytes: int = 4_096
     session_bytes: int = 60_000
     stale_days: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RecallRequest:
-    """One message of the user, and what is to be known about the moment."""
-
-    entry: str  # its id in the record
-    question: str
-    now: float
-    tools: Collection[str] = ()  # in use
-    exclude: Collection[str] = ()  # memories that were shown or read already
-    vouched: Collection[str] = ()  # what a model picked for the message before, too late for it
 
 
 @dataclass(slots=True)
@@ -100,21 +86,13 @@ class Prefetch:
             with self._scope:
                 if not self._ranked:
                     await anyio.to_thread.run_sync(self._rank, abandon_on_cancel=True)
-                self._finish(await self._pick())
+                candidates, most = self.candidates, self.limits.files
+                if candidates and self.selector is not None:
+                    self._finish(await self.selector.pick(self.request, candidates, most))
+                else:
+                    self._finish(by_rank(candidates, most, _NO_MODEL))
         finally:
             self.ended.set()
-
-    async def _pick(self) -> Selection:
-        asked = self.request
-        if not self.candidates or self.selector is None:
-            return by_rank(self.candidates, self.limits.files, _NO_MODEL)
-        return await self.selector.pick(
-            asked.question,
-            self.candidates,
-            most=self.limits.files,
-            now=asked.now,
-            tools=asked.tools,
-        )
 
     def take(self) -> bool:
         """True once: when the result is there and nobody has taken it yet."""
@@ -207,8 +185,6 @@ class Recalls:
 
 # ---- as the model sees them
 
-_NOTHING = "(This memory has no text.)"
-
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -245,13 +221,13 @@ def attachments(
 def reminder(
     memory: Memory, source: str, *, directory: str, now: float, limits: Limits
 ) -> Attachment:
-    """One memory as a `<system-reminder>`, with its age: the same bytes for the same moment. It says
-    what the body says, and the description where the body does not repeat it."""
+    """One memory as a `<system-reminder>`, with its age: the same bytes for the same moment. It
+    says what the body says, and the description where the body does not repeat it."""
     path = f"{directory}/{memory.path}"
     body, description = memory.body.strip(), memory.description.strip()
     if description and " ".join(description.split()) not in " ".join(body.split()):
         body = f"{description}\n\n{body}".strip()
-    words, cut = cut_to(body or _NOTHING, limits.lines, limits.bytes)
+    words, cut = cut_to(body or "(This memory has no text.)", limits.lines, limits.bytes)
     parts = [heading(path, memory.mtime, now, limits.stale_days)]
     if source:
         parts.append(f"Source: {source}; these are not the user's own words.")

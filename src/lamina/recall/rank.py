@@ -1,8 +1,7 @@
-"""Ranks memories against a question with no model and no network, and says why.
-
-Words come first (BM25 over name, description and body), related words second (vectors that the
-package carries), then small shares for what is fresh, used, and of the fitting type. Lives in
-memory; `recall/postings.py` keeps it on disk.
+"""Ranks memories against a question with no model and no network, and says why: words first (BM25
+over name, description and body), related words second (vectors that the package carries), then
+small shares for what is fresh, used, and of the fitting type. Lives in memory; `recall/postings.py`
+keeps it on disk.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from lamina.recall.words import asked_runs, runs, terms
 FIELDS = ("name", "description", "body")
 # What makes a vector: the words that a body opens with; one of name or description counts for nine.
 _VECTOR_WORDS = VectorWords(len(FIELDS), body=2, first=120, headings=(0, 1), heading=9.0)
-# Chosen on LoCoMo 1-5 (docs/decisions/local-ranker.md): vectors are worth one to two and a half points of
-# recall@5, words of like meaning about one.
+# Chosen on LoCoMo 1-5: vectors are worth one to two and a half points of recall@5, words of like
+# meaning, with words of questions counted half, one (docs/decisions/local-ranker.md).
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _RELATED = 0.4  # what a word of like meaning is worth where the question's own is missing
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
@@ -257,7 +256,7 @@ class Ranker:
         return Match(id_, sum(parts.values()), parts, sure)
 
 
-# ---- manuals: an agent that uses a tool knows how to call it, but not what went wrong with it last time
+# ---- manuals: who uses a tool knows how to call it, but not what went wrong with it last time
 
 _WARNING = re.compile(
     r"\b(?:warn\w*|gotchas?|pitfalls?|caveats?|bugs?|broken|breaks?|fail\w*|avoid|never|don'?t|"
@@ -274,8 +273,8 @@ _MANUAL = re.compile(
 
 
 def tool_terms(tools: Iterable[str]) -> list[frozenset[str]]:
-    """The terms that name each tool. Servers prefix theirs: mcp__github__create_issue counts as a whole,
-    as "create issue" and as "github"."""
+    """The terms that name each tool. Servers prefix theirs: mcp__github__create_issue counts as a
+    whole, as "create issue" and as "github"."""
     names: set[str] = set()
     for tool in tools:
         bare = tool.removeprefix("mcp__")

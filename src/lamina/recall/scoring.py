@@ -1,6 +1,6 @@
-"""How documents are scored against a question, for memories and turns alike: BM25 over words, likeness of
-word vectors, how sure a match is, and the order of the best. Reads postings; what it keeps can be computed
-again. Touches no files.
+"""How documents are scored against a question, for memories and turns alike: BM25 over words,
+likeness of word vectors, how sure a match is, and the order of the best. Reads postings; what it
+keeps can be computed again. Touches no files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lamina.recall.words import LONGEST_QUERY, frame_terms, proper_names, terms
 # ---- words
 
 _MOST_TERMS = 64  # of a question; a pasted document is asked for by its first words
-# Words that only shape a question ("how many"). At .75 sessions on LoCoMo 1-5 gain and LongMemEval loses
-# as much (.7413 and .8016 against .7358 and .8155; bench/results/recall.md).
+# Words that only shape a question ("how many"). At .75 recall@5 of sessions goes from .736 to .741
+# on LoCoMo 1-5 and from .816 to .802 on LongMemEval (bench/results/recall.md).
 _FRAME_WEIGHT = 0.5
 
 
@@ -34,10 +34,9 @@ class Field:
     saturation: float = 0.9
     length: float = 0.5
 
-    @property
-    def most(self) -> float:
-        """What makes one mention of a word worth 1 in a text of mean length."""
-        return self.saturation + 1
+    def gain(self, weight: float) -> np.float32:
+        """Makes one mention of a word worth its weight in a text of mean length."""
+        return np.float32(weight * (self.saturation + 1))
 
 
 def question_terms(query: str) -> dict[str, float]:
@@ -99,8 +98,7 @@ class Bm25:
                 slots, counts = (
                     found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
                 )
-                gains = np.float32(weight * field.most) * counts
-                gains /= counts + self._norms[number][slots]
+                gains = field.gain(weight) * counts / (counts + self._norms[number][slots])
                 if not others:
                     total[slots] += gains
                     continue
@@ -136,8 +134,8 @@ class VectorWords:
     heading: float = 0.0  # a word of a heading counts as often as this, in each
 
     def of(self, rows: Rows, first: int, last: int) -> tuple[Places, Numbers, Floats]:
-        """For the documents from one place to before another: how many words each has, the words, and
-        how often each counts."""
+        """For the documents from one place to before another: how many words each has, the words,
+        and how often each counts."""
         places, keys, counts = rows.between(first, last)
         places -= np.uint32(first)
         fields = keys % np.uint32(self.fields)
@@ -153,14 +151,6 @@ class VectorWords:
         if len(headings):
             of, words, amounts = _summed(of, words, amounts)
         return np.bincount(of, minlength=last - first), words, amounts
-
-
-def pieces(rows: Rows, first: int) -> Iterator[tuple[int, int]]:
-    """The places from `first` on in pieces that may be worked out together."""
-    while first < len(rows):
-        last = min(rows.reach(first, _PIECE), first + (1 << _DOCUMENT_BITS))
-        yield first, last
-        first = last
 
 
 def _summed(of: Numbers, words: Numbers, amounts: Floats) -> tuple[Numbers, Numbers, Floats]:
@@ -207,11 +197,11 @@ class DocumentVectors:
             fresh = islice(self._postings.words, len(self._of_words), None)
             self._of_words.extend(table.rows_of(fresh))
             of_words = np.array(self._of_words, dtype=np.intp)
-            for first, last in pieces(documents, self._used):
+            while (first := self._used) < wanted:
+                last = min(documents.reach(first, _PIECE), first + (1 << _DOCUMENT_BITS))
                 sizes, words, amounts = self._words.of(documents, first, last)
                 found = table.embed_rows(sizes.tolist(), of_words[words], amounts)
-                self._rows[first:last] = found
-            self._used = len(documents)
+                self._rows[first:last], self._used = found, last
         return self._rows[: self._used]
 
     def keep(self, slots: Sequence[int]) -> None:
@@ -244,8 +234,8 @@ class DocumentVectors:
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerms:
-    """What a question asks for, weighed by how rare its words are in English at large: in a directory of
-    five files the files' own words say too little."""
+    """What a question asks for, weighed by how rare its words are in English at large: in a
+    directory of five files the files' own words say too little."""
 
     rarities: Mapping[str, float]  # by term
     keys: Mapping[int, str]  # of the terms in the postings
@@ -270,14 +260,15 @@ class QuestionTerms:
         )
 
     def coverage(self, held: Collection[str]) -> float:
-        """The share of the question that these terms make up. Added up in the question's order: that
-        of a set is another in every process, and so would the last bit be."""
+        """The share of the question that these terms make up. Added up in the question's order:
+        that of a set is another in every process, and so would the last bit be."""
         found = sum(weight for term, weight in self.rarities.items() if term in held)
         return found / max(sum(self.rarities.values()), 1e-9)
 
 
-# The figures below are from a logistic fit on LoCoMo 1-5: questions put to the right conversation against
-# questions put to another one, with people's names and without (docs/decisions/local-ranker.md).
+# The figures below are from a logistic fit on LoCoMo 1-5: questions put to the right conversation
+# against questions put to another one, with people's names and without
+# (docs/decisions/local-ranker.md).
 
 
 def memory_confidence(
@@ -306,7 +297,8 @@ _CLOSER = 1_000
 
 def best_first(scores: Floats, id_of: Callable[[int], str]) -> Iterator[int]:
     """Places with a score above 0, no more of them sorted than somebody takes. The order depends on
-    scores and ids alone, never on places, so an index that grew in another order answers the same."""
+    scores and ids alone, never on places, so an index that grew in another order answers the
+    same."""
     left = np.flatnonzero(scores > 0)
     take = _FIRST_TAKE
     while len(left):
@@ -320,8 +312,8 @@ def best_first(scores: Floats, id_of: Callable[[int], str]) -> Iterator[int]:
 
 
 def promising(scores: Floats) -> Numbers:
-    """The places worth a closer look, in order. A small index is looked at whole, and so is a large one
-    that shares hardly a word with the question: there only related words can help."""
+    """The places worth a closer look, in order. A small index is looked at whole, and so is a large
+    one that shares hardly a word with the question: there only related words can help."""
     found = np.flatnonzero(scores > 0)
     if len(scores) <= _SMALL or len(found) < _FEW:
         return np.arange(len(scores), dtype=np.uint32)

@@ -1,14 +1,13 @@
 """Picks from the ranker's candidates: a small model does, else the ranker's own confidence.
-
-Pure but for the one call through the port that it is given. Whatever goes wrong with the model (no
-JSON, names that were not offered, a refusal, no answer in time), the ranker's choice stands.
+Whatever goes wrong with the model (no JSON, names that were not offered, a refusal, no answer in
+time), the ranker's choice stands. Pure but for the one call through the port that it is given.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import anyio
@@ -31,6 +30,18 @@ _SCHEMA: Json = {
 _LONGEST_QUESTION = 2_000
 _LONGEST_LINE = 300
 _LONGEST_WORD = 500  # of the selector's answer, in the record
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """One message of the user, and what is to be known about the moment."""
+
+    entry: str  # its id in the record
+    question: str
+    now: float
+    tools: Collection[str] = ()  # in use
+    exclude: Collection[str] = ()  # memories that were shown or read already
+    vouched: Collection[str] = ()  # what a model picked for the message before, too late for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +78,10 @@ class Selector:
     seconds: float = 10.0
 
     async def pick(
-        self,
-        question: str,
-        candidates: Sequence[Candidate],
-        *,
-        most: int,
-        now: float,
-        tools: Collection[str] = (),
+        self, asked: RecallRequest, candidates: Sequence[Candidate], most: int
     ) -> Selection:
         """Up to `most` of the candidates; the ranker's choice if the model is of no help."""
-        request = self._request(question, candidates, most, now, tools)
+        request = self._request(asked, candidates, most)
         response: Response | None = None
         with anyio.move_on_after(self.seconds):
             try:
@@ -87,21 +92,14 @@ class Selector:
             return by_rank(candidates, most, f"{self.model} took over {self.seconds:g} s")
         return _read(response, candidates, most, self.model)
 
-    def _request(
-        self,
-        question: str,
-        candidates: Sequence[Candidate],
-        most: int,
-        now: float,
-        tools: Collection[str],
-    ) -> Request:
-        words = [f"The message:\n{question[:_LONGEST_QUESTION]}"]
-        words += [f"\nTools in use: {', '.join(sorted(tools))}"] if tools else []
+    def _request(self, asked: RecallRequest, candidates: Sequence[Candidate], most: int) -> Request:
+        words = [f"The message:\n{asked.question[:_LONGEST_QUESTION]}"]
+        words += [f"\nTools in use: {', '.join(sorted(asked.tools))}"] if asked.tools else []
         words.append("\nThe memories:")
         for one in candidates:
             kind = f"[{one.type}] " if one.type else ""
             about = " ".join(one.description.split())[:_LONGEST_LINE]
-            words.append(f"- {kind}{one.path} (saved {age_words(one.saved, now)}): {about}")
+            words.append(f"- {kind}{one.path} (saved {age_words(one.saved, asked.now)}): {about}")
         return Request(
             system=[text(prompts.load("recall", most=str(most)))],
             tools=[],
@@ -135,19 +133,17 @@ def at_once(
 
 def _read(response: Response, candidates: Sequence[Candidate], most: int, model: str) -> Selection:
     said = response.text.strip()
-    names = _names(said)
+    names, offered = _names(said), {one.path for one in candidates}
+    known = [name for name in dict.fromkeys(names or ()) if name in offered]
     if response.stop_reason == "refusal":
         problem = "refused"
     elif names is None:
         problem = "gave no list of names"
+    elif known or not names:
+        return Selection(tuple(known[:most]), model, said[:_LONGEST_WORD])
     else:
-        offered = {one.path for one in candidates}
-        known = [name for name in dict.fromkeys(names) if name in offered]
-        if known or not names:
-            return Selection(tuple(known[:most]), model, said[:_LONGEST_WORD])
         problem = "named what was not offered"
-    chosen = by_rank(candidates, most, f"{model} {problem}")
-    return Selection(chosen.paths, chosen.by, said[:_LONGEST_WORD], chosen.why)
+    return replace(by_rank(candidates, most, f"{model} {problem}"), said=said[:_LONGEST_WORD])
 
 
 def _names(said: str) -> list[str] | None:

@@ -1,6 +1,6 @@
-"""Counts the terms of many documents in one pass of numpy: which term stands how often in which field of
-which document, in the order of first use. Runs of letters, and the terms that they stand for, go by
-numbers from one table that the whole process shares, threads included. Touches no files.
+"""Counts the terms of many documents in one pass of numpy: which term stands how often in which
+field of which document, in the order of first use. Runs of letters, and the terms that they stand
+for, go by numbers from one table that the whole process shares, threads included. Touches no files.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +21,8 @@ Doubles: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.intp]
 
 # What a term counts in a question; in a statement it counts 1. With words of like meaning it lifted
-# recall@5 of memories on LoCoMo 1-5 from .603 to .614, on 6-10 from .590 to .601 (bench/results/recall.md).
+# recall@5 of memories on LoCoMo 1-5 from .603 to .614, on 6-10 from .590 to .601
+# (bench/results/recall.md).
 ASKED = 0.5
 _MOST_RUNS = 200_000
 _MOST_TERMS = 4_000_000  # of all runs together: one without spaces may be a whole text
@@ -89,16 +89,6 @@ def lexicon() -> Lexicon:
     return _Shared.lexicon
 
 
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """Documents one after the other, each as its terms in the order of first use, field by field."""
-
-    sizes: Places  # how many each document has
-    terms: Numbers  # by the lexicon's numbers
-    fields: Numbers
-    amounts: Floats
-
-
 class Backlog:
     """Documents that came in and are not counted yet, as numbers of their runs."""
 
@@ -117,7 +107,9 @@ class Backlog:
                 self._sizes.append(len(runs))
         self.documents += 1
 
-    def count(self) -> TermCounts:
+    def count(self) -> tuple[Places, Numbers, Numbers, Floats]:
+        """How many terms each document has; document by document and field by field its terms in
+        the order of first use, by the lexicon's numbers, with the field and the amount of each."""
         terms, source = self.lexicon.terms_in(np.frombuffer(self.runs, dtype=np.uint32))
         numbers = np.arange(len(self._sizes), dtype=np.uint32)
         parts = np.repeat(numbers, self._sizes)[source]
@@ -132,17 +124,14 @@ class Backlog:
         amounts = np.add.reduceat(weights[places], starts) if len(starts) else weights[:0]
         _, order = sorted_by(places[starts])
         chosen = places[starts][order]
-        return TermCounts(
-            np.bincount(documents[chosen], minlength=self.documents),
-            terms[chosen],
-            fields[chosen],
-            amounts[order].astype(np.float32, copy=False),
-        )
+        sizes = np.bincount(documents[chosen], minlength=self.documents)
+        amounts = amounts[order].astype(np.float32, copy=False)
+        return sizes, terms[chosen], fields[chosen], amounts
 
 
 def sorted_by(values: NDArray[np.integer]) -> tuple[NDArray[np.uint64], Places]:
-    """Values below 2**32 in order, equal ones as they stood, and where each stood. One plain sort of
-    both together is several times faster than a stable one by index."""
+    """Values below 2**32 in order, equal ones as they stood, and where each stood. One plain sort
+    of both together is several times faster than a stable one by index."""
     packed = (values.astype(np.uint64) << np.uint64(32)) | np.arange(len(values), dtype=np.uint64)
     packed.sort()
     return packed >> np.uint64(32), (packed & np.uint64(0xFFFFFFFF)).astype(np.intp)

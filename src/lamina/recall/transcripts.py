@@ -1,17 +1,15 @@
-"""Recorded sessions, Lamina's own and Claude Code's: their lines, who said what in them and when, and an
-index by which what was said is searched.
-
-The index is one derived file that may be deleted; files are taken newest first and from where the last
-search stopped, and what can't be read within the time allowed waits for the next search. Reads session
-files, passing over what it can't understand; writes the index alone.
+"""Recorded sessions, Lamina's own and Claude Code's: their lines, who said what in them and when,
+and the index by which that is searched. Reads session files, passing over what it can't understand;
+writes the index alone, a derived file that may be deleted.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,8 +38,8 @@ _BLOCK = 1 << 20
 
 
 def lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file from a place on, each with its place; only the very last may lack its end. A
-    line that is too long for anybody to read is left out."""
+    """The lines of a file from a place on, each with its place; only the very last may lack its
+    end. A line that is too long for anybody to read is left out."""
     with path.open("rb") as file:
         for place, block in _blocks(file, start):
             here = place
@@ -119,12 +117,10 @@ def message_in(value: Json) -> TranscriptMessage | None:
 def _is_whole(entry: Json) -> bool:
     """Whether a message is built as one: files are edited by hand, and torn by crashes."""
     content, origins = entry.get("content"), entry.get("origins")
-    return (
-        isinstance(content, list)
-        and all(isinstance(block, dict) for block in cast("list[Any]", content))
-        and isinstance(origins, list)
-        and all(isinstance(origin, str) for origin in cast("list[Any]", origins))
+    of_text = isinstance(origins, list) and all(
+        isinstance(one, str) for one in cast("list[Any]", origins)
     )
+    return of_text and _objects(content) == content
 
 
 def claude_folders(home: Path, project: Path) -> list[Path]:
@@ -205,7 +201,8 @@ class FoundMessage:
 
 
 class TranscriptIndex:
-    """The sessions in some folder. Their index lies there too, if no other place is given."""
+    """The sessions in some folder. Their index lies there too, if no other place is given. It grows
+    by what is new, newest files first; what a search has no time for waits for the next."""
 
     def __init__(self, folder: Path, *, without: str = "", index: Path | None = None) -> None:
         self._folder = folder
@@ -261,9 +258,9 @@ class TranscriptIndex:
         files = _files(self._folder)
         lost = indexed.forget_lost(files)
         known = len(indexed.turns)
-        waiting = [file for file in files if file.size > indexed.place(file.session)]
-        total = sum(file.size - indexed.place(file.session) for file in waiting)
-        done = 0
+        left = {name: stat.st_size - indexed.place(name) for name, stat in files.items()}
+        waiting = [session for session, size in left.items() if size > 0]
+        total, done = sum(left[session] for session in waiting), 0
 
         def late(read: int) -> bool:
             """Told every few lines; at least a few are read, however little time there is."""
@@ -272,43 +269,34 @@ class TranscriptIndex:
             return done + read > 0 and time.monotonic() > until
 
         self.complete, self.unreadable = True, []
-        for file in waiting:
-            start = indexed.place(file.session)
+        for session in waiting:
+            start, path = indexed.place(session), self._folder / f"{session}.jsonl"
             try:
-                if not indexed.read_on(file, late):
+                if not indexed.read_on(session, path, files[session].st_ino, late):
                     self.complete = False
                     break
             except FileNotFoundError:
                 pass  # it went meanwhile
             except OSError:
-                self.unreadable.append(file.path)
-            done += indexed.place(file.session) - start
+                self.unreadable.append(path)
+            done += indexed.place(session) - start
         if lost or len(indexed.turns) - known > known * _SAVED_SHARE:
             with suppress(StorageError):  # the next process builds it again
                 save(indexed, self._index)
 
 
-@dataclass(frozen=True, slots=True)
-class _SessionFile:
-    path: Path
-    session: str
-    size: int
-    inode: int
-
-
-def _files(folder: Path) -> list[_SessionFile]:
-    """Session files, newest first. A pipe would never end, and a name that is no text (no session of
-    ours has one) can't be kept in the index."""
-    found: list[tuple[int, _SessionFile]] = []
+def _files(folder: Path) -> dict[str, os.stat_result]:
+    """Session files by session, newest first. A pipe would never end, and a name that is no text
+    (no session of ours has one) can't be kept in the index."""
+    found: dict[str, os.stat_result] = {}
     with suppress(OSError):
         for path in folder.glob("*.jsonl"):
             with suppress(OSError, UnicodeEncodeError):
                 path.name.encode()
                 stat = path.stat()
                 if S_ISREG(stat.st_mode):
-                    file = _SessionFile(path, path.stem, stat.st_size, stat.st_ino)
-                    found.append((stat.st_mtime_ns, file))
-    return [file for _, file in sorted(found, key=lambda one: (-one[0], one[1].session))]
+                    found[path.stem] = stat
+    return dict(sorted(found.items(), key=lambda one: (-one[1].st_mtime_ns, one[0])))
 
 
 class _IndexedTurns:
@@ -321,31 +309,30 @@ class _IndexedTurns:
     def place(self, session: str) -> int:
         return self._read.get(session, (0, 0))[1]
 
-    def read_on(self, file: _SessionFile, late: Callable[[int], bool]) -> bool:
+    def read_on(self, session: str, path: Path, inode: int, late: Callable[[int], bool]) -> bool:
         """Takes the lines of a file that are new; False if it got too late for all of them."""
         from lamina.recall.turns import Turn
 
-        start = self.place(file.session)
-        for number, (place, line) in enumerate(lines(file.path, start)):
+        start = self.place(session)
+        for number, (place, line) in enumerate(lines(path, start)):
             if not line.endswith(b"\n"):
                 break  # still being written
             if number % _LOOK_UP == 0 and late(place - start):
                 return False
             said = message_in(value_of(line))
             if said is not None:
-                name = f"{file.session}/{place:012d}"
-                text = said.text[:_LONGEST_TURN]
-                self.turns.add(Turn(name, file.session, text, said.who, said.when))
-            self._read[file.session] = (file.inode, place + len(line))
+                name, text = f"{session}/{place:012d}", said.text[:_LONGEST_TURN]
+                self.turns.add(Turn(name, session, text, said.who, said.when))
+            self._read[session] = (inode, place + len(line))
         return True
 
-    def forget_lost(self, files: Sequence[_SessionFile]) -> bool:
-        """Drops sessions whose file went, or is not the one that was read; says if there were any."""
-        there = {file.session: file for file in files}
+    def forget_lost(self, files: Mapping[str, os.stat_result]) -> bool:
+        """Drops sessions whose file went, or is not the one that was read; says if there were
+        any."""
         lost = [
             session
             for session, (inode, place) in self._read.items()
-            if (file := there.get(session)) is None or file.inode != inode or file.size < place
+            if (stat := files.get(session)) is None or stat.st_ino != inode or stat.st_size < place
         ]
         for session in lost:
             del self._read[session]
@@ -369,8 +356,8 @@ class _IndexedTurns:
 def transcript_indexes(
     own: Path, claude: Sequence[Path] = (), *, without: str = ""
 ) -> list[TranscriptIndex]:
-    """A project's sessions and, from these folders, Claude Code's transcripts, whose indexes lie with
-    ours: nothing is written beside them."""
+    """A project's sessions and, from these folders, Claude Code's transcripts, whose indexes lie
+    with ours: nothing is written beside them."""
     theirs = [
         TranscriptIndex(folder, index=own / f"claude-sessions-{number}.index")
         for number, folder in enumerate(claude, 1)
@@ -381,26 +368,18 @@ def transcript_indexes(
 def said_in(
     everywhere: Sequence[TranscriptIndex], query: str, limit: int, *, now: float, **how: Any
 ) -> list[FoundMessage]:
-    """What was said in all of these, best first, without noise; `how` is what `TranscriptIndex.search`
-    takes."""
+    """What was said in all of these, best first, without noise; `how` is what
+    `TranscriptIndex.search` takes."""
     found = [said for index in everywhere for said in index.search(query, limit, now=now, **how)]
     likely = [said for said in found if said.confidence >= LIKELY]
     return sorted(likely, key=lambda said: -said.score)[:limit]
 
 
-def session_search(
-    folder: Path, now: Callable[[], float], *, without: str, claude: Sequence[Path] = ()
-) -> Callable[[str, int], list[tuple[str, str, str]]]:
-    """A search of what was said in the other sessions of a project: query and limit in, headings and
-    texts out, as the tool Recall wants them (the third is a memory's path, here none)."""
-    everywhere = transcript_indexes(folder, claude, without=without)
-
-    def search(query: str, limit: int) -> list[tuple[str, str, str]]:
-        found: list[tuple[str, str, str]] = []
-        for said in said_in(everywhere, query, limit, now=now()):
-            day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
-            head = f"Session {said.session}, {day} ({age_words(said.when, now())}), {said.who}:"
-            found.append((head, said.text, ""))
-        return found
-
-    return search
+def headed_messages(
+    everywhere: Sequence[TranscriptIndex], query: str, limit: int, now: float
+) -> Iterator[tuple[str, str]]:
+    """The same with a heading each, for the tool Recall."""
+    for said in said_in(everywhere, query, limit, now=now):
+        day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
+        age = age_words(said.when, now)
+        yield f"Session {said.session}, {day} ({age}), {said.who}:", said.text

@@ -37,8 +37,8 @@ _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "mo
 
 # What each part is worth, in shares of the question's whole weight. Chosen on LoCoMo's first five
 # conversations (recall@5 .736, on the other five .728; bench/results/recall.md); `span`, `role` and
-# `recency`, which those can't show, were set by hand and left. A date counts for less than the words:
-# often it is that of the event, not of the day it was told (.733 at 1.0).
+# `recency`, which those can't show, were set by hand and left. A date counts for less than the
+# words: often it is that of the event, not of the day it was told (.733 at 1.0).
 WEIGHTS: Mapping[str, float] = {
     "text": 1.0,
     "before": 0.4,
@@ -304,7 +304,7 @@ class TurnIndex:
             "party": party,
             "role": self._role(query, columns),
             "date": self._dated(query),
-            "span": self._spanned(query, now, columns),
+            "span": _within(columns.said, asked_span(query, now)),
             "time_word": text * columns.timed if _WHEN.search(query) else None,
             "embedding": near,
             "length": columns.length,
@@ -389,7 +389,7 @@ class TurnIndex:
             if found is not None:
                 counts = np.bincount(columns.session[found[0]], found[1], sessions)
                 holders = int(np.count_nonzero(counts))
-                gain = np.float32(weight * rarity(holders, sessions) * _SESSION.most)
+                gain = _SESSION.gain(weight * rarity(holders, sessions))
                 total += gain * (counts / (counts + norm)).astype(np.float32)
             mass += weight * rarity(holders, sessions)
         return (total / np.float32(mass))[columns.session]
@@ -408,12 +408,6 @@ class TurnIndex:
                 total[found[0]] += np.float32(weight / mass)
         return total
 
-    def _spanned(self, query: str, now: float, columns: _Columns) -> Floats | None:
-        span = asked_span(query, now)
-        if span is None:
-            return None
-        return ((columns.said >= span[0]) & (columns.said <= span[1])).astype(np.float32)
-
     def _confidence(self, slot: int, asked: _ScoredQuestion) -> float:
         """The words of the turns beside it count as a turn's own."""
         columns = self._arrays()
@@ -426,6 +420,10 @@ class TurnIndex:
             likeness=float(asked.likeness[slot]),
             strange_names=asked.terms.strange_names,
         )
+
+
+def _within(said: Doubles, span: tuple[float, float] | None) -> Floats | None:
+    return None if span is None else ((said >= span[0]) & (said <= span[1])).astype(np.float32)
 
 
 def _names_a_time(text: str) -> bool:

@@ -1,8 +1,5 @@
-"""Why a memory was recalled, and whether the answer used it: entries for the ledger, and how they are
-read back for people. Pure.
-
-A `recall` entry names the question, the candidates with their scores by part, who picked what, and
-the message that was attached; a `recall_use` entry follows when the answer is there.
+"""Why a memory was recalled (a `recall` entry of the ledger), whether the answer used it (a
+`recall_use` entry that follows), and how people are told of both. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from lamina.messages import Json, text_of
 from lamina.recall.select import Candidate, Selection
 from lamina.recall.words import terms
 
-# Set by hand on the sentences of tests/recall/test_why.py; no benchmark measures them.
+# Set by hand; no benchmark measures them.
 _USED_SHARE = 0.3  # of one statement's own words, rare ones counting more
 _TELLING = 0.9  # a word this rare shows by itself where it came from
 _STATEMENT = re.compile(r"[\n]+|(?<=[.!?。！？])\s+")
@@ -137,7 +134,9 @@ def recalls_of(entries: Sequence[Json]) -> list[RecallRecord]:
     for entry in entries:
         kind = entry.get("kind")
         if _is_typed(entry):
-            turns[str(entry.get("uuid"))] = (len(turns) + 1, _typed(entry))
+            pairs = zip(_items(entry.get("content")), entry["origins"], strict=False)
+            typed = _rows([block for block, origin in pairs if origin == "typed"])
+            turns[str(entry.get("uuid"))] = (len(turns) + 1, text_of(typed))
         elif kind == "recall":
             turn, question = turns.get(str(entry.get("query")), (len(turns), ""))
             found[str(entry.get("uuid"))] = RecallRecord(turn, question, entry)
@@ -159,10 +158,16 @@ def lines(recalled: RecallRecord) -> Iterator[str]:
     """A recall in words."""
     entry = recalled.entry
     yield f"turn {recalled.turn}: {' '.join(recalled.question.split())[:200]}"
+    picks = _items(entry.get("picks"))
     for one in _rows(entry.get("candidates")):
-        yield "  " + _candidate_line(one, entry)
+        values = _table(one.get("parts")).items()
+        parts = ", ".join(
+            f"{name} {v:g}" if isinstance(v, float) else f"{name} {v}" for name, v in values
+        )
+        mark, path = "*" if one.get("path") in picks else " ", _on_one_line(one.get("path"))
+        yield f"  {mark} {path}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
     by = entry.get("by") or "nobody"
-    chosen = ", ".join(map(_on_one_line, _items(entry.get("picks")))) or "none of them"
+    chosen = ", ".join(map(_on_one_line, picks)) or "none of them"
     reason = f" ({entry['why']})" if entry.get("why") else ""
     yield f"  {by} picked {chosen}{reason}"
     if entry.get("said"):
@@ -171,16 +176,6 @@ def lines(recalled: RecallRecord) -> Iterator[str]:
         yield f"  not shown: {entry['left']}"
     for one in _rows(entry.get("shown")):
         yield "  " + _shown_line(one, entry, recalled.uses)
-
-
-def _candidate_line(one: Json, entry: Json) -> str:
-    mark = "*" if one.get("path") in _items(entry.get("picks")) else " "
-    parts = ", ".join(
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in _table(one.get("parts")).items()
-    )
-    path = _on_one_line(one.get("path"))
-    return f"{mark} {path}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
 
 
 def _shown_line(one: Json, entry: Json, uses: Json) -> str:
@@ -194,11 +189,6 @@ def _shown_line(one: Json, entry: Json, uses: Json) -> str:
     if use.get("used"):
         return f"{where}; the answer used it: {words}"
     return f"{where}; the answer did not use it" + (f" (only: {words})" if words else "")
-
-
-def _typed(entry: Json) -> str:
-    pairs = zip(_items(entry.get("content")), _items(entry.get("origins")), strict=False)
-    return text_of(_rows([block for block, origin in pairs if origin == "typed"]))
 
 
 def _on_one_line(name: object) -> str:

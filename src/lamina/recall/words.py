@@ -174,9 +174,9 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
 
 
 def runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
-    """A text split where ASCII marks stand; what other marks join (a dash, a quotation mark) is taken
-    apart when its terms are asked for. All of it runs in C: this is where the time of building an
-    index goes."""
+    """A text split where ASCII marks stand; what other marks join (a dash, a quotation mark) is
+    taken apart when its terms are asked for. All of it runs in C: this is where the time of
+    building an index goes."""
     plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS)
     return plain.decode().split()
 
