@@ -325,3 +325,20 @@ def test_entries_that_cant_hold_a_hit_are_not_decoded(
         assert 0 < len(decoded) <= most
     lamina("sessions", "grep", "[n]e+")  # no stretch is sure: everything is read
     assert len(decoded) > 200
+
+
+@pytest.mark.spec("I2")
+def test_a_ripgrep_that_fails_or_an_endless_expression_loses_no_hit(
+    lamina: Run, world: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "数据" * 40_000
+    record(folder, "aaaa", "a needle", long)
+    assert texts(lamina("sessions", "grep", long[:9_000], "--json")) == [long]
+    many = "|".join(f"no{number}" for number in range(2_000))
+    assert texts(lamina("sessions", "grep", f"{many}|needle", "--json")) == ["a needle"]
+    broken = world / "rg"
+    broken.write_text("#!/bin/sh\nexit 2\n")
+    broken.chmod(0o755)
+    for useless in (broken, world / "nowhere", folder):
+        monkeypatch.setattr("lamina.tools.grep.find_ripgrep", lambda path=useless: str(path))
+        assert texts(lamina("sessions", "grep", "needle", "--json")) == ["a needle"]

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
@@ -73,16 +73,17 @@ def run(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
     search = _Search(args, pattern, _with_claude(files, config, everywhere=args.all))
     found: list[MatchingLine] = []
     try:
-        for line in search.lines():
-            if args.number and len(found) == args.number:
-                search.more = True
-                break
-            found.append(line)
-            if not args.json:
-                search.progress.clear()
-                room = max(20, width() - 22)
-                head = f"{one_line(line.session[:8], 8)} {one_line(line.who, 9):9} "
-                out(style(head, "dim") + _around(line.text, pattern, room))
+        with closing(search.lines()) as lines:
+            for line in lines:
+                if args.number and len(found) == args.number:
+                    search.more = True
+                    break
+                found.append(line)
+                if not args.json:
+                    search.progress.clear()
+                    room = max(20, width() - 22)
+                    head = f"{one_line(line.session[:8], 8)} {one_line(line.who, 9):9} "
+                    out(style(head, "dim") + _around(line.text, pattern, room))
     finally:
         search.progress.clear()
     if args.json:
@@ -119,7 +120,7 @@ class _Search:
         elif not found:
             note("Nothing found.")
 
-    def lines(self) -> Iterator[MatchingLine]:
+    def lines(self) -> Generator[MatchingLine]:
         self._deadline = time.monotonic() + self._seconds if self._seconds > 0 else inf
         readable = self._readable()
         total, done, searched = sum(size for _, size in readable), 0, 0
@@ -160,13 +161,14 @@ class _Search:
 
     def _entries(self, files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
         """The lines of these files that may hold a hit, in order."""
+        from lamina.recall.transcripts import lines
         from lamina.tools.grep import find_ripgrep
 
         ripgrep = find_ripgrep()
         if self._candidates and ripgrep:
-            yield from self._by_ripgrep(ripgrep, self._candidates, files)
-            return
-        from lamina.recall.transcripts import lines
+            works = yield from self._by_ripgrep(ripgrep, self._candidates, files)
+            if works:
+                return
 
         for file in files:
             try:
@@ -176,32 +178,39 @@ class _Search:
 
     def _by_ripgrep(
         self, ripgrep: str, candidates: str, files: Sequence[Path]
-    ) -> Iterator[tuple[Path, bytes]]:
+    ) -> Generator[tuple[Path, bytes], None, bool]:
+        """The same by ripgrep; False if it is of no use, before it found anything."""
         from lamina.ledger import log
 
         # One thread keeps the files in order; no encoding is guessed, and no file is called binary.
         how = "--no-config --no-messages --threads=1 --text --encoding=none --no-mmap --null"
         shown = "--with-filename --no-heading --no-line-number --color=never"
-        arguments = [ripgrep, *how.split(), *shown.split(), f"--regexp={candidates}", "--"]
-        process = subprocess.Popen(
-            [*arguments, *files], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
-        )
+        limits = [f"--max-columns={log.MAX_LINE}", f"--regexp={candidates}", "--"]
+        arguments = [ripgrep, *how.split(), *shown.split(), *limits, *files]
+        nothing = subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(
+                arguments, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing
+            )
+        except OSError:
+            return False
         allowed = min(max(self._deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
         alarm = threading.Timer(allowed, process.kill)
         alarm.daemon = True
         alarm.start()
         try:
-            held = b""
+            held, found = b"", False
             for piece in process.stdout or ():
                 held += piece
                 name, named, line = held.partition(b"\0")
                 if not named:
                     continue  # a name with a line end in it goes on
-                held = b""
-                if len(line) <= log.MAX_LINE:
-                    yield Path(os.fsdecode(name)), line
-            if process.wait() == 2:
+                held, found = b"", True
+                yield Path(os.fsdecode(name)), line
+            failed = process.wait() == 2
+            if failed and found:
                 note("lamina: some sessions went or changed while they were searched.")
+            return found or not failed
         finally:
             alarm.cancel()
             process.kill()
@@ -307,6 +316,7 @@ def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
 
 # ---- which entries may hold a hit
 
+_LONGEST, _MOST_WAYS = 64, 200  # ripgrep refuses expressions without bound
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 _ESCAPED_PLAIN = ("\\.", "\\-", "\\_")
 _CODE = re.compile(r"\\[xuUN0-9]")  # a character by its number, or a group again
@@ -328,12 +338,14 @@ def candidate_pattern(pattern: re.Pattern[str]) -> str:
     folds = bool(pattern.flags & re.IGNORECASE)
     ways: list[str] = []
     for stretches in _branches(pattern, folds=folds):
-        longest = max(stretches, key=len)
+        longest = max(stretches, key=len)[:_LONGEST]
         if not longest:
             return ""
         ways.append("".join(map(_in_json, longest)))
         if _NUMBER.fullmatch(longest):
             ways.append(_CALL)
+    if len(ways) > _MOST_WAYS:
+        return ""
     ways += [_ASCII_BY_NUMBER, *([_OTHER_CASES] if folds else [])]
     return f"(?i:{'|'.join(ways)})" if folds else "|".join(ways)
 
