@@ -129,6 +129,9 @@ def commands_page() -> str:
         f"""# Commands
 {NOTE}
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 refused by the gate or a permission, 130 interrupted.
+`lamina chat -p` ends with 3 if the last thing that it tried, or the last wish to remember or forget,
+was refused, and with 1 if there was no answer: no model, and no rule that could help. What waits in
+the inbox was not refused: the answer says so, with the command that saves it, and the code is 0.
 Errors are one sentence on stderr. Results are on stdout, with `--json` as JSON. Colours show only
 on a terminal, and not with `NO_COLOR`.
 

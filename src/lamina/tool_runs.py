@@ -82,7 +82,8 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
     payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
     before = await state.deps.hooks.run("PreToolUse", payload, match=name)
     if before.blocked:
-        outcome = ToolOutcome(before.reason or "A hook refused this call.", is_error=True)
+        why = before.reason or "A hook refused this call."
+        outcome = ToolOutcome(why, is_error=True, meta={"decision": "refuse", "reason": why})
     else:
         if before.updated_input is not None:
             input_ = before.updated_input
@@ -114,7 +115,8 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
     block = tool_result(id_, content, is_error=outcome.is_error)
     state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
     size = len(_said(outcome).encode("utf-8", "replace"))
-    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3)))
+    refused = outcome.is_error and outcome.meta.get("decision") == "refuse"
+    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3), refused))
 
 
 def _said(outcome: ToolOutcome) -> str:

@@ -187,7 +187,7 @@ def test_remembering_fills_what_the_tool_requires() -> None:
     assert use["input"] == {
         "name": "I prefer tabs over spaces",
         "description": "I prefer tabs over spaces",
-        "type": "user",
+        "type": "feedback",
         "content": "I prefer tabs over spaces",
         "quotes": ["I prefer tabs over spaces"],
     }

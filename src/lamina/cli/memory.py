@@ -216,6 +216,8 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.memory.naming import file_name, title_of
+
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
     if text is None:
@@ -224,27 +226,26 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
     first = re.split(r"(?<=[.!?])\s|\n", text, maxsplit=1)[0]
-    name = args.name or " ".join(first.split()[:6]).rstrip(".,:;!?")
+    description = args.description or " ".join(first.split())[:200]
+    name = args.name or title_of(text)
+    folder = "team/" if args.team else ""
     proposal = Proposal(
-        path=_file_name(args, name),
+        path=folder + (md(args.file) if args.file else file_name(args.type, name, description)),
         name=name,
-        description=args.description or " ".join(first.split())[:200],
+        description=description,
         type=args.type,
         body=text,
         writer="user",
         reason="lamina memory add",
     )
     with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
-        outcome = store.remember(proposal)
+        # A name that the user chose is kept to, or refused where another memory has it.
+        outcome = store.write(proposal) if args.file else store.remember(proposal)
     return told(args, outcome)
 
 
-def _file_name(args: argparse.Namespace, name: str) -> str:
-    folder = "team/" if args.team else ""
-    if args.file:
-        return folder + (args.file if args.file.endswith(".md") else f"{args.file}.md")
-    slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60].rstrip("_")
-    return f"{folder}{args.type}_{slug or time.strftime('%Y%m%d_%H%M%S')}.md"
+def md(name: str) -> str:
+    return name if name.endswith(".md") else f"{name}.md"
 
 
 def _edit(args: argparse.Namespace, store: FileStore) -> int:
@@ -264,8 +265,7 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _rename(args: argparse.Namespace, store: FileStore) -> int:
-    new = args.new if args.new.endswith(".md") else f"{args.new}.md"
-    return told(args, store.rename(find(store, args.path), new))
+    return told(args, store.rename(find(store, args.path), md(args.new)))
 
 
 def _forget(args: argparse.Namespace, store: FileStore) -> int:

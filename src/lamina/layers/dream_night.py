@@ -27,6 +27,7 @@ from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_snapshot import Snapshot
 from lamina.memory.blame import diff_text
 from lamina.memory.file_store import FileStore
+from lamina.memory.naming import free_names
 from lamina.memory.topics import new_topic
 from lamina.messages import Json
 from lamina.state import State
@@ -168,7 +169,7 @@ class Night:
         for mark, proposals in distil(logs, self._record.distilled()):
             self._marks[mark] = ""
             for one in proposals:
-                name = one.path if one.path not in files else f"{one.path[:-3]}_{mark[:6]}.md"
+                name = next(path for path in free_names(one.path, mark) if path not in files)
                 files[name] = new_topic(
                     name=one.name,
                     description=one.description,

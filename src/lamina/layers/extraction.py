@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from lamina import prompts
-from lamina.errors import Conflict, GateRefused, InboxFull, ModelError
+from lamina.errors import GateRefused, InboxFull, ModelError
 from lamina.events import LayerActed, MemoryUpdated
 from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed, said_at
@@ -339,16 +339,7 @@ def _message(entry: Json) -> Mapping[str, Any]:
 
 
 def _write(store: FileStore, proposal: Proposal, done: Extracted) -> None:
-    for name in free_names(proposal.path):
-        try:
-            done.take(store.write(replace(proposal, path=name)))
-        except Conflict:
-            continue  # another memory has that name
-        except GateRefused as error:
-            done.turn_away(error)
-        return
-
-
-def free_names(path: str, most: int = 20) -> list[str]:
-    stem = path.removesuffix(".md")
-    return [path, *(f"{stem}-{number}.md" for number in range(2, most))]
+    try:
+        done.take(store.remember(proposal))
+    except GateRefused as error:
+        done.turn_away(error)

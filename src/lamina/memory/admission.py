@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from lamina.errors import GateRefused
+from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import Memory, Proposal, Verdict, Writer
 from lamina.memory.blame import blame, users_word
 from lamina.memory.gate import GateContext, decide, decide_index, nothing_vouched
@@ -101,6 +101,8 @@ def demand_clear(path: str, content: bytes, before: bytes | None) -> None:
 
 
 def _let_in(verdict: Verdict) -> Verdict:
+    if verdict.decision == "refuse" and verdict.update_of:
+        raise SaidAlready(verdict.reason, verdict.update_of)
     if verdict.decision == "refuse":
         raise GateRefused(verdict.reason)
     return verdict

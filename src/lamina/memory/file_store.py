@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from lamina.errors import Conflict, MemoryStoreError, StorageError
+from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, StorageError
 from lamina.events import Emit, Warned, quiet
 from lamina.ledger.places import make_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
@@ -24,7 +25,7 @@ from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
-from lamina.memory.naming import printable
+from lamina.memory.naming import free_names, printable
 from lamina.memory.outside import nothing_new, record_outside
 from lamina.memory.pins import Pins
 from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
@@ -147,10 +148,39 @@ class FileStore:
         return self._write(proposal, content, base=base, exact=None, pointer=pointer)
 
     def remember(
-        self, proposal: Proposal, *, base: Memory | None = None, replace: bool = False
+        self,
+        proposal: Proposal,
+        *,
+        base: Memory | None = None,
+        replace: bool = False,
+        pointer: bool = True,
     ) -> Outcome:
-        """The Remember tool: topic file and pointer in one call."""
-        return self.write(proposal, base=base, replace=replace)
+        """Write a memory that its writer did not look up first. What stands there already is not
+        written again, and a name that another memory has is no reason to refuse: it gets the next."""
+        if base is not None or replace:
+            return self.write(proposal, base=base, replace=replace, pointer=pointer)
+        for path in free_names(proposal.path, proposal.body):
+            existing = self._called(path)
+            if existing is not None:
+                path = existing.path  # noqa: PLW2901 - as it is spelled there
+                pinned = proposal.writer != "user" and path in self.pinned()
+                if pinned or not drafts.goes_on_with(proposal, existing):
+                    continue
+            named = dataclasses.replace(proposal, path=path)
+            try:
+                return self.write(named, base=existing, pointer=pointer)
+            except SaidAlready as said:
+                return Outcome(said.path, "accept", changed=False)
+            except Conflict:
+                continue  # somebody was faster
+        raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
+
+    def _called(self, path: str) -> Memory | None:
+        """The memory of this name, in upper or lower case; the gate says what is wrong with a name."""
+        for spelled in (path, *self._known.but(path, None).spellings(path)):
+            with suppress(MemoryStoreError):
+                return self.read(spelled)
+        return None
 
     def write_file(
         self,

@@ -20,7 +20,7 @@ from lamina.memory import drafts, pointers, polarity, wording
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
 from lamina.memory.intents import Change, Note
-from lamina.memory.naming import printable
+from lamina.memory.naming import free_names, printable
 from lamina.memory.parting import SAYS_IT, TOUCHES_IT, Parted, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
@@ -228,7 +228,7 @@ def _free(store: FileStore, old: str, wanted: str) -> str:
     """The wanted path, with a number if another memory has it."""
     if wanted == old:
         return old
-    names = [wanted, *(f"{wanted.removesuffix('.md')}-{number}.md" for number in range(2, 100))]
+    names = free_names(wanted, old)
     return next((name for name in names if store.files.read(name, 1) is None), old)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lamina.memories import MEMORY_TYPES, Memory, Proposal, Verdict, Writer
 from lamina.memory import evidence, wording
 from lamina.memory.characters import hidden_character, speaks_as_system
+from lamina.memory.contradictions import tells_apart
 from lamina.memory.familiar import Familiar, Listed, stems_said
 from lamina.memory.index import pointers_of
 from lamina.memory.naming import why_bad_name
@@ -108,28 +109,39 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     an inbox entry should update instead of doubling it.
     """
     twin, alike = _nearest(proposal, context.known)
+    other = context.known.get(twin) if twin else None
+    apart = other is not None and tells_apart(_said(proposal), _said(other))
     forgotten = context.forgotten(proposal)
     revives = bool(forgotten) and _asked_again(proposal, context)
     refusal = _why_refused(proposal, context, "" if revives else forgotten)
-    if not refusal and alike >= _SAME and proposal.writer != "user":
-        refusal = f"{twin} says the same already"
     if refusal:
-        return Verdict("refuse", _sentence(refusal), update_of=twin if alike >= _SAME else "")
+        return Verdict("refuse", _sentence(refusal))
+    if alike >= _SAME and not apart and proposal.writer != "user":
+        return Verdict("refuse", _sentence(f"{twin} says the same already"), update_of=twin)
     warnings = [*_secret_warnings(_all_text(proposal), context), *_form_warnings(proposal)]
     if proposal.writer == "user":
         if twin:
-            warnings.append(f"{twin} says nearly the same: update it instead?")
+            warnings.append(_twin_warning(twin, apart=apart))
         if forgotten:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
     reason, origin = _why_inbox(proposal, context, "" if revives else forgotten)
     if twin and not reason:
-        reason = f"{twin} says nearly the same, so this should update it"
+        if apart and origin == "typed":  # the user's word is kept beside the older one
+            warnings.append(_twin_warning(twin, apart=apart))
+        else:
+            reason = f"{twin} says nearly the same, so this should update it"
     if reason:
         return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
     return Verdict("accept", "", warnings, origin=origin, revives=revives)
+
+
+def _twin_warning(twin: str, *, apart: bool) -> str:
+    if apart:
+        return f"{twin} differs from this in little: both are kept."
+    return f"{twin} says nearly the same: update it instead?"
 
 
 def _asked_again(proposal: Proposal, context: GateContext) -> bool:
@@ -245,6 +257,10 @@ def _sentence(reason: str) -> str:
 def _all_text(proposal: Proposal) -> str:
     extra = "\n".join(f"{key}: {value}" for key, value in proposal.extra.items())
     return f"{proposal.name}\n{proposal.description}\n{proposal.hook}\n{extra}\n{proposal.body}"
+
+
+def _said(memory: Memory | Proposal) -> str:
+    return f"{memory.description}\n{memory.body}"
 
 
 def _is_team(proposal: Proposal, context: GateContext) -> bool:

@@ -16,6 +16,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.inbox import InboxItem, diff_of
 from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Note
+from lamina.memory.naming import free_names
 from lamina.memory.outside import differences
 from lamina.memory.store import Outcome
 from lamina.memory.tombstones import ids_of
@@ -25,6 +26,9 @@ from lamina.memory.topics import read_topic
 def inbox_diff(store: FileStore, item: InboxItem) -> str:
     """What accepting the item would change, as a unified diff."""
     current = store.files.read(item.proposal.path)
+    if current is not None and item.base is None and not is_index(item.proposal.path):
+        there = read_topic(item.proposal.path, current)
+        current = current if drafts.goes_on_with(item.proposal, there) else None
     return diff_of(item, current, proposed_content(store, item))
 
 
@@ -48,11 +52,16 @@ def accept(store: FileStore, item_id: str, *, edited: bytes | None = None) -> Ou
     path = proposal.path
     current = store.files.read(path)
     if edited is None and item.exact is None:
-        outcome = store.write(proposal, base=item.base)
+        outcome = store.remember(proposal, base=item.base)
     else:
         content = edited if edited is not None else item.exact or b""
         known = item.base is None if current is None else _same(path, current, item)
-        if not known and edited is None:
+        if not known and edited is None and item.base is None and not is_index(path):
+            # Another memory got the name meanwhile.
+            names = free_names(path, item.id)
+            path = next(name for name in names if store.files.read(name, 1) is None)
+            current = None
+        elif not known and edited is None:
             raise Conflict(f"{path} was changed since. Edit the item, or reject it.")
         outcome = store.write_file(
             path,

@@ -67,7 +67,8 @@ class Forget:
         try:
             done = await anyio.to_thread.run_sync(self._forget, wish, context.tool_use_id, entries)
         except (GateRefused, MemoryStoreError) as error:
-            meta = {"decision": "refuse", "reason": str(error)}
+            decision = "refuse" if isinstance(error, GateRefused) else "failed"
+            meta = {"decision": decision, "reason": str(error)}
             return ToolOutcome(f"Not forgotten: {error}", is_error=True, meta=meta)
         decision = "forgotten" if done.path else done.fit
         return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})

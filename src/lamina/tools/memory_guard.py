@@ -103,7 +103,7 @@ class MemoryGuard:
                 reason=reason,
             )
         except GateRefused as error:
-            raise ToolError(f"Not written, the memory gate refused it: {error}") from error
+            raise GateRefused(f"Not written, the memory gate refused it: {error}") from error
         if outcome.decision == "inbox":
             raise ToolError(f"Not written yet: {outcome.sentence}")
         return os.stat(path)

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import anyio.to_thread
 
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, RefusedError, UsageError
 from lamina.events import PermissionRefused, Warned
 from lamina.messages import Json
 from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
@@ -83,8 +83,10 @@ class Toolbox:
             if not decision.allow:
                 reason = decision.reason or "a permission rule refused it"
                 context.emit(PermissionRefused(tool=name, reason=reason))
-                return failed(f"{name} was not permitted: {reason}")
+                return refused(f"{name} was not permitted: {reason}")
             return await tool.run(input, context)
+        except RefusedError as error:
+            return refused(str(error))
         except LaminaError as error:
             return failed(str(error))
         except Exception as error:  # noqa: BLE001 - a host's tool may raise anything; it is booked
@@ -96,6 +98,11 @@ class Toolbox:
 def failed(sentence: str) -> ToolOutcome:
     """An outcome that tells the model what went wrong."""
     return ToolOutcome(sentence, is_error=True)
+
+
+def refused(sentence: str) -> ToolOutcome:
+    """The same where it was a rule that said no."""
+    return ToolOutcome(sentence, is_error=True, meta={"decision": "refuse", "reason": sentence})
 
 
 def _one_line(error: Exception) -> str:
