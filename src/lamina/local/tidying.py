@@ -19,6 +19,7 @@ from lamina.local.desk import (
 )
 from lamina.local.index_order import hook_beyond_limit
 from lamina.memories import Memory
+from lamina.memory.contradictions import tells_apart
 from lamina.memory.index import pointers_of
 from lamina.memory.wording import content_stems, hard_tokens, likeness
 
@@ -150,7 +151,7 @@ def _says_the_same(desk: Desk, one: Memory, other: Memory) -> bool:
     if one.type != other.type or (one.path in desk.labels) != (other.path in desk.labels):
         return False
     first, second = text_of(one), text_of(other)
-    if negations(first) != negations(second):
+    if negations(first) != negations(second) or tells_apart(first, second):
         return False
     left, right = hard_tokens(first), hard_tokens(second)
     if likeness(first, second) >= _ALIKE and (left <= right or right <= left):

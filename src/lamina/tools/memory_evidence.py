@@ -85,16 +85,22 @@ def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
 
 
 def _echoed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
-    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them."""
-    said = wording.words(claim)
-    runs = {tuple(said[at : at + _RUN]) for at in range(len(said) - _RUN + 1)}
+    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them.
+    What the user typed as well is their own word, however like a memory it sounds."""
+    runs = {run for line in claim.splitlines() for run in _runs(line)}
+    for _, sentence in _sentences(entries) if runs else ():
+        runs -= _runs(sentence)
     found: list[Evidence] = []
     for entry in reversed(entries) if runs else ():
         for text in untyped_parts(blocks_of_entry(entry)):
-            heard = wording.words(text)
-            if any(tuple(heard[at : at + _RUN]) in runs for at in range(len(heard) - _RUN + 1)):
+            if not runs.isdisjoint(_runs(text)):
                 quote = " ".join(wording.fold(text).split()[:_SNIPPET])
                 found.append(Evidence(quote, session, str(entry.get("uuid"))))
         if len(found) >= _MOST_QUOTES:
             break
     return found
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = wording.words(text)
+    return {tuple(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
