@@ -30,9 +30,26 @@ def literal_prefix(pattern: str) -> tuple[str, str]:
     return "", pattern
 
 
+def left_below(pattern: str, folder: str) -> set[str]:
+    """What the pattern still asks of paths, counted from a folder; none if it can't fit there."""
+    left: set[str] = set()
+    parts = [part for part in folder.split("/") if part]
+    for text in _alternatives(pattern):
+        wanted = text.removeprefix("/").split("/")
+        matchers = tuple(part_matcher(part) for part in wanted)
+        left |= {"/".join(wanted[at:]) for at in _reached(matchers, parts) if at < len(wanted)}
+    return left
+
+
 @cache
 def _branches(pattern: str) -> tuple[tuple[re.Pattern[str] | None, ...], ...]:
     """The alternatives of the braces, each as a matcher a part; None stands for `**`."""
+    return tuple(
+        tuple(part_matcher(part) for part in text.split("/")) for text in _alternatives(pattern)
+    )
+
+
+def _alternatives(pattern: str) -> list[str]:
     written = [pattern]
     finished: list[str] = []
     while written:
@@ -43,7 +60,7 @@ def _branches(pattern: str) -> tuple[tuple[re.Pattern[str] | None, ...], ...]:
             continue
         before, after = text[: braces.start()], text[braces.end() :]
         written.extend(before + choice + after for choice in braces[1].split(","))
-    return tuple(tuple(part_matcher(part) for part in text.split("/")) for text in finished)
+    return finished
 
 
 @cache
@@ -53,6 +70,10 @@ def part_matcher(part: str) -> re.Pattern[str] | None:
 
 
 def _fits(pattern: tuple[re.Pattern[str] | None, ...], parts: list[str]) -> bool:
+    return len(pattern) in _reached(pattern, parts)
+
+
+def _reached(pattern: tuple[re.Pattern[str] | None, ...], parts: list[str]) -> set[int]:
     """The set of places in the pattern that can have been reached, part by part."""
     reached = _skip_stars(pattern, {0})
     for part in parts:
@@ -66,7 +87,7 @@ def _fits(pattern: tuple[re.Pattern[str] | None, ...], parts: list[str]) -> bool
             elif matcher.match(part):
                 following.add(at + 1)
         reached = _skip_stars(pattern, following)
-    return len(pattern) in reached
+    return reached
 
 
 def _skip_stars(pattern: tuple[re.Pattern[str] | None, ...], reached: set[int]) -> set[int]:
