@@ -144,8 +144,8 @@ class Withheld(Protocol):
 
     def hides(self, path: str) -> bool: ...
 
-    def globs_below(self, folder: str) -> Sequence[str]:
-        """Where the hidden files of a folder are, as far as globs can tell; none is too wide."""
+    def globs(self) -> Sequence[str]:
+        """The hidden files by globs over paths below the search's beginning, in any case."""
         ...
 
 

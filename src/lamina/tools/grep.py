@@ -261,8 +261,8 @@ def _arguments(query: Query, place: _Place, mark: str) -> list[str]:
         arguments += ["--max-depth=1", f"--glob=/{_literally(place.file)}"]
     elif place.withheld is not None:
         # Those that mean the same to ripgrep; the others are left to the look at its answer.
-        left = place.withheld.globs_below(str(place.base))
-        plain = [glob.removesuffix("/**") for glob in left if _PLAIN.fullmatch(glob)]
+        globs = place.withheld.globs()
+        plain = [glob.removesuffix("/**") for glob in globs if _PLAIN.fullmatch(glob)]
         arguments += [f"--iglob=!/{glob}" for glob in plain if glob != "**"]
     return [*arguments, f"--regexp={query.pattern}"]
 

@@ -285,27 +285,43 @@ class _Call:
 class _Withheld:
     """What rules keep from a search that begins above it."""
 
-    patterns: frozenset[str]
+    root: str  # where the search begins
+    left: frozenset[str]  # globs over paths below the root
+    folded: frozenset[str]  # the same for paths with case and accents folded
     note: str
 
     @classmethod
     def of(cls, denied: Sequence[Rule], asked: Sequence[Rule], call: _Call) -> _Withheld:
         root = str(call.path)
-        below = [
-            rule
-            for rule in asked
-            if any(left_below(pattern, root) for pattern in rule.patterns(call.project))
-        ]
-        names = ", ".join(rule.text for rule in below)
+        left: set[str] = set()
+        folded: set[str] = set()
+        wanting: list[str] = []
+        for rule in [*denied, *asked]:
+            patterns = rule.patterns(call.project)
+            more = {one for pattern in patterns for one in left_below(pattern, root)}
+            for pattern in patterns:
+                folded |= left_below(_folded(pattern), _folded(root))
+            left |= more
+            if more and rule in asked:
+                wanting.append(rule.text)
+        names = ", ".join(wanting)
         note = f"Left out, since a rule wants it asked: {names}. Name it as path to ask for it."
-        patterns = (rule.patterns(call.project) for rule in [*denied, *asked])
-        return cls(frozenset[str]().union(*patterns), note if below else "")
+        return cls(root, frozenset(left), frozenset(folded), note if wanting else "")
 
     def hides(self, path: str) -> bool:
-        return _is_meant(path, self.patterns)
+        """The root itself was permitted; what lies elsewhere is not part of the search."""
+        if path == self.root:
+            return False
+        if not path.startswith(f"{self.root.rstrip('/')}/"):
+            return True
+        below = path[len(self.root.rstrip("/")) + 1 :]
+        folded = _folded(below)
+        return any(matches(one, below) for one in self.left) or any(
+            matches(one, folded) for one in self.folded
+        )
 
-    def globs_below(self, folder: str) -> Sequence[str]:
-        return sorted(set[str]().union(*(left_below(pattern, folder) for pattern in self.patterns)))
+    def globs(self) -> Sequence[str]:
+        return sorted(self.folded)
 
 
 def _is_meant(path: str, patterns: Iterable[str]) -> bool:
