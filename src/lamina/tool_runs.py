@@ -27,16 +27,17 @@ _FILE_TOOLS = ("Read", "Write", "Edit")
 async def run_tools(state: State, response: Response) -> bool:
     """Run all calls of an answer; True if a hook wants the turn to end."""
     notes: list[HookResult] = []
+    done: list[Block] = []
     room = anyio.CapacityLimiter(AT_ONCE)
     calls = response.tool_uses
     beside = [call for call in calls if _may_run_beside(state, call)]
     async with anyio.create_task_group() as group:
         for call in beside:
-            group.start_soon(_run_within, state, call, notes, room)
+            group.start_soon(_run_within, state, call, notes, done, room)
     for call in calls:
         if call not in beside:
-            await _run(state, call, notes)
-    await _instructions(state, calls)
+            await _run(state, call, notes, done)
+    await _instructions(state, [call for call in calls if call in done])
     for note in notes:
         for context in note.context:
             state.say(context, "hook")
@@ -67,13 +68,17 @@ def _may_run_beside(state: State, call: Block) -> bool:
 
 
 async def _run_within(
-    state: State, call: Block, notes: list[HookResult], room: anyio.CapacityLimiter
+    state: State,
+    call: Block,
+    notes: list[HookResult],
+    done: list[Block],
+    room: anyio.CapacityLimiter,
 ) -> None:
     async with room:
-        await _run(state, call, notes)
+        await _run(state, call, notes, done)
 
 
-async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
+async def _run(state: State, call: Block, notes: list[HookResult], done: list[Block]) -> None:
     name, id_ = str(call.get("name")), str(call.get("id"))
     given: Any = call.get("input")
     input_: Json = dict(cast("Json", given)) if isinstance(given, dict) else {}
@@ -90,6 +95,8 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
         context = replace(state.tools, tool_use_id=id_)
         outcome = await _ran(state, name, input_, context)
         state.tools.cwd = context.cwd  # where a command's cd left us
+    if not outcome.is_error:  # a folder that a rule closes must not speak through its instructions
+        done.append(call)
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
     after = await state.deps.hooks.run(

@@ -8,6 +8,7 @@ break; ToolStarted and ToolFinished belong to the turn, which also runs the hook
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import anyio.to_thread
@@ -25,7 +26,8 @@ LONGEST_COMPLAINT = 500
 class PreparesInput(Protocol):
     """A tool whose input is made definite before anyone decides on it.
 
-    A path is resolved here once, so that what was permitted and what is opened are the same.
+    A path is resolved here once and held open by the context, so that what was permitted and what
+    is used are the same.
     """
 
     def prepare(self, input: Json, context: ToolContext) -> Json: ...  # noqa: A002
@@ -76,15 +78,17 @@ class Toolbox:
             return failed(f"There is no tool called {name!r}. Tools: {known}.")
         if wrong := problems(tool.spec.input_schema, input):
             return failed(f"{name} was not run, its input does not fit: {'; '.join(wrong)}.")
+        call, started_in = replace(context, held=None, withheld=None), context.cwd
         try:
             if isinstance(tool, PreparesInput):
-                input = await anyio.to_thread.run_sync(tool.prepare, input, context)  # noqa: A001
-            decision = await context.permit(tool.spec, input, context)
+                input = await anyio.to_thread.run_sync(tool.prepare, input, call)  # noqa: A001
+            decision = await context.permit(tool.spec, input, call)
             if not decision.allow:
                 reason = decision.reason or "a permission rule refused it"
                 context.emit(PermissionRefused(tool=name, reason=reason))
                 return refused(f"{name} was not permitted: {reason}")
-            return await tool.run(input, context)
+            call.withheld = decision.withheld
+            return await tool.run(input, call)
         except RefusedError as error:
             return refused(str(error))
         except LaminaError as error:
@@ -93,6 +97,11 @@ class Toolbox:
             complaint = f"{name} failed: {_one_line(error)}"
             context.emit(Warned(complaint))
             return failed(complaint)
+        finally:
+            if call.cwd != started_in:
+                context.cwd = call.cwd  # where a command's cd left us
+            if call.held is not None:
+                call.held.close()
 
 
 def failed(sentence: str) -> ToolOutcome:
