@@ -11,13 +11,19 @@ from typing import Any
 import anyio
 
 from lamina.cli.chat_events import line_of
-from lamina.cli.main import DONE, FAILED, INTERRUPTED
+from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
 from lamina.cli.terminal import harmless, note, out, out_json, style, width
 from lamina.cli.wrapping import wrapped
-from lamina.events import Event
+from lamina.events import Event, ToolFinished
 from lamina.session import Reply, Session
 
-_ENDS = {"end_turn": DONE, "max_tokens": DONE, "stopped by a hook": DONE, "cancelled": INTERRUPTED}
+_ENDS = {
+    "end_turn": DONE,
+    "max_tokens": DONE,
+    "stopped by a hook": DONE,
+    "cancelled": INTERRUPTED,
+    "refused": REFUSED,
+}
 
 
 def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
@@ -41,7 +47,15 @@ async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, past
             _show(args, session.id, reply)  # before the background is waited for
     if args.stream_json:  # there the result ends the stream of events
         _show(args, session.id, reply)
-    return reply.stop
+    return "refused" if _refused(session, reply) else reply.stop
+
+
+def _refused(session: Session, reply: Reply) -> bool:
+    """Was the wish not granted? A model finds its own way on; the rules have no other."""
+    return session.state.deps.model.name == "none" and any(
+        isinstance(event, ToolFinished) and event.name == "Remember" and event.is_error
+        for event in reply.events
+    )
 
 
 def _show(args: argparse.Namespace, session_id: str, reply: Reply) -> None:

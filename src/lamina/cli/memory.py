@@ -77,6 +77,10 @@ def _add_writing(verbs: Any) -> None:
     add.add_argument("--team", action="store_true", help="share it with the team")
     edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
     edit.add_argument("path", help="the file")
+    for verb in (add, edit):
+        verb.add_argument(
+            "--allow-secret", action="store_true", help="save it though it looks like a secret"
+        )
     rename = add_verb(verbs, "rename", "give a memory another file name")
     rename.add_argument("path", help="the file")
     rename.add_argument("new", help="its new name")
@@ -216,6 +220,8 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.secrets import secrets_in
+
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
     if text is None:
@@ -225,14 +231,16 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
     first = re.split(r"(?<=[.!?])\s|\n", text, maxsplit=1)[0]
     name = args.name or " ".join(first.split()[:6]).rstrip(".,:;!?")
+    secrets = secrets_in(text, name, rules=store.admission.rules.secret_rules)
     proposal = Proposal(
-        path=_file_name(args, name),
+        path=_file_name(args, secrets.mask(name, "")),
         name=name,
         description=args.description or " ".join(first.split())[:200],
         type=args.type,
         body=text,
         writer="user",
         reason="lamina memory add",
+        allow_secret=args.allow_secret,
     )
     with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
         outcome = store.remember(proposal)
@@ -258,7 +266,13 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
     index = path.rsplit("/", 1)[-1] == "MEMORY.md"
     with kept_if_refused(new, ".md"):
         outcome = store.write_file(
-            path, content, writer="user", base=old, reason="lamina memory edit", pointer=not index
+            path,
+            content,
+            writer="user",
+            base=old,
+            reason="lamina memory edit",
+            pointer=not index,
+            allow_secret=args.allow_secret,
         )
     return told(args, outcome)
 

@@ -12,6 +12,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from lamina.memory.wording import content_stems
+from lamina.secrets import secrets_in
 
 if TYPE_CHECKING:
     from lamina.local.cues.any_language import Cues
@@ -65,6 +66,7 @@ def title(text: str, cues: Cues) -> str:
 
 def file_name(kind: str, text: str) -> str:
     """`feedback_no_mocks.md`: readable where the script allows it, else with a short hash."""
+    text = secrets_in(text).mask(text, "")  # a name is shown, listed and kept in many places
     folded = unicodedata.normalize("NFKD", text.lower().translate(_TRANSLITERATED))
     folded = re.sub(r"['’]", "", folded)
     words = re.findall(r"[a-z0-9]+", folded.encode("ascii", "ignore").decode())

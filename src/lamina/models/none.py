@@ -157,6 +157,8 @@ def _report_one(use: Block | None, result: Block) -> str:
     given: dict[str, Any] = use["input"] if use else {}
     subject = str(next(iter(given.values()), ""))
     output = text_of(result.get("content") or "").strip("\n")
+    if result.get("is_error") and name == "Remember":
+        return output or "Not remembered."  # why, and not what: that may be a secret
     if result.get("is_error"):
         return f"{name} {subject} failed: {output or 'no reason was given'}".rstrip()
     lines = output.splitlines()
