@@ -188,6 +188,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     gone: dict[str, str] = {}
     problems: list[str] = []
     said = "\n".join([diary, *(_text(memory) for memory in before.memories())])
+    said += "\n" + said.replace("_", " ")  # as claims are compared
     known = wording.content_stems(said.replace("_", " "))
     for path, content in left.items():
         if content == before.files.get(path):

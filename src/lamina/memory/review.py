@@ -122,6 +122,8 @@ def attribute(
             else:
                 outcomes.append(_judged(store, change, changed, writer, session, evidence, reason))
     outcomes += [_forgotten(store, change, writer, session, reason) for change in gone]
+    if any(isinstance(outcome, GateRefused) for outcome in outcomes):
+        store.scanner.forget_index()  # it may know words of what was just taken back
     return outcomes
 
 
