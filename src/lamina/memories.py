@@ -58,6 +58,7 @@ class Proposal:
     reason: str = ""  # why it was proposed, in words, for the log and the inbox
     hook: str = ""  # the index line's text after the dash; "" = the description
     extra: Mapping[str, str] = field(default_factory=dict[str, str])
+    allow_secret: bool = False  # the user insists on what looks like a secret
 
 
 @dataclass(frozen=True, slots=True)

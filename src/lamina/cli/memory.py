@@ -77,6 +77,10 @@ def _add_writing(verbs: Any) -> None:
     add.add_argument("--team", action="store_true", help="share it with the team")
     edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
     edit.add_argument("path", help="the file")
+    for verb in (add, edit):
+        verb.add_argument(
+            "--allow-secret", action="store_true", help="save it though it looks like a secret"
+        )
     rename = add_verb(verbs, "rename", "give a memory another file name")
     rename.add_argument("path", help="the file")
     rename.add_argument("new", help="its new name")
@@ -217,6 +221,7 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 
 def _add(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.memory.naming import file_name, title_of
+    from lamina.secrets import secrets_in
 
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
@@ -229,14 +234,17 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
     description = args.description or " ".join(first.split())[:200]
     name = args.name or title_of(text)
     folder = "team/" if args.team else ""
+    hide = secrets_in(text, name, description, rules=store.admission.rules.secret_rules)
+    made = file_name(args.type, hide.mask(name, ""), hide.mask(description, ""))
     proposal = Proposal(
-        path=folder + (md(args.file) if args.file else file_name(args.type, name, description)),
+        path=folder + (md(args.file) if args.file else made),
         name=name,
         description=description,
         type=args.type,
         body=text,
         writer="user",
         reason="lamina memory add",
+        allow_secret=args.allow_secret,
     )
     with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
         # A name that the user chose is kept to, or refused where another memory has it.
@@ -259,7 +267,13 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
     index = path.rsplit("/", 1)[-1] == "MEMORY.md"
     with kept_if_refused(new, ".md"):
         outcome = store.write_file(
-            path, content, writer="user", base=old, reason="lamina memory edit", pointer=not index
+            path,
+            content,
+            writer="user",
+            base=old,
+            reason="lamina memory edit",
+            pointer=not index,
+            allow_secret=args.allow_secret,
         )
     return told(args, outcome)
 

@@ -24,8 +24,10 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.gate import decide
 from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, without_pointer
 from lamina.memory.intents import Change, Note
+from lamina.memory.leaks import without_secrets
 from lamina.memory.topics import edit_topic, read_topic, why_ambiguous
 from lamina.recall import uses
+from lamina.secrets import redact, secrets_in
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
 _TRIES = 50
@@ -54,6 +56,7 @@ class Step:
     typed: tuple[str, ...] = ()  # changed files that still are the user's own word
     doubtful: tuple[str, ...] = ()
     inbox: tuple[tuple[Proposal, Verdict, bytes], ...] = ()
+    warnings: tuple[str, ...] = ()  # what the gate remarked
 
     @property
     def files(self) -> list[str]:
@@ -88,6 +91,7 @@ class Desk:
         }
         self.in_vain = frozenset(uses.unused(counted))
         self.said = self._said()
+        self._remarks: dict[str, Sequence[str]] = {}  # of the gate, by path
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -194,6 +198,7 @@ class Desk:
             wider = {*own, *(p for p in self.before.files if p not in after)} if path in own else ()
             sources = (path, *taken_in.get(path, ()), *wider)
             proposal, verdict = self._asked(path, content, sources, plan.memories)
+            self._remarks[path] = verdict.warnings
             if verdict.decision == "inbox" and path not in own:
                 # The rules only put together what memories of this kind said already: no new
                 # claim, though not everybody's line of it is known to be the user's.
@@ -202,7 +207,9 @@ class Desk:
             if verdict.decision != "accept":
                 bad.append(path)
                 if verdict.decision == "inbox" and path not in self.before.files:
-                    inbox.append((proposal, verdict, content))
+                    rules = self.store.admission.rules.secret_rules
+                    kept, exact = without_secrets(proposal, content, None, rules)
+                    inbox.append((kept, verdict, exact or b""))
             elif verdict.origin == "typed":
                 typed.append(path)
             elif path in own and path not in self.labels:
@@ -263,7 +270,9 @@ class Desk:
         ]
         lost = [path for path in self.before.files if path not in after]
         changes += [Change(path, self.before.files[path], None) for path in lost]
-        text = index.encode("utf-8", "surrogateescape")
+        rules, old = self.store.admission.rules.secret_rules, self.before.index or b""
+        fresh_secrets = secrets_in(index, rules=rules).beyond(old.decode("utf-8", "replace"))
+        text = fresh_secrets.mask(index).encode("utf-8", "surrogateescape")
         if text != (self.before.index or b""):
             changes.append(Change(INDEX, self.before.index, text))
         reasons = _reasons(plan, gone)
@@ -271,13 +280,14 @@ class Desk:
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
         _demand_limits(text, self.before.index or b"")
-        doubts = [f"{named(doubt.paths)}: {doubt.reason}" for doubt in plan.doubtful]
+        doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
         return Step(
             tuple(changes),
-            tuple(reasons[path] for path in sorted(reasons)),
+            tuple(redact(reasons[path], rules) for path in sorted(reasons)),
             tuple(typed),
             tuple(doubts),
             tuple(inbox),
+            tuple(one for path in sorted(self._remarks) for one in self._remarks[path]),
         )
 
 

@@ -30,6 +30,7 @@ from lamina.memory.scan import manifest
 from lamina.memory.topics import read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
+from lamina.secrets import Rules, secrets_in
 from lamina.state import State
 
 MOST_CALLS = 30
@@ -64,7 +65,22 @@ async def dream(
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)
-    return await _aside(lambda: review(desk.before, left, "\n".join(logs.values()), desk.held))
+    rules = desk.store.admission.rules.secret_rules
+
+    def reviewed() -> Dreamed:
+        wish = review(desk.before, left, "\n".join(logs.values()), desk.held)
+        return _masked(wish, left, rules)
+
+    return await _aside(reviewed)
+
+
+def _masked(wish: Dreamed, left: Mapping[str, bytes], rules: Rules | None) -> Dreamed:
+    """With nothing in its sentences, which are kept and shown, of secrets that the fork wrote."""
+    texts = [content.decode("utf-8", "replace") for content in left.values()]
+    names = [name for path in left for name in (path, path.upper())]
+    hide = secrets_in(*texts, *names, rules=rules)
+    gone = {path: hide.mask(reason) for path, reason in wish.gone.items()}
+    return Dreamed(wish.files, gone, [hide.mask(problem) for problem in wish.problems])
 
 
 async def _aside(work: Callable[[], T]) -> T:
@@ -103,7 +119,9 @@ def _told(permit: Permit, copy: Path, tell: Tell) -> Permit:
         if decision.allow:
             path = Path(str(input.get("file_path") or input.get("path") or ""))
             inside = path.is_relative_to(copy.resolve()) and path != copy.resolve()
-            tell(spec.name, path.relative_to(copy.resolve()).as_posix() if inside else "")
+            file = path.relative_to(copy.resolve()).as_posix() if inside else ""
+            hide = secrets_in(str(input.get("content") or ""), file, file.upper())
+            tell(spec.name, hide.mask(file))
         return decision
 
     return telling
@@ -170,6 +188,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     gone: dict[str, str] = {}
     problems: list[str] = []
     said = "\n".join([diary, *(_text(memory) for memory in before.memories())])
+    said += "\n" + said.replace("_", " ")  # as claims are compared
     known = wording.content_stems(said.replace("_", " "))
     for path, content in left.items():
         if content == before.files.get(path):

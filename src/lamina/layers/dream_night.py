@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import LaminaError, MemoryStoreError, alone
-from lamina.events import DreamChanged, MemoryUpdated
+from lamina.events import DreamChanged, MemoryUpdated, Warned
 from lamina.layers import dream_fork
 from lamina.layers.dream_desk import Desk, Dreamed, GaveWay, Step, carry_out
 from lamina.layers.dream_lock import DreamLock
@@ -27,6 +27,7 @@ from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_snapshot import Snapshot
 from lamina.memory.blame import diff_text
 from lamina.memory.file_store import FileStore
+from lamina.memory.leaks import safe_path
 from lamina.memory.naming import free_names
 from lamina.memory.topics import new_topic
 from lamina.messages import Json
@@ -149,6 +150,9 @@ class Night:
             wish = await _aside(lambda: self._distilled(desk, logs))
         self._tell("prune", "Checking the result and the index")
         step = await _aside(lambda: desk.step(wish))
+        self._problems += step.warnings
+        for warning in step.warnings:
+            self._state.emit(Warned(warning))
         if step.empty:
             return self._nothing()
         if not self._apply:
@@ -169,7 +173,8 @@ class Night:
         for mark, proposals in distil(logs, self._record.distilled()):
             self._marks[mark] = ""
             for one in proposals:
-                name = next(path for path in free_names(one.path, mark) if path not in files)
+                path = safe_path(one, self._store.admission.rules.secret_rules)
+                name = next(free for free in free_names(path, mark) if free not in files)
                 files[name] = new_topic(
                     name=one.name,
                     description=one.description,
@@ -229,7 +234,8 @@ class Night:
     def _nothing(self) -> Dreamt:
         if self._apply:
             self._lock.succeeded(self._state.deps.clock.now())
-        return Dreamt("nothing", "Nothing to do: memory is in order.", by=self._by)
+        text = "Nothing to do: memory is in order."
+        return Dreamt("nothing", text, by=self._by, problems=self._problems)
 
     # ---- saying so
 

@@ -15,6 +15,7 @@ from lamina.memory.history import HistoryDamaged
 from lamina.memory.index import is_index
 from lamina.memory.journal import Journal
 from lamina.memory.known import KnownMemories
+from lamina.memory.leaks import secrets_of
 from lamina.memory.pins import Pins
 from lamina.memory.tombstones import Tombstones
 from lamina.memory.topics import read_topic, why_ambiguous
@@ -41,12 +42,19 @@ class Admission:
         bytes after it where the writer gave those."""
         path = proposal.path
         if exact is not None and proposal.writer != "user" and not is_index(path):
-            demand_clear(path, exact, current)
+            shown = secrets_of(proposal, self.rules.secret_rules).mask(path)
+            demand_clear(shown, exact, current)
         if is_index(path):
             before, after = (
                 (content or b"").decode("utf-8", "replace") for content in (current, exact)
             )
-            verdict = decide_index(before, after, proposal.writer, self._context(path, None))
+            verdict = decide_index(
+                before,
+                after,
+                proposal.writer,
+                self._context(path, None),
+                allow_secret=proposal.allow_secret,
+            )
         else:
             old = None if current is None else read_topic(path, current)
             verdict = decide(proposal, self._context(path, old))
@@ -54,6 +62,7 @@ class Admission:
 
     def judge_moved(self, proposal: Proposal, old: str) -> Verdict:
         """Moving says nothing new: only what no memory may be called or hold is in the way."""
+        proposal = dataclasses.replace(proposal, allow_secret=True)
         return _let_in(decide(proposal, self._context(old, None)))
 
     def demand_unpinned(self, path: str, writer: Writer) -> None:

@@ -25,6 +25,7 @@ from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
+from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
 from lamina.memory.outside import nothing_new, record_outside
 from lamina.memory.pins import Pins
@@ -57,6 +58,7 @@ class FileStore:
         inbox_most: int = MOST,
     ) -> None:
         self._before_first_write = before_first_write
+        self.emit = emit
         self.directory = directory
         self.state = state or directory.with_name(f"{directory.name}.lamina")
         self.files = Beneath(directory)
@@ -64,12 +66,11 @@ class FileStore:
         self.scanner = Scanner(self.files, self.state / "headers.sqlite")
         self.tombstones = Tombstones(self._own)
         self._pins = Pins(self._own)
-        self.inbox = Inbox(self.state / "inbox", most=inbox_most)
+        rules = gate or GateContext()
+        self.inbox = Inbox(self.state / "inbox", most=inbox_most, secret_rules=rules.secret_rules)
         self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
         self._known = KnownMemories(self.files, self.scanner)
-        self.admission = Admission(
-            gate or GateContext(), self._known, self.tombstones, self._pins, self.journal
-        )
+        self.admission = Admission(rules, self._known, self.tombstones, self._pins, self.journal)
         self._open(emit)
         if background and directory.is_dir():
             self.journal.start(self._look_outside)
@@ -194,6 +195,7 @@ class FileStore:
         reason: str = "",
         pointer: bool = False,
         subject: str = "",
+        allow_secret: bool = False,
     ) -> Outcome:
         """A plain Write or Edit of a memory file, byte for byte, through the same gate.
 
@@ -211,6 +213,7 @@ class FileStore:
             evidence=evidence,
             session=session,
             reason=reason,
+            allow_secret=allow_secret,
         )
 
         def merged(current: bytes | None) -> bytes:
@@ -264,11 +267,12 @@ class FileStore:
             verdict = self.judge(proposal, current, exact)
             if verdict.decision == "inbox":
                 item = self.inbox.add(proposal, verdict, base=base, exact=exact)
-                return drafts.outcome_of(path, verdict, inbox_id=item.id)
+                return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
             changes = [Change(path, current, content(current))]
             rework = None
             if pointer and not is_index(path):
-                rework = pointers.adding(proposal, verdict.origin, base)
+                shown = for_index(proposal, self.admission.rules.secret_rules)
+                rework = pointers.adding(shown, verdict.origin, base)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
             stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)

@@ -19,6 +19,7 @@ from lamina.memory.characters import hidden_character, speaks_as_system
 from lamina.memory.contradictions import tells_apart
 from lamina.memory.familiar import Familiar, Listed, stems_said
 from lamina.memory.index import pointers_of
+from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name
 from lamina.memory.orders import find_order, speaks_for_user
 from lamina.messages import Origin
@@ -40,6 +41,7 @@ _HEADINGS = (
     *MEMORY_TYPES,
     "memory memories index team topics notes rules facts preferences references",
 )
+_MASKED = "it held a secret, which is masked here"
 _KEY = re.compile(r"[A-Za-z_][\w.-]{0,79}")
 
 
@@ -106,19 +108,37 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
 
     `Verdict.origin` is whose word the memory is (`typed` for the user's own): the store records it
     and shows it in the index line where it is not `typed`. `Verdict.update_of` names the memory that
-    an inbox entry should update instead of doubling it.
+    an inbox entry should update instead of doubling it. No sentence repeats a secret.
     """
+    hide = secrets_of(proposal, context.secret_rules)
+    if not hide:
+        return _decided(proposal, context)
+    there = proposal.path in context.known.spellings(proposal.path)
+    named = not there and hide.named_by(proposal.path)
+    leaks = leaks_of(proposal, context.secret_rules)
+    verdict = _decided(proposal, context, leaks, named=named)
+    warnings = [hide.mask(one) for one in verdict.warnings]
+    return dataclasses.replace(verdict, reason=hide.mask(verdict.reason), warnings=warnings)
+
+
+def _decided(
+    proposal: Proposal, context: GateContext, leaks: Sequence[Leak] = (), *, named: bool = False
+) -> Verdict:
+    """`named`: a new file's name would give a secret away."""
     twin, alike = _nearest(proposal, context.known)
     other = context.known.get(twin) if twin else None
     apart = other is not None and tells_apart(_said(proposal), _said(other))
     forgotten = context.forgotten(proposal)
     revives = bool(forgotten) and _asked_again(proposal, context)
-    refusal = _why_refused(proposal, context, "" if revives else forgotten)
+    new = new_leaks(leaks, context.known.get(proposal.path))
+    refusal = _why_refused(proposal, context, "" if revives else forgotten, leaks)
+    refusal = refusal or _why_secret(proposal, new, named=named)
+    same = alike >= _SAME and not apart
+    if not refusal and same and proposal.writer != "user":
+        refusal = f"{twin} says the same already"
     if refusal:
-        return Verdict("refuse", _sentence(refusal))
-    if alike >= _SAME and not apart and proposal.writer != "user":
-        return Verdict("refuse", _sentence(f"{twin} says the same already"), update_of=twin)
-    warnings = [*_secret_warnings(_all_text(proposal), context), *_form_warnings(proposal)]
+        return Verdict("refuse", _sentence(refusal), update_of=twin if same else "")
+    warnings = [*(leak.sentence for leak in leaks), *_form_warnings(proposal)]
     if proposal.writer == "user":
         if twin:
             warnings.append(_twin_warning(twin, apart=apart))
@@ -126,6 +146,8 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
     reason, origin = _why_inbox(proposal, context, "" if revives else forgotten)
+    if new or named:
+        reason = _MASKED
     if twin and not reason:
         if apart and origin == "typed":  # the user's word is kept beside the older one
             warnings.append(_twin_warning(twin, apart=apart))
@@ -169,18 +191,24 @@ def _asked_again(proposal: Proposal, context: GateContext) -> bool:
     return bool(wishes and new) and not evidence.why_unproven(asked, record, context.known, vouched)
 
 
-def decide_index(before: str, after: str, writer: Writer, context: GateContext) -> Verdict:
+def decide_index(
+    before: str, after: str, writer: Writer, context: GateContext, *, allow_secret: bool = False
+) -> Verdict:
     """The same for a direct edit of MEMORY.md: new lines must point to memories that exist."""
     if len(after.encode("utf-8", "replace")) > context.max_bytes:
         return Verdict("refuse", f"MEMORY.md would exceed {context.max_bytes:,} bytes.")
     if hidden := hidden_character(after):
         return Verdict("refuse", f"MEMORY.md would hold {hidden}: remove it.")
-    warnings = _secret_warnings(after, context)
+    leaks = leaks_in(after, "MEMORY.md", context.secret_rules)
+    warnings = [leak.sentence for leak in leaks]
     if warnings and context.scope == "team":
         return Verdict("refuse", warnings[0])
+    new = [leak for leak in leaks if leak.value not in before]
+    if new and not allow_secret and writer in ("user", "agent"):
+        return Verdict("refuse", _leave_out(new[0], writer))
     if writer == "user":
         return Verdict("accept", "", warnings, origin="typed")
-    reason = _why_bad_index(before, after, context)
+    reason = _MASKED if new else _why_bad_index(before, after, context)
     decision = "inbox" if reason else "accept"
     return Verdict(decision, _sentence(reason) if reason else "", warnings, origin="assistant")
 
@@ -267,14 +295,16 @@ def _is_team(proposal: Proposal, context: GateContext) -> bool:
     return context.scope == "team" or proposal.path.startswith("team/")
 
 
-def _why_refused(proposal: Proposal, context: GateContext, forgotten: str) -> str:
+def _why_refused(
+    proposal: Proposal, context: GateContext, forgotten: str, leaks: Sequence[Leak]
+) -> str:
     """The rules without appeal, cheapest first. Only pins and tombstones yield to the user."""
     taken = context.known.spellings(proposal.path)
     if bad := why_bad_name(proposal.path, taken) or _why_bad_form(proposal, context.max_bytes):
         return bad
     if hidden := hidden_character(_all_text(proposal)):
         return f"{proposal.path} would hold {hidden}: remove it"
-    if _is_team(proposal, context) and (private := _why_not_for_team(proposal, context)):
+    if _is_team(proposal, context) and (private := _why_not_for_team(proposal, leaks)):
         return private
     if proposal.writer == "user":
         return ""
@@ -285,11 +315,25 @@ def _why_refused(proposal: Proposal, context: GateContext, forgotten: str) -> st
     return ""
 
 
-def _why_not_for_team(proposal: Proposal, context: GateContext) -> str:
+def _why_secret(proposal: Proposal, new: Sequence[Leak], *, named: bool) -> str:
+    """Who can be told saves no secret unawares; what works in the background waits without it."""
+    if proposal.writer not in ("user", "agent"):
+        return ""
+    if new and not proposal.allow_secret:
+        return _leave_out(new[0], proposal.writer)
+    return "the file's name would give a secret away: choose another" if named else ""
+
+
+def _leave_out(leak: Leak, writer: Writer) -> str:
+    or_insist = ", or insist with `lamina memory add --allow-secret`" if writer == "user" else ""
+    return f"{leak.sentence.removesuffix('.')}: leave it out{or_insist}."
+
+
+def _why_not_for_team(proposal: Proposal, leaks: Sequence[Leak]) -> str:
     if proposal.type == "user":
         return "memories about the user stay personal: write it outside team/"
-    if found := _secret_warnings(_all_text(proposal), context):
-        return f"team memory never holds secrets: {found[0]}"
+    if leaks:
+        return f"team memory never holds secrets: {leaks[0].sentence}"
     return ""
 
 
@@ -324,15 +368,6 @@ def _form_warnings(proposal: Proposal) -> list[str]:
     if len(proposal.hook or proposal.description) > _ADVISED_HOOK:
         warnings.append(f"The index line of {proposal.path} exceeds {_ADVISED_HOOK} characters.")
     return warnings
-
-
-def _secret_warnings(text: str, context: GateContext) -> list[str]:
-    from lamina.secrets import scan
-
-    return [
-        f"Line {found.line} looks like a secret ({found.rule})."
-        for found in scan(text, context.secret_rules)
-    ]
 
 
 def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:

@@ -16,6 +16,8 @@ from lamina.errors import InboxFull, UsageError
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
 from lamina.memory.blame import diff_text
+from lamina.memory.leaks import without_secrets
+from lamina.secrets import Rules
 
 MOST = 200  # items that wait
 MOST_BYTES = 10_000_000
@@ -38,8 +40,16 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
 class Inbox:
     """All that waits, oldest first."""
 
-    def __init__(self, folder: Path, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        most: int = MOST,
+        most_bytes: int = MOST_BYTES,
+        secret_rules: Rules | None = None,
+    ) -> None:
         self._files = Beneath(folder)
+        self._secret_rules = secret_rules
         self._most = most
         self._most_bytes = most_bytes
 
@@ -49,7 +59,8 @@ class Inbox:
     def add(
         self, proposal: Proposal, verdict: Verdict, *, base: Memory | None, exact: bytes | None
     ) -> InboxItem:
-        """Keep a proposal, once; InboxFull if there is no more room."""
+        """Keep a proposal, once and without its secrets; InboxFull if there is no more room."""
+        proposal, exact = without_secrets(proposal, exact, base, self._secret_rules)
         waiting = self.items()
         for item in waiting:
             if (item.proposal.path, item.proposal.body, item.proposal.description) == (

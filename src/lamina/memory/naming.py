@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lamina.memory.polarity import turned_round
 from lamina.memory.wording import fold, sentences
+from lamina.secrets import secrets_in
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
@@ -55,6 +56,7 @@ def file_name(kind: str, title: str, says: str = "") -> str:
     turns round what the memory `says`, the name is made from that.
     """
     text = says if says and turned_round(title, [says]) else title
+    text = secrets_in(text).mask(text, "")  # a name is shown, listed and kept in many places
     words = _fitting(text, _NAME_LETTERS - len(kind))
     stem = "_".join((kind, *words))
     latin = sum(char.isascii() for char in text if char.isalnum())

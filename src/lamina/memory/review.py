@@ -43,11 +43,16 @@ def proposed_content(store: FileStore, item: InboxItem) -> bytes:
         return drafts.written(item.proposal, None, None, replace=True)
 
 
-def accept(store: FileStore, item_id: str, *, edited: bytes | None = None) -> Outcome:
+def accept(
+    store: FileStore, item_id: str, *, edited: bytes | None = None, allow_secret: bool = False
+) -> Outcome:
     """Write an item, as it is or as the user edited it. Hard refusals still refuse."""
     item = store.inbox.get(item_id)
     proposal = dataclasses.replace(
-        item.proposal, writer="user", reason=f"proposed by {item.proposal.writer}, accepted"
+        item.proposal,
+        writer="user",
+        reason=f"proposed by {item.proposal.writer}, accepted",
+        allow_secret=allow_secret,
     )
     path = proposal.path
     current = store.files.read(path)
@@ -72,6 +77,7 @@ def accept(store: FileStore, item_id: str, *, edited: bytes | None = None) -> Ou
             session=proposal.session,
             reason=proposal.reason,
             pointer=not is_index(path),
+            allow_secret=allow_secret,
         )
     store.inbox.remove(item)
     return outcome
@@ -125,6 +131,8 @@ def attribute(
             else:
                 outcomes.append(_judged(store, change, changed, writer, session, evidence, reason))
     outcomes += [_forgotten(store, change, writer, session, reason) for change in gone]
+    if any(isinstance(outcome, GateRefused) for outcome in outcomes):
+        store.scanner.forget_index()  # it may know words of what was just taken back
     return outcomes
 
 

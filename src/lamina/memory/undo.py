@@ -6,8 +6,10 @@ Both are writes by the user like any other: gated, journalled, recorded, and can
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lamina.errors import Conflict, UsageError
+from lamina.events import Warned
 from lamina.memory import drafts
 from lamina.memory.commits import Commit
 from lamina.memory.file_store import FileStore
@@ -40,7 +42,9 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
         for change in changes:
             if change.after is not None and not is_index(change.path):
                 memory = read_topic(change.path, change.after)
-                store.judge(drafts.proposal_of(memory, "user", ""), change.before, change.after)
+                back = replace(drafts.proposal_of(memory, "user", ""), allow_secret=True)
+                for warning in store.judge(back, change.before, change.after).warnings:
+                    store.emit(Warned(warning))
         old, _, new = commit.marks.get("Renamed", "").partition(" -> ")
         note = Note(
             writer="user",
@@ -102,4 +106,5 @@ def restore(store: FileStore, path: str, commit_id: str) -> Outcome:
         base=store.files.read(path),
         pointer=True,
         subject=f"restore {path} from {full[:8]}",
+        allow_secret=True,  # it is in the history anyway, and the user asked for just this
     )

@@ -164,8 +164,8 @@ def _report_one(use: Block | None, result: Block) -> str:
     subject = str(next(iter(given.values()), ""))
     output = text_of(result.get("content") or "").strip("\n")
     if _failed(result):
-        if name in ("Remember", "Forget") and output:
-            return output  # "Not remembered: …" is a sentence for people
+        if name in ("Remember", "Forget"):
+            return output or "Not remembered."  # why, and not what: that may be a secret
         return f"{name} {subject} failed: {output or 'no reason was given'}".rstrip()
     lines = output.splitlines()
     match name:
