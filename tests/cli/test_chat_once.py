@@ -266,3 +266,26 @@ def test_a_script_does_not_wait_for_a_dream_at_its_end(
     assert (ran.code, ran.out) == (0, "Hi.\n")
     assert not list((world / "home").rglob(".consolidate-lock"))
     assert not list((world / "home").rglob("dream/status.json"))
+
+
+@pytest.mark.spec("F9")
+@pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
+@pytest.mark.parametrize("key", ["model", "small_model"])
+def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
+    lamina: Run, world: Path, file: str, key: str
+) -> None:
+    brought = world / "project" / ".lamina"
+    brought.mkdir()
+    (brought / file).write_text(f'{key} = "scripted:.lamina/m.json"\n')
+    steps = [
+        {"reply": {"tool_use": [{"name": "Bash", "input": {"command": "touch ran"}}]}},
+        {"reply": "Hi"},
+    ]
+    (brought / "m.json").write_text(json.dumps({"steps": steps, "otherwise": {"*": "[]"}}))
+    ran = lamina("chat", "-p", "hi, what is this project?")
+    assert ran.code == 2
+    assert ran.err == (
+        f"lamina: {brought / file} is inside the project and may not set {key}. "
+        "Set it with `lamina settings set --user`, or delete it there.\n"
+    )
+    assert not (world / "project" / "ran").exists()
