@@ -77,6 +77,13 @@ is refused with the name of the setting and the file.
 
 Keys are read from the environment alone and never shown: {keys}.
 
+Shell commands of the agent get your environment without these keys and without variables whose
+names look like keys of other services (`GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `*_API_KEY`,
+`*PASSWORD` and the like). `bash.environment` lists those that they need: `GITHUB_TOKEN` for `gh`,
+`AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the agent behind it gives no key away, and so
+is an address with a password in it, such as `DATABASE_URL`. Hooks are your own commands and get all
+of your environment; MCP servers get `PATH`, `HOME` and a few more, and what their `env` says.
+
 `LAMINA_DISABLE_MEMORY=1` switches memory off before anything else is asked (`0` switches it on).
 
 {tables}

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.events import ToolFinished, ToolStarted, Warned
+from lamina.layers import tool_results
 from lamina.ledger import edits
 from lamina.memory.section import reminder_for
 from lamina.messages import Block, Json, Response, text_of, tool_result
@@ -36,6 +37,7 @@ async def run_tools(state: State, response: Response) -> bool:
     for call in calls:
         if call not in beside:
             await _run(state, call, notes)
+    tool_results.mend(state)
     await _instructions(state, calls)
     for note in notes:
         for context in note.context:
@@ -86,6 +88,7 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
     else:
         if before.updated_input is not None:
             input_ = before.updated_input
+        tool_results.mend(state)
         context = replace(state.tools, tool_use_id=id_)
         outcome = await _ran(state, name, input_, context)
         state.tools.cwd = context.cwd  # where a command's cd left us

@@ -272,8 +272,9 @@ def test_a_script_does_not_wait_for_a_dream_at_its_end(
 @pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
 @pytest.mark.parametrize("key", ["model", "small_model"])
 def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
-    lamina: Run, world: Path, file: str, key: str
+    lamina: Run, world: Path, stdin: Callable[[bytes], None], file: str, key: str
 ) -> None:
+    stdin(b"")
     brought = world / "project" / ".lamina"
     brought.mkdir()
     (brought / file).write_text(f'{key} = "scripted:.lamina/m.json"\n')
@@ -289,3 +290,22 @@ def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
         "Set it with `lamina settings set --user`, or delete it there.\n"
     )
     assert not (world / "project" / "ran").exists()
+
+
+@pytest.mark.spec("F7")
+@pytest.mark.parametrize("listed", [False, True])
+def test_bash_sees_a_token_of_another_service_only_if_the_user_listed_it(
+    lamina: Run,
+    world: Path,
+    stdin: Callable[[bytes], None],
+    monkeypatch: pytest.MonkeyPatch,
+    listed: bool,
+) -> None:
+    stdin(b"")
+    monkeypatch.setenv("GITHUB_TOKEN", "CANARY")
+    if listed:
+        lamina("settings", "set", "bash.environment", "GITHUB_TOKEN")
+    command = 'echo "[$GITHUB_TOKEN]" > seen'
+    calls = {"reply": {"tool_use": [{"name": "Bash", "input": {"command": command}}]}}
+    assert lamina("chat", "-p", "go", "--model", script(world, calls, {"reply": "ok"})).code == 0
+    assert (world / "project" / "seen").read_text() == ("[CANARY]\n" if listed else "[]\n")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lamina.errors import MemoryStoreError, UsageError
+from lamina.ledger.places import private_folder
 from lamina.memory.commits import Commit, commit_of, earlier_name, git_commit_of
 from lamina.memory.intents import Change, Note
 
@@ -309,8 +310,8 @@ class History:
             raise HistoryDamaged(f"The history {self.folder} is damaged: it is no repository.")
         fresh = self.folder.with_name(f"{self.folder.name}.begin-{os.getpid()}")
         shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True, mode=0o700)
-        Repo.init_bare(fresh, default_branch=b"main").close()
+        private_folder(fresh)
+        Repo.init_bare(fresh, default_branch=b"main", shared_repository="0600").close()
         fresh.rename(self.folder)
 
     @contextlib.contextmanager
@@ -324,7 +325,9 @@ class History:
                 yield
         except (*broken, ChecksumMismatch, FileFormatException, NotGitRepository) as error:
             with contextlib.suppress(OSError):
-                (self.folder / _DAMAGED).touch()  # the next writer may not come across it itself
+                (self.folder / _DAMAGED).touch(
+                    mode=0o600
+                )  # the next writer may not come across it itself
             raise HistoryDamaged(
                 f"The history {self.folder} is damaged ({type(error).__name__}: {error}). "
                 "Memory works on; the next write begins a new history and keeps this one aside."
