@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,6 @@ def script(world: Path, *steps: Any, **more: Any) -> str:
     path = world / "script.json"
     path.write_text(json.dumps({"steps": list(steps), **more}))
     return f"scripted:{path}"
-
-
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Put bytes where a pipe would."""
-    opened: list[io.TextIOWrapper] = []
-
-    def put(content: bytes) -> None:
-        path = tmp_path / "stdin"
-        path.write_bytes(content)
-        opened.append(io.TextIOWrapper(path.open("rb")))
-        monkeypatch.setattr(sys, "stdin", opened[-1])
-
-    put(b"")
-    yield put
-    for file in opened:
-        file.close()
 
 
 LOOK = {
@@ -271,10 +253,10 @@ def test_a_script_does_not_wait_for_a_dream_at_its_end(
 @pytest.mark.spec("F9")
 @pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
 @pytest.mark.parametrize("key", ["model", "small_model"])
+@pytest.mark.usefixtures("stdin")
 def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
-    lamina: Run, world: Path, stdin: Callable[[bytes], None], file: str, key: str
+    lamina: Run, world: Path, file: str, key: str
 ) -> None:
-    stdin(b"")
     brought = world / "project" / ".lamina"
     brought.mkdir()
     (brought / file).write_text(f'{key} = "scripted:.lamina/m.json"\n')
@@ -294,14 +276,13 @@ def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
 
 @pytest.mark.spec("F7")
 @pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.usefixtures("stdin")
 def test_bash_sees_a_token_of_another_service_only_if_the_user_listed_it(
     lamina: Run,
     world: Path,
-    stdin: Callable[[bytes], None],
     monkeypatch: pytest.MonkeyPatch,
     listed: bool,
 ) -> None:
-    stdin(b"")
     monkeypatch.setenv("GITHUB_TOKEN", "CANARY")
     if listed:
         lamina("settings", "set", "bash.environment", "GITHUB_TOKEN")

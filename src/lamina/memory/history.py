@@ -105,6 +105,8 @@ class History:
             store.add_object(made)
             if not repo.refs.set_if_equals(_BRANCH, head, made.id):
                 raise MemoryStoreError(f"{self.folder} was changed by another program. Try again.")
+            with contextlib.suppress(OSError):
+                (self.folder / os.fsdecode(_BRANCH)).chmod(0o600)
             return made.id.decode()
 
     def demand_whole(self) -> None:
@@ -312,6 +314,8 @@ class History:
         shutil.rmtree(fresh, ignore_errors=True)
         private_folder(fresh)
         Repo.init_bare(fresh, default_branch=b"main", shared_repository="0600").close()
+        for file in (path for path in fresh.rglob("*") if path.is_file()):
+            file.chmod(0o600)  # the library asks the umask for these, not its own setting
         fresh.rename(self.folder)
 
     @contextlib.contextmanager
