@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.events import ToolFinished, ToolStarted, Warned
+from lamina.layers import tool_results
 from lamina.ledger import edits
 from lamina.memory.section import reminder_for
 from lamina.messages import Block, Json, Response, text_of, tool_result
@@ -37,6 +38,7 @@ async def run_tools(state: State, response: Response) -> bool:
     for call in calls:
         if call not in beside:
             await _run(state, call, notes, done)
+    tool_results.mend(state)
     await _instructions(state, [call for call in calls if call in done])
     for note in notes:
         for context in note.context:
@@ -92,6 +94,7 @@ async def _run(state: State, call: Block, notes: list[HookResult], done: list[Bl
     else:
         if before.updated_input is not None:
             input_ = before.updated_input
+        tool_results.mend(state)
         context = replace(state.tools, tool_use_id=id_)
         outcome = await _ran(state, name, input_, context)
         state.tools.cwd = context.cwd  # where a command's cd left us

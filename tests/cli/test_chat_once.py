@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,6 @@ def script(world: Path, *steps: Any, **more: Any) -> str:
     path = world / "script.json"
     path.write_text(json.dumps({"steps": list(steps), **more}))
     return f"scripted:{path}"
-
-
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Put bytes where a pipe would."""
-    opened: list[io.TextIOWrapper] = []
-
-    def put(content: bytes) -> None:
-        path = tmp_path / "stdin"
-        path.write_bytes(content)
-        opened.append(io.TextIOWrapper(path.open("rb")))
-        monkeypatch.setattr(sys, "stdin", opened[-1])
-
-    put(b"")
-    yield put
-    for file in opened:
-        file.close()
 
 
 LOOK = {
@@ -389,3 +371,45 @@ def test_without_a_model_and_a_rule_that_helps_the_exit_code_is_1(
 ) -> None:
     ran = lamina("chat", "-p", words, "--json", "--model", "none")
     assert (ran.code, ran.json["stop"]) == (1, "unanswered")
+
+
+@pytest.mark.spec("F9")
+@pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
+@pytest.mark.parametrize("key", ["model", "small_model"])
+@pytest.mark.usefixtures("stdin")
+def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
+    lamina: Run, world: Path, file: str, key: str
+) -> None:
+    brought = world / "project" / ".lamina"
+    brought.mkdir()
+    (brought / file).write_text(f'{key} = "scripted:.lamina/m.json"\n')
+    steps = [
+        {"reply": {"tool_use": [{"name": "Bash", "input": {"command": "touch ran"}}]}},
+        {"reply": "Hi"},
+    ]
+    (brought / "m.json").write_text(json.dumps({"steps": steps, "otherwise": {"*": "[]"}}))
+    ran = lamina("chat", "-p", "hi, what is this project?")
+    assert ran.code == 2
+    assert ran.err == (
+        f"lamina: {brought / file} is inside the project and may not set {key}. "
+        "Set it with `lamina settings set --user`, or delete it there.\n"
+    )
+    assert not (world / "project" / "ran").exists()
+
+
+@pytest.mark.spec("F7")
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.usefixtures("stdin")
+def test_bash_sees_a_token_of_another_service_only_if_the_user_listed_it(
+    lamina: Run,
+    world: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listed: bool,
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "CANARY")
+    if listed:
+        lamina("settings", "set", "bash.environment", "GITHUB_TOKEN")
+    command = 'echo "[$GITHUB_TOKEN]" > seen'
+    calls = {"reply": {"tool_use": [{"name": "Bash", "input": {"command": command}}]}}
+    assert lamina("chat", "-p", "go", "--model", script(world, calls, {"reply": "ok"})).code == 0
+    assert (world / "project" / "seen").read_text() == ("[CANARY]\n" if listed else "[]\n")

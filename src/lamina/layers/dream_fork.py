@@ -21,6 +21,7 @@ from lamina.errors import ModelError
 from lamina.layers import fork_tools
 from lamina.layers.dream_desk import Desk, Dreamed, named
 from lamina.layers.dream_snapshot import Snapshot
+from lamina.ledger.places import private_folder, write_private
 from lamina.local.claims import statements
 from lamina.local.desk import covered
 from lamina.memories import Memory
@@ -132,12 +133,10 @@ def _told(permit: Permit, copy: Path, tell: Tell) -> Permit:
 
 def make_copy(before: Snapshot, copy: Path) -> None:
     shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir(parents=True, mode=0o700)
+    private_folder(copy)
     files = {**before.files, **({INDEX: before.index} if before.index is not None else {})}
     for path, content in files.items():
-        target = copy / path
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target.write_bytes(content)
+        write_private(copy / path, content)
 
 
 def read_copy(copy: Path) -> dict[str, bytes]:

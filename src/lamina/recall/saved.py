@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 from lamina.errors import StorageError
-from lamina.ledger.places import make_private
+from lamina.ledger.places import make_private, open_private
 
 # Raised whenever terms, fields or vectors change their meaning.
 _VERSION = 4
@@ -45,8 +45,7 @@ def save(index: Savable, path: Path, *, tidy: bool = True) -> None:
         if tidy:
             clear_away(path.parent, path.name)
         # What was said and remembered can be read from it: it is the owner's alone.
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
+        with open(fresh, "wb", opener=open_private) as file:
             file.write(whole)
         fresh.replace(path)
     except OSError as error:

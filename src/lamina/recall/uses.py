@@ -9,11 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Collection, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder, write_private
 
 NAME = "recall-uses.json"
 
@@ -61,20 +61,12 @@ def _changing(path: Path) -> Generator[dict[str, Use]]:
     import msgspec
 
     private_folder(path.parent)
-    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = load(path)
         yield known
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            with open(os.open(fresh, flags, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(known))
-            fresh.replace(path)
-        finally:
-            with suppress(FileNotFoundError):
-                fresh.unlink()
+        write_private(path, msgspec.json.encode(known))
     finally:
         os.close(lock)
 
