@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lamina.layers.extraction_evidence import take_evidence
-from lamina.local.claims import statements
+from lamina.memory.claims import statements
 from lamina.local.dates import with_absolute_dates
 from lamina.local.extractor import extract
 from lamina.memory.asserted import told

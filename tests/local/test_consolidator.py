@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.local.claims import declares_over, judge, statements
+from lamina.memory.claims import declares_over, judge, statements
 from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import Desk
 from lamina.memories import Memory, MemoryType

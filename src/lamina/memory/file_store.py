@@ -7,7 +7,7 @@ tombstones, pins, derived index). Nothing else is touched.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -160,6 +160,7 @@ class FileStore:
         writer: Writer,
         base: bytes | None,
         evidence: Sequence[Evidence] = (),
+        takes_back: Sequence[Evidence] = (),
         session: str = "",
         reason: str = "",
         pointer: bool = False,
@@ -179,6 +180,7 @@ class FileStore:
             extra=memory.extra,
             writer=writer,
             evidence=evidence,
+            takes_back=takes_back,
             session=session,
             reason=reason,
         )
@@ -231,11 +233,17 @@ class FileStore:
         path = proposal.path
         with self.journal.writing():
             current = self.files.read(path) if _readable_path(path) else None
-            verdict = self.judge(proposal, current, exact)
+            try:
+                after, conflict = content(current), None
+            except Conflict as error:  # told only if the gate has nothing to say
+                after, conflict = None, error
+            verdict = self.judge(proposal, current, exact, after=after)
             if verdict.decision == "inbox":
                 item = self.inbox.add(proposal, verdict, base=base, exact=exact)
                 return drafts.outcome_of(path, verdict, inbox_id=item.id)
-            changes = [Change(path, current, content(current))]
+            if conflict is not None:
+                raise conflict
+            changes = [Change(path, current, after)]
             rework = None
             if pointer and not is_index(path):
                 rework = pointers.adding(proposal, verdict.origin, base)
@@ -249,10 +257,18 @@ class FileStore:
             self._known.noted(changes)
             return drafts.outcome_of(path, verdict, changed=changed)
 
-    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
+    def judge(
+        self,
+        proposal: Proposal,
+        current: bytes | None,
+        exact: bytes | None,
+        *,
+        after: bytes | None = None,
+        unsettled: Collection[str] = (),
+    ) -> Verdict:
         """What the gate says; refusals are raised. `current` is the file before the change, which
         may be in the directory already when a tool wrote it by itself."""
-        return self.admission.judge(proposal, current, exact)
+        return self.admission.judge(proposal, current, exact, after=after, unsettled=unsettled)
 
     def index_change(self, path: str, rework: pointers.Rework) -> Change:
         index = pointers.index_of(path)

@@ -33,6 +33,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     base: Memory | None = None  # what its writer had read; None: a new memory
     exact: bytes | None = None  # the whole file, where its writer gave one
+    removes: bool = False  # the file is to go; the proposal is what it says
 
 
 class Inbox:
@@ -47,16 +48,23 @@ class Inbox:
         self._files.close()
 
     def add(
-        self, proposal: Proposal, verdict: Verdict, *, base: Memory | None, exact: bytes | None
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        removes: bool = False,
     ) -> InboxItem:
         """Keep a proposal, once; InboxFull if there is no more room."""
         waiting = self.items()
         for item in waiting:
-            if (item.proposal.path, item.proposal.body, item.proposal.description) == (
+            same = (item.proposal.path, item.proposal.body, item.proposal.description) == (
                 proposal.path,
                 proposal.body,
                 proposal.description,
-            ):
+            )
+            if same and item.removes == removes:
                 return item
         item = InboxItem(
             id=f"{time.time_ns():x}{secrets.token_hex(2)}",
@@ -68,6 +76,7 @@ class Inbox:
             origin=verdict.origin,
             base=base,
             exact=exact,
+            removes=removes,
         )
         content = msgspec.json.encode(item)
         self._demand_room(len(waiting), len(content))
@@ -111,6 +120,6 @@ class Inbox:
         self._files.remove(f"{item.id}.json")
 
 
-def diff_of(item: InboxItem, current: bytes | None, proposed: bytes) -> str:
+def diff_of(item: InboxItem, current: bytes | None, proposed: bytes | None) -> str:
     """What accepting the item would change."""
     return diff_text(item.proposal.path, current, proposed)
