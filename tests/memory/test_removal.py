@@ -28,7 +28,7 @@ NUTS = "The user is allergic to peanuts."
 TYPED_NUTS = "I am also allergic to peanuts"
 
 
-def topic(*lines: str, type: str = "user", name: str = "role", description: str = "") -> bytes:  # noqa: A002
+def topic(*lines: str, type: str = "user", name: str = "role", description: str = "") -> bytes:
     text = "\n".join(lines) + "\n"
     return new_topic(
         name=name, description=description or lines[0].rstrip("."), type=type, body=text
@@ -232,6 +232,7 @@ def test_a_typed_wish_to_forget_lets_a_statement_go(
         "Remember in your memory that I am allergic to peanuts.",
         "Forget that I live in Oslo.",
         "I prefer short answers.",
+        "If the user is not allergic to peanuts, show the whole menu.",
     ],
 )
 def test_other_words_let_nothing_go(store: FileStore, talk: Talk, words: str) -> None:
@@ -456,7 +457,7 @@ def test_whatever_a_writer_does_each_statement_stands_or_the_user_took_it_back(
             put = by_hand if hand else by_user
             put(store, path, topic(*lines, type=type_, name=path[0]))
         said = talk.type(typed)
-        before = [memory for memory in map(store.read, files)]
+        before = list(map(store.read, files))
         for path, wish in wishes.items():
             kind = files.get(path, ("user", []))[0]
             content = topic(*wish, type=kind, name=path[0]) if wish else None

@@ -57,10 +57,12 @@ class Admission:
         *,
         after: bytes | None = None,
         unsettled: Collection[str] = (),
+        mtime: float = 0.0,
     ) -> Verdict:
         """Accept or inbox; refusals are raised. `current` is the file before the change, `after` what
         it would become (None: nobody knows), `exact` the bytes that the writer gave, if it gave any.
-        `unsettled` are files that were changed too and may yet be put back."""
+        `unsettled` are files that were changed too and may yet be put back; `mtime` is the time of the
+        file before the change, where that is in the directory already."""
         path = proposal.path
         if exact is not None and proposal.writer != "user" and not is_index(path):
             demand_clear(path, exact, current)
@@ -79,24 +81,29 @@ class Admission:
             old = None if current is None else read_topic(path, current)
             context = self._context(path, old)
             if old is not None and after is not None and proposal.writer != "user":
-                leaving = self._leaving(old, read_topic(path, after), unsettled)
+                leaving = self._leaving(old, read_topic(path, after), unsettled, mtime)
                 context = dataclasses.replace(context, leaving=leaving)
             verdict = decide(proposal, context)
         return _let_in(verdict)
 
     def judge_removed(
-        self, proposal: Proposal, content: bytes, *, unsettled: Collection[str] = ()
+        self,
+        proposal: Proposal,
+        content: bytes,
+        *,
+        unsettled: Collection[str] = (),
+        mtime: float = 0.0,
     ) -> Verdict:
         """Whether a file may go that a tool removed: what it says is said elsewhere, or taken back."""
         path = proposal.path
         if is_index(path):
             leaving = self._leaving_index(path, content.decode("utf-8", "replace"), "")
         else:
-            leaving = self._leaving(read_topic(path, content), None, unsettled)
+            leaving = self._leaving(read_topic(path, content), None, unsettled, mtime)
         return decide_removal(proposal, dataclasses.replace(self.rules, leaving=leaving))
 
     def _leaving(
-        self, old: Memory, new: Memory | None, unsettled: Collection[str]
+        self, old: Memory, new: Memory | None, unsettled: Collection[str] = (), mtime: float = 0.0
     ) -> Sequence[Saying]:
         """What a person said in a file that no memory would say any more."""
         lost = left_out(old, new)
@@ -106,7 +113,7 @@ class Admission:
             return ()
         lines = self._lines(old.path)
         now = self._known.get(old.path)
-        mtime = now.mtime if now is not None else 0.0
+        mtime = mtime or (now.mtime if now is not None else 0.0)
         own = old.type in ("user", "feedback")
         theirs = [one for one in lost if own or not _ours(one.text, lines)]
         others = self._others(old, unsettled) if theirs else []
@@ -122,7 +129,7 @@ class Admission:
 
     def would_lose(self, memory: Memory) -> bool:
         """Does it say what only a person may take back?"""
-        return bool(self._leaving(memory, None, ()))
+        return bool(self._leaving(memory, None))
 
     def _leaving_index(self, path: str, before: str, after: str) -> Sequence[Saying]:
         """What lines of an index said that neither its new lines nor a memory says. A pointer to a file

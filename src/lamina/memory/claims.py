@@ -96,12 +96,14 @@ def said_in(memory: Memory) -> list[str]:
 def carries(text: str, statement: str) -> bool:
     """Whether a text says all of a statement: its words in their order, its numbers and names, with
     the same sign, and of the same person."""
-    stems, tokens = content_stems(statement), hard_tokens(statement)
+    stems = content_stems(statement)
+    if not stems <= content_stems(text):
+        return False
+    tokens = hard_tokens(statement)
     if not (stems or tokens) or wording.fold(text) == wording.fold(statement):
         return True
     return (
-        stems <= content_stems(text)
-        and tokens <= hard_tokens(text)
+        tokens <= hard_tokens(text)
         and _turns(_about(text, stems)) == _turns(statement)
         and _in_order(statement, text)
         and not speaks_of(statement, (text,))

@@ -265,10 +265,13 @@ class FileStore:
         *,
         after: bytes | None = None,
         unsettled: Collection[str] = (),
+        mtime: float = 0.0,
     ) -> Verdict:
         """What the gate says; refusals are raised. `current` is the file before the change, which
         may be in the directory already when a tool wrote it by itself."""
-        return self.admission.judge(proposal, current, exact, after=after, unsettled=unsettled)
+        return self.admission.judge(
+            proposal, current, exact, after=after, unsettled=unsettled, mtime=mtime
+        )
 
     def index_change(self, path: str, rework: pointers.Rework) -> Change:
         index = pointers.index_of(path)

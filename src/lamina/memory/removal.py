@@ -42,6 +42,17 @@ _DONT_FORGET = re.compile(
 )
 
 
+# "If the user is not allergic, show the menu" speaks of a program, or of what might be.
+_SUPPOSES = re.compile(
+    r"(?i)\b(?:if|unless|whether|when(?:ever)?|suppos\w+|imagin\w+|assum\w+|wenn|falls|ob|angenommen)\b|如果|假如|假设|要是"
+)
+# Plainer than a wish that starts a search for what is meant: here something is named to compare with.
+_FORGET = re.compile(
+    r"(?i)(?:please|bitte|now|ok(?:ay)?|and|also|then|so|can you|could you|[,\s])*"
+    r"(?:forget|unlearn|vergiss|vergesst)\s+(?:about\s+)?(.+)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Saying:
     """One thing that a memory says."""
@@ -107,12 +118,19 @@ def left_out(before: Memory, after: Memory | None) -> list[Saying]:
 
 def takes_back(typed: str, said: str, path: str) -> bool:
     """Do these typed words end what was said: a wish to forget it, or the contrary?"""
-    if any(_meant(wish.words, said, path) for wish in wishes_in(typed)):
+    plain = _DONT_FORGET.sub("", typed)
+    wishes = [wish.words for wish in wishes_in(plain)]
+    wishes += [found[1] for one in wording.sentences(plain) if (found := _FORGET.match(one))]
+    if any(_meant(wish, said, path) for wish in wishes):
         return True
     for sentence in wording.sentences(typed):
         place = told(sentence, [typed])
         stated = place.stated if place is not None else ""
-        if stated and (_says_otherwise(stated, said) or _calls_it_wrong(stated, said)):
+        if (
+            stated
+            and not _SUPPOSES.search(stated)
+            and (_says_otherwise(stated, said) or _calls_it_wrong(stated, said))
+        ):
             return True
     return False
 

@@ -7,17 +7,18 @@ memory files are attributed to it and gated after the fact: what is not accepted
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.errors import Conflict, GateRefused
 from lamina.memories import Evidence, Proposal, Writer
 from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
+from lamina.memory.header_index import IndexBroken
 from lamina.memory.inbox import InboxItem, diff_of
 from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Note
-from lamina.memory.outside import differences
+from lamina.memory.outside import blob_id, differences
 from lamina.memory.removal import left_out
 from lamina.memory.store import Outcome
 from lamina.memory.tombstones import ids_of
@@ -142,6 +143,26 @@ class _Call:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What is known of the files that a call changed, beside their content."""
+
+    unsettled: set[str]  # may yet be put back
+    times: Mapping[str, tuple[int, str]]  # when each was last changed before, and its blob
+
+    def mtime(self, change: Change) -> float:
+        when, blob = self.times.get(change.path, (0, ""))
+        known = change.before is not None and blob == blob_id(change.before)
+        return when / 1e9 if known else 0.0
+
+
+def _times(store: FileStore) -> dict[str, tuple[int, str]]:
+    try:
+        return {path: (row[0], row[3]) for path, row in store.scanner.index.recorded().items()}
+    except IndexBroken:
+        return {}
+
+
 def attribute(
     store: FileStore,
     *,
@@ -158,6 +179,7 @@ def attribute(
     """
     call = _Call(writer, session, evidence, takes_back, reason)
     store.make_state()
+    times = _times(store)
     with store.journal.recording() as history:
         changed = differences(store.files, store.scanner, history, busy=store.journal.intents)
     # What lost words after what gained them, which may say the same; the index last: its lines point
@@ -167,18 +189,18 @@ def attribute(
     )
     outcomes: list[Outcome | GateRefused] = []
     gone: list[Change] = []
-    unsettled = {change.path for change in changed}
+    others = _Others({change.path for change in changed}, times)
     for change in changed:
         with store.journal.writing():
             if store.files.read(change.path) != change.after:
                 continue
             forgets = change.after is None and _forgets(store, change, changed)
-            kept = _kept(store, change, call, unsettled) if forgets else None
+            kept = _kept(store, change, call, others) if forgets else None
             if forgets and kept is None:
                 gone.append(change)
             else:
-                outcomes.append(kept or _judged(store, change, changed, call, unsettled))
-        unsettled.discard(change.path)
+                outcomes.append(kept or _judged(store, change, changed, call, others))
+        others.unsettled.discard(change.path)
     outcomes += [_forgotten(store, change, writer, session, reason) for change in gone]
     return outcomes
 
@@ -191,13 +213,15 @@ def _drops(change: Change) -> bool:
 
 
 def _kept(
-    store: FileStore, change: Change, call: _Call, unsettled: Collection[str]
+    store: FileStore, change: Change, call: _Call, others: _Others
 ) -> Outcome | GateRefused | None:
     """Of a removed file that says what only its owner may take back: it is put back, and the removal
     waits. None if it may go."""
     content = change.before or b""
     proposal = call.proposal(change.path, content, change)
-    verdict = store.admission.judge_removed(proposal, content, unsettled=unsettled)
+    verdict = store.admission.judge_removed(
+        proposal, content, unsettled=others.unsettled, mtime=others.mtime(change)
+    )
     if verdict.decision == "accept":
         return None
     try:
@@ -252,7 +276,7 @@ def _judged(
     change: Change,
     changed: Sequence[Change],
     call: _Call,
-    unsettled: Collection[str],
+    others: _Others,
 ) -> Outcome | GateRefused:
     path = change.path
     proposal = call.proposal(path, change.after or b"", change)
@@ -263,7 +287,7 @@ def _judged(
             if is_index(path):
                 _demand_said(store, change, proposal)
             elif change.before:
-                kept = _kept(store, change, call, unsettled)
+                kept = _kept(store, change, call, others)
                 if kept is not None:
                     return kept
             subject = f"remove {path}"
@@ -273,7 +297,12 @@ def _judged(
             store.journal.adopt([change], note)
             return Outcome(path, "accept")
         verdict = store.judge(
-            proposal, change.before, change.after, after=change.after, unsettled=unsettled
+            proposal,
+            change.before,
+            change.after,
+            after=change.after,
+            unsettled=others.unsettled,
+            mtime=others.mtime(change),
         )
         base = read_topic(path, change.before) if change.before is not None else None
         item = None

@@ -97,7 +97,7 @@ class Forget:
         facts = memory.type in ("project", "reference")
         if not evidence and (not facts or self._store.admission.would_lose(memory)):
             raise GateRefused(
-                f"{memory.path} is the user's own word, and nothing they said here asks to forget "
+                f"{memory.path} holds the user's own words, and nothing they said here asks to forget "
                 "it. Ask them first."
             )
         return forgetting.forget(
