@@ -50,7 +50,7 @@ def saved(place: Place, how: str, kind: str, text: str = ROLE) -> Path:
     return file
 
 
-def calls(tool: str, file: Path, old: str, body: str, description: str, kind: str) -> list[Any]:
+def calls(tool: str, file: Path, body: str, description: str, kind: str) -> list[Any]:
     """Steps by which the agent puts one text in the place of the other."""
     new = topic(body, description, kind)
     read = use("Read", file_path=str(file))
@@ -77,7 +77,7 @@ TOOLS = ["Write", "Edit", "Remember", "Bash >", "Bash rm"]
 def test_no_tool_replaces_a_memory_whole(place: Place, tool: str, how: str, kind: str) -> None:
     file = saved(place, how, kind)
     before = file.read_text()
-    steps = calls(tool, file, ROLE, NUTS, TYPED, kind)
+    steps = calls(tool, file, NUTS, TYPED, kind)
 
     async def story() -> None:
         async with place.open([*steps, "ok"], config=BASH) as session:
@@ -103,7 +103,7 @@ def test_what_the_user_typed_is_added_to_what_stands_there(
     place: Place, tool: str, how: str
 ) -> None:
     file = saved(place, how, "user")
-    steps = calls(tool, file, ROLE, f"{ROLE}\n{NUTS}", ROLE.rstrip("."), "user")
+    steps = calls(tool, file, f"{ROLE}\n{NUTS}", ROLE.rstrip("."), "user")
 
     async def story() -> None:
         async with place.open([*steps, "ok"]) as session:
@@ -120,7 +120,7 @@ def test_a_newer_typed_word_takes_the_place_of_the_old_one(
 ) -> None:
     file = saved(place, how, "user", "The user lives in Oslo.")
     new = "The user lives in Berlin"
-    steps = calls(tool, file, "The user lives in Oslo.", f"{new}.", new, "user")
+    steps = calls(tool, file, f"{new}.", new, "user")
 
     async def story() -> None:
         async with place.open([*steps, "ok"]) as session:
@@ -131,18 +131,18 @@ def test_a_newer_typed_word_takes_the_place_of_the_old_one(
     run(story)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_wish_to_forget_it_lets_a_command_remove_it(place: Place, tool: str) -> None:
+# Not `Bash >`: of what a command writes nothing is known that would prove it.
+@pytest.mark.parametrize("tool", ["Write", "Edit", "Remember", "Bash rm"])
+def test_a_wish_to_forget_it_lets_any_tool_remove_it(place: Place, tool: str) -> None:
     file = saved(place, "by command", "user")
-    steps = calls(tool, file, ROLE, NUTS, TYPED, "user")
+    steps = calls(tool, file, NUTS, TYPED, "user")
 
     async def story() -> None:
         async with place.open([*steps, "ok"], config=BASH) as session:
             await session.ask(f"Forget that I am a senior data scientist. {TYPED}.")
         assert ROLE not in (file.read_text() if file.exists() else "")
 
-    if tool != "Bash >":  # of what a command writes nothing is known that would prove it
-        run(story)
+    run(story)
 
 
 @pytest.mark.parametrize("how", ["by hand", "by command"])
