@@ -54,6 +54,7 @@ class Proposal:
     body: str
     writer: Writer
     evidence: Sequence[Evidence] = ()
+    takes_back: Sequence[Evidence] = ()  # the user's words for what it drops of the file
     session: str = ""
     reason: str = ""  # why it was proposed, in words, for the log and the inbox
     hook: str = ""  # the index line's text after the dash; "" = the description

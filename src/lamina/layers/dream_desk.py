@@ -15,11 +15,11 @@ from functools import partial
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream_snapshot import Authors, Snapshot
-from lamina.local.claims import statements
 from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import dated
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory import drafts
+from lamina.memory.claims import statements
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import decide
 from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, without_pointer

@@ -22,10 +22,9 @@ from lamina.layers import fork_tools
 from lamina.layers.dream_desk import Desk, Dreamed, named
 from lamina.layers.dream_snapshot import Snapshot
 from lamina.ledger.places import private_folder, write_private
-from lamina.local.claims import statements
-from lamina.local.desk import covered
 from lamina.memories import Memory
 from lamina.memory import wording
+from lamina.memory.claims import covered, statements
 from lamina.memory.index import INDEX
 from lamina.memory.scan import manifest
 from lamina.memory.topics import read_topic

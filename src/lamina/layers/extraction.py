@@ -30,10 +30,11 @@ from lamina.ledger.record import Ledger
 from lamina.memories import Proposal
 from lamina.memory.scan import manifest
 from lamina.memory.store import Outcome
-from lamina.memory.topics import read_topic
+from lamina.memory.topics import read_topic, topic_at
 from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
+from lamina.tools.memory_evidence import taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -284,12 +285,16 @@ def _keep(
             raise GateRefused(f"{shown}: one look at a conversation keeps {_MOST_FILES} at most.")
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{shown}: {WHY}.")
+        data = words.dated(path, body.encode(), before, evidence)
         outcome = store.write_file(
             path,
-            words.dated(path, body.encode(), before, evidence),
+            data,
             writer="extraction",
             base=before,
             evidence=evidence,
+            takes_back=taken_back(
+                topic_at(path, before), topic_at(path, data), words.entries, words.session
+            ),
             session=words.session,
             reason="extracted from the conversation",
             pointer=True,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from lamina.local.claims import fenced_blocks, statements
 from lamina.local.dates import with_absolute_dates
 from lamina.memories import Memory
-from lamina.memory.wording import content_stems, hard_tokens
+from lamina.memory.claims import covered, fenced_blocks, statements
+from lamina.memory.wording import content_stems
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +206,6 @@ def _around_code(text: str) -> Iterator[tuple[str, bool]]:
 
 def text_of(memory: Memory) -> str:
     return f"{memory.description}\n{memory.body}"
-
-
-def covered(statement: str, memory: Memory) -> bool:
-    """Whether one single statement of the memory says all of this one."""
-    stems, tokens = content_stems(statement), hard_tokens(statement)
-    if not stems and not tokens:
-        return True
-    said = [memory.name, memory.description, *(other.text for other in statements(memory.body))]
-    return any(stems <= content_stems(other) and tokens <= hard_tokens(other) for other in said)
 
 
 def missing_statements(into: Memory, other: Memory) -> list[str]:

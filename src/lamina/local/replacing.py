@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lamina.local.claims import Statement, claim, declares_over, judge, negations, statements
 from lamina.local.desk import Desk, stamp
 from lamina.memories import Memory
+from lamina.memory.claims import Statement, claim, declares_over, judge, negations, statements
 from lamina.memory.wording import content_stems
 
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list

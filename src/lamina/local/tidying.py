@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 
-from lamina.local.claims import negations, statements
 from lamina.local.desk import (
     Desk,
     covered,
@@ -19,6 +18,7 @@ from lamina.local.desk import (
 )
 from lamina.local.index_order import hook_beyond_limit
 from lamina.memories import Memory
+from lamina.memory.claims import negations, statements
 from lamina.memory.contradictions import tells_apart
 from lamina.memory.index import pointers_of
 from lamina.memory.wording import content_stems, hard_tokens, likeness

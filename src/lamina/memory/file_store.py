@@ -7,7 +7,7 @@ tombstones, pins, derived index). Nothing else is touched.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
@@ -191,6 +191,7 @@ class FileStore:
         writer: Writer,
         base: bytes | None,
         evidence: Sequence[Evidence] = (),
+        takes_back: Sequence[Evidence] = (),
         session: str = "",
         reason: str = "",
         pointer: bool = False,
@@ -211,6 +212,7 @@ class FileStore:
             extra=memory.extra,
             writer=writer,
             evidence=evidence,
+            takes_back=takes_back,
             session=session,
             reason=reason,
             allow_secret=allow_secret,
@@ -264,11 +266,17 @@ class FileStore:
         path = proposal.path
         with self.journal.writing():
             current = self.files.read(path) if _readable_path(path) else None
-            verdict = self.judge(proposal, current, exact)
+            try:
+                after, conflict = content(current), None
+            except Conflict as error:  # told only if the gate has nothing to say
+                after, conflict = None, error
+            verdict = self.judge(proposal, current, exact, after=after)
             if verdict.decision == "inbox":
                 item = self.inbox.add(proposal, verdict, base=base, exact=exact)
                 return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
-            changes = [Change(path, current, content(current))]
+            if conflict is not None:
+                raise conflict
+            changes = [Change(path, current, after)]
             rework = None
             if pointer and not is_index(path):
                 shown = for_index(proposal, self.admission.rules.secret_rules)
@@ -283,10 +291,21 @@ class FileStore:
             self._known.noted(changes)
             return drafts.outcome_of(path, verdict, changed=changed)
 
-    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
+    def judge(
+        self,
+        proposal: Proposal,
+        current: bytes | None,
+        exact: bytes | None,
+        *,
+        after: bytes | None = None,
+        unsettled: Collection[str] = (),
+        mtime: float = 0.0,
+    ) -> Verdict:
         """What the gate says; refusals are raised. `current` is the file before the change, which
         may be in the directory already when a tool wrote it by itself."""
-        return self.admission.judge(proposal, current, exact)
+        return self.admission.judge(
+            proposal, current, exact, after=after, unsettled=unsettled, mtime=mtime
+        )
 
     def index_change(self, path: str, rework: pointers.Rework) -> Change:
         index = pointers.index_of(path)

@@ -22,6 +22,8 @@ from lamina.memory.index import pointers_of
 from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name
 from lamina.memory.orders import find_order, speaks_for_user
+from lamina.memory.origins import typed_parts
+from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ class GateContext:
     vouched: Callable[[str], str] = nothing_vouched
     # Whose word a memory is by the history; "" if nobody recorded it.
     origin_of: Callable[[str], str] = nothing_vouched
+    # What a person said in this file that the write drops and no other memory says.
+    leaving: Sequence[Saying] = ()
     scope: Scope = "personal"
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
@@ -153,6 +157,7 @@ def _decided(
             warnings.append(_twin_warning(twin, apart=apart))
         else:
             reason = f"{twin} says nearly the same, so this should update it"
+    reason = reason or why_kept(proposal, context)
     if reason:
         return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
     if revives:
@@ -164,6 +169,32 @@ def _twin_warning(twin: str, *, apart: bool) -> str:
     if apart:
         return f"{twin} differs from this in little: both are kept."
     return f"{twin} says nearly the same: update it instead?"
+
+
+def why_kept(proposal: Proposal, context: GateContext) -> str:
+    """Which of the statements that would leave the user did not take back; "" if they did."""
+    if not context.leaving or proposal.writer == "user":
+        return ""
+    typed = [
+        (context.said_at(session, item.entry), part)
+        for item in proposal.takes_back
+        for session in [item.session or proposal.session]
+        for part in typed_parts(context.origin_text(session, item.entry))
+    ]
+    gone = taken_back(context.leaving, typed, proposal.path)
+    kept = [one.text for one in context.leaving if one not in gone]
+    if not kept:
+        return ""
+    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    return (
+        f"{proposal.path} would lose “{wording.fold(kept[0])[:80]}”{more}, which nobody took back"
+    )
+
+
+def decide_removal(proposal: Proposal, context: GateContext) -> Verdict:
+    """The same for a file that is to go: only what it says is looked at."""
+    reason = why_kept(proposal, context)
+    return Verdict("inbox" if reason else "accept", _sentence(reason) if reason else "")
 
 
 def _asked_again(proposal: Proposal, context: GateContext) -> bool:
@@ -375,7 +406,14 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     record = evidence.Record(context.origin_text, context.before, context.dates)
     vouched = context.vouched(proposal.path)
     unproven = evidence.why_unproven(proposal, record, context.known, vouched)
+    new, known = _what_is_new(proposal, context, vouched)
+    others_stand = False
+    if unproven and known != vouched:
+        unproven = evidence.why_unproven(new, record, context.known, known)
+        others_stand = not unproven
     origin = evidence.weakest_origin(proposal, record) if unproven else "typed"
+    if others_stand:  # the label of what stands there stays
+        origin = context.origin_of(proposal.path) or origin
     if marker := speaks_as_system(_all_text(proposal)):
         return f"it speaks as the system or another turn: {marker}", origin
     if forgotten:
@@ -383,7 +421,7 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
-        text = evidence.claimed_text(proposal, context.known, vouched)
+        text = evidence.claimed_text(new, context.known, known)
         kind = proposal.type or "memory"
         if order := find_order(text):
             return f"a {kind} states facts, and this gives an order: “{order}”", origin
@@ -394,6 +432,18 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin
     return "", origin
+
+
+def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tuple[Proposal, str]:
+    """An update without what the file says already, and all lines that need no proof: what stands
+    there is not said anew. Of a file that becomes the user's word only now, all is."""
+    old = context.known.get(proposal.path)
+    if old is None or (proposal.type in ("user", "feedback") and old.type != proposal.type):
+        return proposal, vouched
+    fresh = [part for part in clauses(proposal.description) if not still_said(part, [old])]
+    new = dataclasses.replace(proposal, description=", ".join(fresh))
+    standing = [old.name, old.description, old.body, *wording.sentences(old.body)]
+    return new, "\n".join([vouched, *standing])
 
 
 def _nearest(proposal: Proposal, known: Familiar) -> tuple[str, float]:

@@ -35,6 +35,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     base: Memory | None = None  # what its writer had read; None: a new memory
     exact: bytes | None = None  # the whole file, where its writer gave one
+    removes: bool = False  # the file is to go; the proposal is what it says
 
 
 class Inbox:
@@ -57,17 +58,24 @@ class Inbox:
         self._files.close()
 
     def add(
-        self, proposal: Proposal, verdict: Verdict, *, base: Memory | None, exact: bytes | None
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        removes: bool = False,
     ) -> InboxItem:
         """Keep a proposal, once and without its secrets; InboxFull if there is no more room."""
         proposal, exact = without_secrets(proposal, exact, base, self._secret_rules)
         waiting = self.items()
         for item in waiting:
-            if (item.proposal.path, item.proposal.body, item.proposal.description) == (
+            same = (item.proposal.path, item.proposal.body, item.proposal.description) == (
                 proposal.path,
                 proposal.body,
                 proposal.description,
-            ):
+            )
+            if same and item.removes == removes:
                 return item
         item = InboxItem(
             id=f"{time.time_ns():x}{secrets.token_hex(2)}",
@@ -79,6 +87,7 @@ class Inbox:
             origin=verdict.origin,
             base=base,
             exact=exact,
+            removes=removes,
         )
         content = msgspec.json.encode(item)
         self._demand_room(len(waiting), len(content))
@@ -122,6 +131,6 @@ class Inbox:
         self._files.remove(f"{item.id}.json")
 
 
-def diff_of(item: InboxItem, current: bytes | None, proposed: bytes) -> str:
+def diff_of(item: InboxItem, current: bytes | None, proposed: bytes | None) -> str:
     """What accepting the item would change."""
     return diff_text(item.proposal.path, current, proposed)

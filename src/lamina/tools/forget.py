@@ -95,9 +95,10 @@ class Forget:
                 f"{memory.path} is pinned: only the user may change it, "
                 f"with `lamina memory forget {memory.path}`."
             )
-        if not evidence and memory.type not in ("project", "reference"):
+        facts = memory.type in ("project", "reference")
+        if not evidence and (not facts or self._store.admission.would_lose(memory)):
             raise GateRefused(
-                f"{memory.path} is the user's own word, and nothing they said here asks to forget "
+                f"{memory.path} holds the user's own words, and nothing they said here asks to forget "
                 "it. Ask them first."
             )
         return forgetting.forget(

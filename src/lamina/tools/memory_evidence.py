@@ -12,6 +12,7 @@ from lamina.memory import wording
 from lamina.memory.evidence import is_plain_confirmation
 from lamina.memory.forget_wishes import asks_to_forget
 from lamina.memory.origins import typed_parts, untyped_parts
+from lamina.memory.removal import left_out, takes_back
 from lamina.messages import Json
 
 _MOST_QUOTES = 4
@@ -30,6 +31,21 @@ def evidence_for(
     if not users_word:
         found += _echoed(claim, recent, session)
     return found
+
+
+def taken_back(
+    before: Memory | None, after: Memory | None, entries: Sequence[Json], session: str
+) -> list[Evidence]:
+    """The user's sentences that end what a change drops of a memory, the newest for each."""
+    lost = left_out(before, after) if before is not None else []
+    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
+    typed = list(_sentences(recent)) if lost else []
+    path = before.path if before is not None else ""
+    found = [
+        next((spoken for spoken in typed if takes_back(spoken[1], one.text, path)), None)
+        for one in lost
+    ]
+    return [Evidence(words, session, entry) for entry, words in dict.fromkeys(filter(None, found))]
 
 
 def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> list[Evidence]:

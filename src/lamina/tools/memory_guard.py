@@ -24,10 +24,10 @@ from lamina.memory.leaks import leaks_in
 from lamina.memory.outside import nothing_new
 from lamina.memory.review import attribute
 from lamina.memory.scan import is_memory_path
-from lamina.memory.topics import HEAD_BYTES, read_topic
+from lamina.memory.topics import HEAD_BYTES, read_topic, topic_at
 from lamina.messages import Json, text_of
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
-from lamina.tools.memory_evidence import evidence_for
+from lamina.tools.memory_evidence import evidence_for, taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -110,6 +110,7 @@ class MemoryGuard:
                 writer="agent",
                 base=old,
                 evidence=evidence,
+                takes_back=self._taken_back(inside, old, data),
                 session=self._session,
                 reason=reason,
             )
@@ -156,6 +157,7 @@ class MemoryGuard:
             writer="agent",
             session=self._session,
             evidence=self._evidence(input_, _content(input_)),
+            takes_back=lambda one: self._taken_back(one.path, one.before, one.after),
             reason=reason,
         )
         said: list[str] = []
@@ -171,6 +173,10 @@ class MemoryGuard:
     def _changed(self) -> bool:
         store = self._store
         return store.directory.is_dir() and not nothing_new(store.files, store.scanner)
+
+    def _taken_back(self, path: str, old: bytes | None, new: bytes | None) -> list[Evidence]:
+        before, after = topic_at(path, old), topic_at(path, new)
+        return taken_back(before, after, list(self._entries()), self._session)
 
     def _evidence(self, input_: Json, whole: bytes) -> list[Evidence]:
         """Write and Edit say what they put in; of a command nothing is known."""

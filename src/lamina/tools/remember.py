@@ -17,7 +17,7 @@ from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
 from lamina.memory.naming import file_name
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
-from lamina.tools.memory_evidence import evidence_for
+from lamina.tools.memory_evidence import evidence_for, taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -107,6 +107,7 @@ class Remember:
         evidence = evidence_for(
             claim, entries, self._session, users_word=kind in ("user", "feedback")
         )
+        after = Memory(path, name, description, kind, content, base.extra if base else {})
         proposal = Proposal(
             path=path,
             name=name,
@@ -115,6 +116,7 @@ class Remember:
             body=f"{content}\n",
             writer="agent",
             evidence=tuple(evidence),
+            takes_back=taken_back(base, after, entries, self._session),
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
