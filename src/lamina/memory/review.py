@@ -102,6 +102,7 @@ def attribute(
     store.make_state()
     with store.journal.recording() as history:
         changed = differences(store.files, store.scanner, history, busy=store.journal.intents)
+        store.journal.nothing_to_adopt()
     # What was removed after what was written, which may say the same; the index last: its lines point
     # at memories that must be judged first.
     changed.sort(key=lambda one: (one.path.endswith(INDEX), one.after is None, one.path))
