@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import Conflict, LaminaError, UsageError
 from lamina.events import Event, MemoryAdopted
+from lamina.memories import Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.review import attribute
 from lamina.memory.undo import in_force, last_change, undo
@@ -107,17 +109,24 @@ def test_a_new_history_after_damage_begins_with_everything_too(store: FileStore)
     assert contents(store.directory) == before
 
 
-def test_what_a_tool_call_wrote_into_an_empty_directory_is_not_adopted(tmp_path: Path) -> None:
-    with FileStore(tmp_path / "memory", background=True) as store:
-        store.catch_up()
+def test_what_a_tool_call_wrote_into_an_empty_directory_is_not_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FileStore(tmp_path / "memory") as store:
         (tmp_path / "memory").mkdir()
         for name in ("a", "b", "c"):
             text = f"---\nname: {name}\ndescription: {name}{name}\n---\nAll about {name}ville.\n"
             (tmp_path / "memory" / f"{name}.md").write_text(text)
+        judge = store.judge
+
+        def judged_while_the_background_records(*about: Any) -> Verdict:
+            store.journal.settle()
+            return judge(*about)
+
+        monkeypatch.setattr(store, "judge", judged_while_the_background_records)
         attribute(store, writer="agent")
         store.catch_up()
-        writers = {commit.writer for commit in store.journal.history.log()}
-    assert writers == {"agent"}
+        assert [one.writer for one in store.journal.history.log()] == ["agent"] * 3
 
 
 def test_a_file_written_by_hand_between_add_and_undo_stays(store: FileStore) -> None:
