@@ -16,6 +16,7 @@ from lamina.errors import Conflict, LaminaError, UsageError
 from lamina.events import Event, MemoryAdopted
 from lamina.memories import Verdict
 from lamina.memory.file_store import FileStore
+from lamina.memory.index import is_index
 from lamina.memory.review import attribute
 from lamina.memory.undo import in_force, last_change, undo
 from lamina.testing import a_memory
@@ -248,7 +249,7 @@ class Interleaved:
             raise
         after = contents(self.store.directory)
         for path, content in before.items():
-            if path not in {*self.touched, "MEMORY.md"}:
+            if path not in self.touched and not is_index(path):
                 assert after.get(path) == content, f"{path} is not Lamina's"
             lost = by_hand(content) - by_hand(after.get(path, b""))
             assert not lost, f"{path} lost {lost}"
