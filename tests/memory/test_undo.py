@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import Conflict, LaminaError, UsageError
@@ -271,6 +271,13 @@ def by_hand(content: bytes) -> set[bytes]:
 
 
 @settings(max_examples=25)
+@example(
+    [
+        (Interleaved.hand_removes, "user_anna.md"),
+        (Interleaved.lamina_adds, "user_anna.md"),
+        (Interleaved.hand_edits_the_index, ""),
+    ]
+)
 @given(
     st.lists(
         st.tuples(st.sampled_from(Interleaved.ACTS), st.sampled_from(Interleaved.NAMES)),
