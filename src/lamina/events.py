@@ -221,6 +221,14 @@ class MemoryUpdated(Event):
 
 @_event
 @dataclass(frozen=True, slots=True)
+class MemoryAdopted(Event):
+    """Memories that Lamina did not write were found at first sight; its history begins with them."""
+
+    files: Sequence[str]
+
+
+@_event
+@dataclass(frozen=True, slots=True)
 class DreamChanged(Event):
     """A dream went on: running, completed, failed, killed; starting, updating; which step."""
 

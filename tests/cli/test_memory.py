@@ -137,7 +137,7 @@ def test_the_history_is_shown_blamed_undone_and_restored(lamina: Run, directory:
     blamed = lamina("memory", "blame", "a", "--json").json
     assert {line["text"]: line["commit"]["writer"] for line in blamed}["By hand."] == "outside"
     assert "By hand." in lamina("memory", "blame", "a").out
-    ran = lamina("memory", "undo")
+    ran = lamina("memory", "undo", log[0]["id"])
     assert ran.out.startswith("Undone ")
     assert "By hand." not in (directory / "a.md").read_text()
     ran = lamina("memory", "restore", "a", log[0]["id"][:8])

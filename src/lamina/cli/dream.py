@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, config_of
+from lamina.cli.options import add_verb, command, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import LaminaError, UsageError
 
@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
-    add_verb(verbs, "undo", "take the last dream back")
+    undo = add_verb(verbs, "undo", "take the last dream back, or the one that you name")
+    undo.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
     add_verb(verbs, "kill", "end a dream that runs")
 
 
@@ -174,7 +175,8 @@ def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
         for line in value.get("problems", ()):
             note(f"not taken over: {harmless(line)}")
         if value.get("commit"):
-            note("`lamina dream undo` takes it back.")
+            undo = command(args, f"dream undo {str(value['commit'])[:8]}")
+            note(f"{undo} takes it back.")
     return 0
 
 
@@ -192,9 +194,10 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.layers.dream_undo import last_dream
     from lamina.memory.blame import diff_text
 
-    commit = last_dream(store)
-    if commit is None:
+    dream = last_dream(store)
+    if dream is None:
         raise UsageError("There is no dream to show: none has changed anything, or it was undone.")
+    commit = dream.change
     changes = store.journal.history.changes(commit.id)
     text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
     if args.json:
@@ -242,11 +245,14 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
 def _undo(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.layers.dream_undo import take_back
 
-    commit, paths = take_back(store)
+    commit, paths = take_back(store, args.commit)
+    redo = store.journal.newest_of_ours() if paths else ""
     if args.json:
-        out_json({"commit": commit.id, "files": paths})
-    else:
-        out(f"The dream {commit.id[:8]} is undone: {len(paths)} files are as they were.")
+        out_json({"commit": commit.id, "files": paths, "redo": redo})
+        return 0
+    out(f"The dream {commit.id[:8]} is undone: {len(paths)} files are as they were.")
+    if redo and not args.quiet:
+        note(f"{command(args, f'memory undo {redo}')} does it again.")
     return 0
 
 

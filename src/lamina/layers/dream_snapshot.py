@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from lamina.errors import MemoryStoreError
 from lamina.local.desk import dated
 from lamina.memories import Memory
-from lamina.memory.blame import blame, users_word
+from lamina.memory.blame import blame, users_word, written_at
 from lamina.memory.commits import Commit, earlier_name
 from lamina.memory.file_store import FileStore
 from lamina.memory.history import History, HistoryDamaged
@@ -89,10 +89,9 @@ class Authors:
         days: set[date] = set()
         with contextlib.suppress(HistoryDamaged):
             for line in blame(self._versions(path)):
-                when = line.commit.when
-                if line.commit.writer == "outside":  # written at the file's time, found later
-                    when = min(when, mtime)
-                day = datetime.fromtimestamp(when, UTC).astimezone().date()
+                day = (
+                    datetime.fromtimestamp(written_at(line.commit, mtime), UTC).astimezone().date()
+                )
                 if dated(line.text, day) != line.text:
                     days.add(day)
         return days

@@ -27,7 +27,7 @@ from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
-from lamina.memory.outside import nothing_new, record_outside
+from lamina.memory.outside import first_sight, nothing_new, record_outside
 from lamina.memory.pins import Pins
 from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.scan import Scan, Scanner
@@ -68,7 +68,14 @@ class FileStore:
         self._pins = Pins(self._own)
         rules = gate or GateContext()
         self.inbox = Inbox(self.state / "inbox", most=inbox_most, secret_rules=rules.secret_rules)
-        self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
+        self.journal = Journal(
+            self.files,
+            self.state,
+            self.tombstones,
+            emit,
+            background=background,
+            found=self._first_sight,
+        )
         self._known = KnownMemories(self.files, self.scanner)
         self.admission = Admission(rules, self._known, self.tombstones, self._pins, self.journal)
         self._open(emit)
@@ -417,7 +424,13 @@ class FileStore:
             return []
         self.make_state()
         with self.journal.recording() as history:
+            if history.empty:
+                return self.journal.record_first_sight()
             return record_outside(self.files, self.scanner, history, busy=self.journal.intents)
+
+    def _first_sight(self) -> dict[str, bytes]:
+        history, intents = self.journal.history, self.journal.intents
+        return first_sight(self.files, self.scanner, history, busy=intents)
 
     def _look_outside(self) -> None:
         """In the background, when a session opens: edits by hand since the last time."""

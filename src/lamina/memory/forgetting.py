@@ -180,7 +180,7 @@ def forget(
         )
         said = _short(memory.description or memory.body)
         gone = memory.path + (f" (“{said}”)" if said else "")
-    undo = f"lamina memory undo {_commit_of(store, rest or memory.path)}".rstrip()
+    undo = f"lamina memory undo {store.journal.newest_of_ours(rest or memory.path)}".rstrip()
     sentence = f"Forgotten: {gone}. It won't come back by itself. `{undo}` takes this back."
     return Forgotten("certain", sentence, memory.path, rest)
 
@@ -230,15 +230,6 @@ def _free(store: FileStore, old: str, wanted: str) -> str:
         return old
     names = free_names(wanted, old)
     return next((name for name in names if store.files.read(name, 1) is None), old)
-
-
-def _commit_of(store: FileStore, path: str) -> str:
-    """So that the right change is undone whatever is written meanwhile; "" without a history."""
-    with suppress(MemoryStoreError):
-        store.journal.settle()
-        commit = next(store.journal.history.log(path), None)
-        return commit.id[:8] if commit and commit.subject.startswith("forget ") else ""
-    return ""
 
 
 def not_forgotten(found: Meant, wish: str, how: str) -> Forgotten:

@@ -67,6 +67,10 @@ class History:
     def exists(self) -> bool:
         return (self.folder / "HEAD").exists()
 
+    @property
+    def empty(self) -> bool:
+        return next(self.log(), None) is None
+
     # ---- writing (the caller holds the history's lock)
 
     def commit(self, changes: Mapping[str, bytes | None], note: Note) -> str:

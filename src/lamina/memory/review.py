@@ -199,6 +199,7 @@ def attribute(
     times = _times(store)
     with store.journal.recording() as history:
         changed = differences(store.files, store.scanner, history, busy=store.journal.intents)
+        store.journal.nothing_to_adopt()
     # What lost words after what gained them, which may say the same; the index last: its lines point
     # at memories that must be judged first.
     changed.sort(
