@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from lamina.memory.wording import content_stems, hard_tokens
+from lamina.memory.wording import content_stems, fold, hard_tokens, words
 
 Judgement = Literal["sure", "doubtful", ""]
 
@@ -54,9 +54,61 @@ def statements(body: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
+def headings(body: str) -> list[str]:
+    """The headings outside code, without their marks."""
+    bare = _FENCE.sub("", body)
+    found = (line.lstrip("#").strip() for line in bare.splitlines() if line.startswith("#"))
+    return [text for text in found if text]
+
+
 def fenced_blocks(body: str) -> list[str]:
     """Code in a body: taken along whole."""
     return [match[0] for match in _FENCE.finditer(body)]
+
+
+# --- one statement inside another ---
+
+# Small words that turn a statement into another one; `content_stems` leaves them out.
+_TURNING = frozenset(
+    """before after until over under more most only all any both off up down out each every
+    during""".split()  # noqa: SIM905 - a word list
+)
+_WORD = re.compile(r"\w+(?:[.:/'’-]\w+)*")
+
+
+def same_words(text: str) -> str:
+    """A statement for comparing word by word: spacing, case and the full stop don't count."""
+    return fold(text).casefold().rstrip(" .。")
+
+
+def says_all(one: str, other: str) -> bool:
+    """Whether `one` says all that `other` says: its words and figures, with the same "not" and the
+    same "before", and names in the same order ("Ana reports to Bo")."""
+    stems = content_stems(other)
+    if not stems <= content_stems(one):
+        return False
+    if same_words(one) == same_words(other):
+        return True
+    tokens = hard_tokens(other)
+    if not stems and not tokens:
+        return not any(map(str.isalnum, other))
+    return (
+        tokens <= hard_tokens(one)
+        and negations(one) == negations(other)
+        and _TURNING.intersection(words(other)) <= _TURNING.intersection(words(one))
+        and _in_order(_names(other), [word.casefold() for word in _WORD.findall(one)])
+    )
+
+
+def _names(text: str) -> list[str]:
+    """What may be a name or a figure, in order."""
+    named = (word for word in _WORD.findall(text) if word[0].isupper() or word[0].isdigit())
+    return [word.casefold() for word in named if content_stems(word)]
+
+
+def _in_order(some: list[str], of: list[str]) -> bool:
+    rest = iter(of)
+    return len(some) < 2 or all(word in rest for word in some)
 
 
 # --- polarity ---

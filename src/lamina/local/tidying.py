@@ -46,11 +46,13 @@ def write_out_dates(desk: Desk) -> bool:
 
 def age_out(desk: Desk) -> bool:
     """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
-    later if nobody asked for it, last if it was used once."""
+    later if nobody asked for it, last if it was used once. What somebody wrote by hand stays."""
     changed = False
     for memory in desk.open():
         due = _due(memory) if memory.type == "project" else None
-        if due is not None and (reason := _of_no_use(desk, memory.path, due)):
+        if due is None or desk.by_hand(memory.path):
+            continue
+        if reason := _of_no_use(desk, memory.path, due):
             desk.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
             changed = True
     return changed
