@@ -344,6 +344,9 @@ def _reasons(plan: Plan, gone: Mapping[str, str], fates: Mapping[str, Fate]) -> 
         reasons[drop.path] = f"{drop.path} dropped: {drop.reason}{because}"
     for rewrite in plan.rewrites:
         reasons[rewrite.path] = f"{rewrite.path}: {rewrite.reason}"
+    for path, fate in fates.items():
+        if fate.overruled and path not in reasons:
+            reasons[path] = f"{path}: {named(fate.overruled)} says otherwise since"
     return reasons
 
 

@@ -172,8 +172,11 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     for path, content in left.items():
         if content == before.files.get(path):
             continue
-        reason = _GONE.fullmatch(content.decode("utf-8", "replace"))
-        if path in held or path.startswith("team/"):
+        text = content.decode("utf-8", "replace")
+        reason = _GONE.fullmatch(text)
+        if text.encode() != content:
+            problems.append(f"{path} would hold what is no text")
+        elif path in held or path.startswith("team/"):
             problems.append(f"{path} is not the dream's to change")
         elif reason:
             if path in files:

@@ -108,7 +108,8 @@ def move_long_hooks(desk: Desk, index: str) -> None:
 
 
 def merge_alike(desk: Desk) -> bool:
-    """Memories that say the same become one: the one that is used, else the fuller, else the first."""
+    """Memories that say the same become one: one that the store wrote, whose word is known; of those
+    the one that is used, else the fuller, else the first."""
     merged = False
     for one, other in _alike_pairs(desk):
         first, second = desk.get(one), desk.get(other)
@@ -120,8 +121,13 @@ def merge_alike(desk: Desk) -> bool:
     return merged
 
 
-def _preference(desk: Desk, memory: Memory) -> tuple[int, int, str]:
-    return (-desk.uses.get(memory.path, 0), -len(memory.body), memory.path)
+def _preference(desk: Desk, memory: Memory) -> tuple[bool, int, int, str]:
+    return (
+        desk.by_hand(memory.path),
+        -desk.uses.get(memory.path, 0),
+        -len(memory.body),
+        memory.path,
+    )
 
 
 def _alike_pairs(desk: Desk) -> Iterator[tuple[str, str]]:
