@@ -317,7 +317,7 @@ def test_doubles_become_one_in_one_commit_and_progress_is_told(place: Place) -> 
         store.journal.settle()
         before = len([*store.journal.history.log()])
         done = await dream.run(session.state)
-        assert (done.status, done.text) == ("completed", "Improved 1 memory.")
+        assert (done.status, done.text) == ("completed", "Merged 1 memory into others.")
         assert sorted(contents(store)) == ["MEMORY.md", "deploying.md", "invoices.md"]
         files = {
             pointer.file for pointer in pointers_of((store.directory / "MEMORY.md").read_bytes())
@@ -534,7 +534,7 @@ def test_a_model_works_on_a_copy_and_its_result_is_taken_over(place: Place) -> N
         assert (done.status, done.by, done.problems) == ("completed", "model", ())
         assert sorted(contents(store)) == ["MEMORY.md", "harbour.md"]
         assert contents(store)["harbour.md"].decode() == both
-        assert "ferry.md removed: it is in harbour.md" in done.step.reasons
+        assert done.step.reasons == ("ferry.md merged into harbour.md",)
         assert not [*(store.state / "dream").glob("copy-*")]
         told = [event for event in heard if isinstance(event, DreamChanged)]
         updating = next(event for event in told if event.phase == "updating")
@@ -840,7 +840,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
         with contextlib.suppress(asyncio.CancelledError):
             await task
         [line] = DreamRecord(store_of(session).state).log()
-        assert (line["status"], line["text"]) == ("completed", "Improved 1 memory.")
+        assert (line["status"], line["text"]) == ("completed", "Merged 1 memory into others.")
         assert held == [True]
         assert sorted(contents(store_of(session))) == ["MEMORY.md", "deploying.md", "invoices.md"]
         assert lock_of(session).stat().st_mtime == pytest.approx(place.clock.now())

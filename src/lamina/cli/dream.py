@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from lamina.cli.options import add_verb, command, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
@@ -113,6 +114,7 @@ def _dream(args: argparse.Namespace) -> int:
     if args.dry_run and not args.json and done.status == "completed":
         _show_diff(done.diff)
         note(done.text)
+        _show_problems(done.problems)
         return 0
     value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
     return _say(args, value)
@@ -172,12 +174,16 @@ def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
             *(f"doubtful: {d}" for d in value.get("doubtful", ())),
         ]:
             out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
-        for line in value.get("problems", ()):
-            note(f"not taken over: {harmless(line)}")
+        _show_problems(value.get("problems", ()))
         if value.get("commit"):
             undo = command(args, f"dream undo {str(value['commit'])[:8]}")
             note(f"{undo} takes it back.")
     return 0
+
+
+def _show_problems(problems: Sequence[str]) -> None:
+    for line in problems:
+        note(f"not taken over: {harmless(line)}")
 
 
 # ---- looking back
@@ -229,17 +235,27 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
         note("No dreams yet.")
         return 0
     room = max(20, width() - 45)
-    rows = [
-        [
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(float(line.get("when") or 0))),
-            style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
-            str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
-            one_line(str(line.get("text")), room),
+    rows: list[list[str]] = []
+    for line in lines:
+        rows.append(
+            [
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(float(line.get("when") or 0))),
+                style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
+                str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
+                one_line(str(line.get("text")), room),
+            ]
+        )
+        rows += [
+            ["", "", "", one_line(f"not taken over: {problem}", room)]
+            for problem in _texts(line.get("problems"))
         ]
-        for line in lines
-    ]
     out(table(rows))
     return 0
+
+
+def _texts(value: Any) -> list[str]:
+    """A list of texts, whatever a damaged record holds."""
+    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def _undo(args: argparse.Namespace, store: FileStore) -> int:

@@ -1,15 +1,15 @@
 """The dream with a model: a fork that works on a copy of the memory, and the review of what it left.
 
-The fork writes in the copy alone. What comes back is taken file by file: nothing lost without a
-reason, nothing of the user's own word lost at all, nothing said that stood nowhere before. Touches
-the copy, which it makes and removes.
+The fork writes in the copy alone. What comes back is taken file by file: nothing removed without a
+reason, nothing said that stood nowhere before. Whether all still stands is judged at the end, by
+`dream_judge`. Touches the copy, which it makes and removes.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +24,7 @@ from lamina.layers.dream_snapshot import Snapshot
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory import wording
-from lamina.memory.claims import covered, statements
+from lamina.memory.claims import statements
 from lamina.memory.index import INDEX
 from lamina.memory.scan import manifest
 from lamina.memory.topics import read_topic
@@ -37,7 +37,6 @@ MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
 _NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+|[\w-]+\.[a-z]{1,4})`")
 _MOST_NAMED = 20
-_MOST_LOST = 4  # one in so many facts may go in one dream, or three
 _LARGEST_COPY = 1_000_000
 
 T = TypeVar("T")
@@ -191,8 +190,11 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     for path, content in left.items():
         if content == before.files.get(path):
             continue
-        reason = _GONE.fullmatch(content.decode("utf-8", "replace"))
-        if path in held or path.startswith("team/"):
+        text = content.decode("utf-8", "replace")
+        reason = _GONE.fullmatch(text)
+        if text.encode() != content:
+            problems.append(f"{path} would hold what is no text")
+        elif path in held or path.startswith("team/"):
             problems.append(f"{path} is not the dream's to change")
         elif reason:
             if path in files:
@@ -205,32 +207,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     problems += [
         f"{path} would be lost without a reason" for path in before.files if path not in left
     ]
-    problems += _restore_lost(before, files, gone)
-    uncovered = [path for path in gone if not _kept(read_topic(path, before.files[path]), files)]
-    if len(uncovered) > max(3, len(before.files) // _MOST_LOST):
-        problems.append(f"{len(uncovered)} memories would go at once, so none of them did")
-        for path in uncovered:
-            files[path] = before.files[path]
-            del gone[path]
     return Dreamed(files, gone, tuple(problems))
-
-
-def _restore_lost(before: Snapshot, files: dict[str, bytes], gone: dict[str, str]) -> Iterator[str]:
-    """The user's own word stays: a file that lost a part of it comes back as it was."""
-    for memory in before.memories():
-        path = memory.path
-        changed = files.get(path) != before.files[path]
-        if changed and memory.type in ("user", "feedback") and not _kept(memory, files):
-            files[path] = before.files[path]
-            gone.pop(path, None)
-            yield f"{path} would lose words of the user"
-
-
-def _kept(memory: Memory, files: Mapping[str, bytes]) -> bool:
-    """Whether all that a memory says is still said somewhere."""
-    others = [read_topic(path, content) for path, content in files.items()]
-    said = [part.text for part in statements(memory.body)] or [memory.description]
-    return all(any(covered(line, other) for other in others) for line in said)
 
 
 def _new_claim(path: str, content: bytes, said: str, known: frozenset[str]) -> str:

@@ -47,11 +47,13 @@ def write_out_dates(desk: Desk) -> bool:
 
 def age_out(desk: Desk) -> bool:
     """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
-    later if nobody asked for it, last if it was used once."""
+    later if nobody asked for it, last if it was used once. What somebody wrote by hand stays."""
     changed = False
     for memory in desk.open():
         due = _due(memory) if memory.type == "project" else None
-        if due is not None and (reason := _of_no_use(desk, memory.path, due)):
+        if due is None or desk.by_hand(memory.path):
+            continue
+        if reason := _of_no_use(desk, memory.path, due):
             desk.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
             changed = True
     return changed
@@ -107,7 +109,8 @@ def move_long_hooks(desk: Desk, index: str) -> None:
 
 
 def merge_alike(desk: Desk) -> bool:
-    """Memories that say the same become one: the one that is used, else the fuller, else the first."""
+    """Memories that say the same become one: one that the store wrote, whose word is known; of those
+    the one that is used, else the fuller, else the first."""
     merged = False
     for one, other in _alike_pairs(desk):
         first, second = desk.get(one), desk.get(other)
@@ -119,8 +122,13 @@ def merge_alike(desk: Desk) -> bool:
     return merged
 
 
-def _preference(desk: Desk, memory: Memory) -> tuple[int, int, str]:
-    return (-desk.uses.get(memory.path, 0), -len(memory.body), memory.path)
+def _preference(desk: Desk, memory: Memory) -> tuple[bool, int, int, str]:
+    return (
+        desk.by_hand(memory.path),
+        -desk.uses.get(memory.path, 0),
+        -len(memory.body),
+        memory.path,
+    )
 
 
 def _alike_pairs(desk: Desk) -> Iterator[tuple[str, str]]:

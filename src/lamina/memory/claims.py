@@ -57,6 +57,13 @@ def statements(body: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
+def headings(body: str) -> list[str]:
+    """The headings outside code, without their marks."""
+    bare = _FENCE.sub("", body)
+    found = (line.lstrip("#").strip() for line in bare.splitlines() if line.startswith("#"))
+    return [text for text in found if text]
+
+
 def fenced_blocks(body: str) -> list[str]:
     """Code in a body: taken along whole."""
     return [match[0] for match in _FENCE.finditer(body)]
@@ -83,13 +90,21 @@ _COMPARES = re.compile(r"(?i)\b(?:over|than|before|after|instead|rather|statt|al
 _NAMED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w]*|^[A-Z][a-z]+(?= (?:[a-z]+s|and|is|has)\b)")
 
 
+def same_words(text: str) -> str:
+    """A statement for comparing word by word: spacing, case and the full stop don't count."""
+    return wording.fold(text).casefold().rstrip(" .。")
+
+
 def covered(statement: str, memory: Memory) -> bool:
     """Whether one single statement of the memory says all of this one."""
-    return any(carries(other, statement) for other in said_in(memory))
+    return not any(map(str.isalnum, statement)) or any(
+        carries(other, statement) for other in said_in(memory)
+    )
 
 
 def said_in(memory: Memory) -> list[str]:
-    return [memory.name, memory.description, *(one.text for one in statements(memory.body))]
+    lines = (one.text for one in statements(memory.body))
+    return [memory.name, memory.description, *headings(memory.body), *lines]
 
 
 @lru_cache(maxsize=8192)
@@ -100,8 +115,10 @@ def carries(text: str, statement: str) -> bool:
     if not stems <= content_stems(text):
         return False
     tokens = hard_tokens(statement)
-    if not (stems or tokens) or wording.fold(text) == wording.fold(statement):
+    if same_words(text) == same_words(statement):
         return True
+    if not stems and not tokens:
+        return not any(map(str.isalnum, statement))
     return (
         tokens <= hard_tokens(text)
         and _turns(_about(text, stems)) == _turns(statement)
