@@ -79,17 +79,23 @@ def test_a_dream_is_logged_shown_and_undone_with_one_command(lamina: Run, world:
 def test_what_a_dream_refused_is_named_with_its_reason_wherever_it_is_looked_at(
     lamina: Run, world: Path
 ) -> None:
-    hidden = f"{FACT}\u202e\n"  # no gate takes it, so no undo could bring it back
+    """Two doubles that together are larger than a memory may be."""
+    more = "Marta keeps the list of drivers." + " It is long." * 200
+    assert lamina("settings", "set", "memory.max_file", "1000").code == 0
     assert lamina("memory", "add", FACT, "--file", "deploy_a.md").code == 0
-    (memory_of(world) / "deploy_b.md").write_text(f"---\ntype: project\n---\n{hidden}")
+    hand = memory_of(world) / "deploy_b.md"
+    hand.write_text(
+        f"---\nname: deploy\ndescription: {FACT}\ntype: project\n---\n{FACT}\n\n{more}\n"
+    )
+    before = hand.read_bytes()
     for given in (("--dry-run",), ("--now",)):
         ran = lamina("dream", *given)
-        assert "not taken over: deploy_b.md stays as it was: " in ran.err
-        assert (memory_of(world) / "deploy_b.md").read_text().endswith(hidden)
+        assert "not taken over: deploy_a.md stays as it was: " in ran.err
+        assert hand.read_bytes() == before
     [problem] = lamina("dream", "--now", "--json").json["problems"]
-    assert "no undo could bring it back" in problem
+    assert "1,000" in problem
     assert lamina("dream", "log", "--json").json[0]["problems"] == [problem]
-    assert "not taken over: deploy_b.md" in lamina("dream", "log").out
+    assert "not taken over: deploy_a.md" in lamina("dream", "log").out
 
 
 @pytest.mark.spec("L6.2")

@@ -179,12 +179,12 @@ def test_the_rules_alone_merge_with_every_statement(place: Place) -> None:
             "a.md": topic(
                 "feedback", "linter", rule.format("before"), "# Mondays", "Marta insists."
             ),
-            "b.md": topic("feedback", "linter", rule.format("after"), "Ivo checks."),
+            "b.md": topic("feedback", "linter", rule.format("before"), "Ivo checks."),
         },
     )
     done = dreamt(place, None)
     [text] = on_disk(folder).values()
-    for words in ("before a commit", "after a commit", "Marta insists.", "Ivo checks.", "Monday"):
+    for words in ("before a commit", "Marta insists.", "Ivo checks.", "Monday"):
         assert words in text, done.to_json()
     assert done.text == "Improved 1 memory. Merged 1 memory into others."
 

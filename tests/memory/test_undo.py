@@ -120,9 +120,9 @@ def test_what_a_tool_call_wrote_into_an_empty_directory_is_not_adopted(
             (tmp_path / "memory" / f"{name}.md").write_text(text)
         judge = store.judge
 
-        def judged_while_the_background_records(*about: Any) -> Verdict:
+        def judged_while_the_background_records(*about: Any, **more: Any) -> Verdict:
             store.journal.settle()
-            return judge(*about)
+            return judge(*about, **more)
 
         monkeypatch.setattr(store, "judge", judged_while_the_background_records)
         attribute(store, writer="agent")
@@ -224,8 +224,8 @@ class Interleaved:
         (self.store.directory / path).unlink(missing_ok=True)
 
     def lamina_adds(self, path: str) -> None:
-        self.touched.add(path)
-        self.store.remember(a_memory(path, body=f"{self.word('lamina')} is what it says."))
+        memory = a_memory(path, body=f"{self.word('lamina')} is what it says.")
+        self.touched.add(self.store.remember(memory).path)
 
     def lamina_updates(self, path: str) -> None:
         self.touched.add(path)

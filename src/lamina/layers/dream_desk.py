@@ -32,7 +32,7 @@ from lamina.memory.index import (
 from lamina.memory.intents import Change, Note
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.recall import uses
-from lamina.secrets import redact, secrets_in
+from lamina.secrets import Rules, redact, secrets_in
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
 _TRIES = 50
@@ -175,6 +175,7 @@ class Desk:
             after = _carried_out(plan, draft.files)
             judged = self.judge.gate(plan, after, draft.own)
             inbox += judged.inbox
+            draft.remarks |= judged.remarks
             bad = dict(judged.bad)
             fates: dict[str, Fate] = {}
             if not bad:
@@ -222,6 +223,7 @@ class Desk:
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
         _demand_limits(text, self.before.index or b"")
+        remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
         doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
         return Step(
             changes=tuple(changes),
@@ -229,13 +231,14 @@ class Desk:
             typed=tuple(judged.typed),
             doubtful=tuple(doubts),
             inbox=tuple(inbox),
-            warnings=tuple(judged.remarks),
+            warnings=remarks,
             merged=tuple(
                 p for p in lost if p in fates and fates[p].holders and not fates[p].overruled
             ),
             problems=(
-                *judged.remarks,
-                *(redact(one, rules) for one in (*said, *draft.problems.values())),
+                *remarks,
+                *(redact(draft.mask(one, rules), rules) for one in draft.problems.values()),
+                *(redact(one, rules) for one in said),
             ),
         )
 
@@ -249,11 +252,20 @@ class Draft:
     before: Mapping[str, bytes]
     own: set[str] = field(init=False)  # files that are not as the rules found them
     problems: dict[str, str] = field(default_factory=dict[str, str])  # by path, the last holds
+    remarks: dict[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+    wished: list[str] = field(init=False)  # all that the wish would write, names included
 
     def __post_init__(self) -> None:
         self.own = {path for path in self.files if self.files[path] != self.before.get(path)}
+        texts = [self.files[path].decode("utf-8", "replace") for path in self.own]
+        self.wished = [*texts, *self.own, *map(str.upper, self.own)]
         for path in self.own & self.before.keys():
             self.files[path] = _with_keys_of(path, self.files[path], self.before[path])
+
+    def mask(self, text: str, rules: Rules | None) -> str:
+        """The text without secrets that were wished for, folded into a file's name among them."""
+        return secrets_in(*self.wished, rules=rules).mask(text)
 
     def give_up(self, path: str, why: str, plan: Plan) -> set[str]:
         """Wish one thing less: a new title and description first, then all that changes this file.

@@ -33,7 +33,7 @@ class Judged:
     bad: dict[str, str] = field(default_factory=dict[str, str])  # path: why it may not be so
     typed: list[str] = field(default_factory=list[str])  # still the user's own word
     labels: dict[str, str] = field(default_factory=dict[str, str])  # of files not labelled so far
-    remarks: list[str] = field(default_factory=list[str])  # of the gate
+    remarks: dict[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])  # by path
     inbox: list[tuple[Proposal, Verdict, bytes]] = field(
         default_factory=list[tuple[Proposal, Verdict, bytes]]
     )
@@ -67,7 +67,7 @@ class Judge:
                 continue
             if isinstance(content, MemoryStoreError):
                 found.bad[path] = str(content)
-            elif path in own and (why := why_ambiguous(content)):
+            elif (why := why_ambiguous(content)) and not self._was_ambiguous(path):
                 found.bad[path] = f"it can be read in two ways: {why}"
             else:
                 gone = [one for one in self._before.files if one not in after]
@@ -75,6 +75,9 @@ class Judge:
                 sources = (path, *taken_in.get(path, ()), *wider)
                 self._ask(path, content, sources, plan.memories, found, own)
         return found
+
+    def _was_ambiguous(self, path: str) -> bool:
+        return path in self._before.files and bool(why_ambiguous(self._before.files[path]))
 
     def _ask(
         self,
@@ -90,7 +93,7 @@ class Judge:
         proposal = drafts.proposal_of(memory, "dream", "")
         vouched = self._vouched(sources, path)
         verdict = self._decided(proposal, vouched, others)
-        found.remarks += verdict.warnings
+        found.remarks[path] = verdict.warnings
         if verdict.decision == "accept" and verdict.origin == "typed":
             found.typed.append(path)
             return
