@@ -25,6 +25,7 @@ from lamina.state import State
 
 INTERRUPTED = "[Interrupted by the user]"
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+NO_ANSWER = ("refusal", "unanswered")  # the model would not, or there is none
 
 
 async def ask_model(state: State) -> Response:

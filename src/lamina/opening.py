@@ -129,7 +129,7 @@ def _tool_context(wishes: Wishes, deps: Deps, emit: Emit) -> ToolContext:
         permit=wiring.make_permit(
             config, wishes.ask, interactive=wishes.interactive, memory=deps.memory
         ),
-        env=for_commands(os.environ),
+        env=for_commands(os.environ, config.strings("bash.environment")),
         network=config.bool("sandbox.network"),
         sandbox=wiring.sandbox_profile(config),
     )

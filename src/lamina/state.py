@@ -68,6 +68,14 @@ class Deps:
 
 
 @dataclass(slots=True)
+class MovedResult:
+    """A result that layer 1 moved to disk, as the record has it; and how its file was last seen."""
+
+    block: Block
+    stamp: tuple[int, ...] | None = None  # None: look inside
+
+
+@dataclass(slots=True)
 class State:
     deps: Deps
     ledger: Ledger
@@ -97,6 +105,8 @@ class State:
     render_again: Callable[[], None] | None = (
         None  # the system prompt, where no cache is lost by it
     )
+    moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
+    moved_until: int = 0  # entries that were looked through for them
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts

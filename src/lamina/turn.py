@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from lamina.calls import CUT_OFF, ask_model, keep_interrupted, why_blocked
+from lamina.calls import CUT_OFF, NO_ANSWER, ask_model, keep_interrupted, why_blocked
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
 from lamina.layers import (
     collapse,
@@ -43,7 +43,7 @@ async def run(state: State) -> str:
         recall.end(state)
         keep_interrupted(state)
         state.emit(TurnEnded(state.turn, reason))
-    if reason == "end_turn":
+    if reason in ("end_turn", "unanswered"):
         after = (
             ("recall", recall.after_turn),
             ("extraction", extraction.after_turn),  # layer 5, in the background
@@ -87,7 +87,7 @@ async def _rounds(state: State) -> str:
             stopped += 1
             state.say(why, "hook")
             continue
-        return "refusal" if response.stop_reason == "refusal" else "end_turn"
+        return response.stop_reason if response.stop_reason in NO_ANSWER else "end_turn"
 
 
 async def make_room(state: State) -> None:

@@ -156,6 +156,22 @@ def test_a_compaction_renders_the_section_again_and_breaks_no_cache_unannounced(
     run(story)
 
 
+@pytest.mark.spec("M8", "F13")
+def test_a_folder_that_may_not_be_read_gives_no_instructions(place: Place) -> None:
+    folder = place.project / "secret"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("Handlers never log bodies.\n")
+    (folder / "key").write_text("k\n")
+
+    async def story() -> None:
+        steps = [use("Read", file_path="secret/key"), "ok"]
+        async with place.open(steps, config={"permissions.deny": ["Read(secret/**)"]}) as session:
+            await session.ask("look at the key")
+            assert "never log bodies" not in said(session)
+
+    run(story)
+
+
 @pytest.mark.spec("M8")
 def test_instructions_of_a_folder_come_when_a_file_in_it_is_read_once_and_after_a_resume(
     place: Place,

@@ -14,6 +14,7 @@ from lamina.cli.terminal import note, out, out_json, style
 from lamina.config import BY_NAME, SETTINGS, Config, Setting, absolute, find_home, settings_files
 from lamina.config.layers import Source, SourceKind, accept, known, parsed
 from lamina.errors import SettingsError, UsageError
+from lamina.ledger.places import make_private
 
 EXAMPLES = """
 lamina settings                          every setting and its value
@@ -134,6 +135,8 @@ def _set(args: argparse.Namespace, name: str, text: str) -> int:
     path = _files(args)[kind]
     value = parsed(setting, text, "the command")
     accept(setting, value, Source(kind, str(path)), str(path))
+    if kind == "user":
+        make_private(path.parent)
     settings_file.change(path, name, value)
     if not args.quiet:
         out(f"{name} = {as_text(value)} in {path}")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.errors import MemoryStoreError, StorageError
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory.freshness import heading
 from lamina.memory.scan import TICK_NS
@@ -216,20 +216,12 @@ def _changing(path: Path) -> Generator[dict[str, UseCount]]:
     import msgspec
 
     private_folder(path.parent)
-    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = load_uses(path)
         yield known
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            with open(os.open(fresh, flags, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(known))
-            fresh.replace(path)
-        finally:
-            with suppress(FileNotFoundError):
-                fresh.unlink()
+        write_private(path, msgspec.json.encode(known))
     finally:
         os.close(lock)
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from lamina.errors import StorageError
-from lamina.ledger.places import make_private
+from lamina.ledger.places import make_private, open_private
 from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, sorted_by
 
 Found: TypeAlias = tuple[Numbers, Floats]  # places, and how often each holds it
@@ -355,8 +355,7 @@ def save(index: Savable, path: Path) -> None:
                 if time.time() - left.stat().st_mtime > _ABANDONED:
                     left.unlink()
         # What was said and remembered can be read from it: it is the owner's alone.
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
+        with open(fresh, "wb", opener=open_private) as file:
             file.write(whole)
         fresh.replace(path)
     except OSError as error:

@@ -1,4 +1,5 @@
-"""Two Linux system calls that Python does not offer: `openat2` and `renameat2`.
+"""Two Linux system calls that Python does not offer, `openat2` and `renameat2`, and what stands on
+them: opening beneath a directory without following links, and naming a file without replacing one.
 
 Each raises OSError like its cousins in `os`; `Unsupported` says that this kernel, C library or file
 system has no such call, and the caller takes the portable way. Touches nothing by itself.
@@ -86,6 +87,39 @@ def renameat2(directory: int, old: str, new: str, flags: int) -> None:
     if code in _ABSENT:
         raise Unsupported("renameat2")
     raise OSError(code, os.strerror(code), new)
+
+
+def open_beneath(directory: int, path: str, flags: int) -> int:
+    """Open `path` beneath the directory, following no link: by the kernel, else part by part."""
+    try:
+        return openat2(directory, path, flags)
+    except Unsupported:
+        return open_by_parts(directory, path.split("/"), flags)
+
+
+def open_by_parts(directory: int, parts: list[str], flags: int) -> int:
+    """The portable way: each part is opened by itself with O_NOFOLLOW."""
+    folder = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    if flags & getattr(os, "O_PATH", 0):
+        folder |= os.O_PATH  # a folder may be entered that may not be listed
+    current = os.dup(directory)
+    try:
+        for part in parts[:-1]:
+            below = os.open(part, folder, dir_fd=current)
+            os.close(current)
+            current = below
+        return os.open(parts[-1], flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
+
+
+def put_new(directory: int, temporary: str, name: str) -> None:
+    """Give a file its name; FileExistsError if somebody has it already."""
+    try:
+        renameat2(directory, temporary, name, NO_REPLACE)
+    except Unsupported:
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.unlink(temporary, dir_fd=directory)
 
 
 def flush(descriptor: int) -> None:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from lamina.memories import Memory
+from lamina.memory import wording
+from lamina.memory.persons import speaks_of
 from lamina.memory.wording import content_stems, hard_tokens
 
 Judgement = Literal["sure", "doubtful", ""]
@@ -54,9 +57,110 @@ def statements(body: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
+def headings(body: str) -> list[str]:
+    """The headings outside code, without their marks."""
+    bare = _FENCE.sub("", body)
+    found = (line.lstrip("#").strip() for line in bare.splitlines() if line.startswith("#"))
+    return [text for text in found if text]
+
+
 def fenced_blocks(body: str) -> list[str]:
     """Code in a body: taken along whole."""
     return [match[0] for match in _FENCE.finditer(body)]
+
+
+# --- still said ---
+
+# Words that turn, narrow or soften what stands beside them; most are too common to be content words.
+_TURNING = re.compile(
+    r"(?i)\b(?:not|no|none|never|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|without|avoid\w*|stop\w*|quit\w*|instead"
+    r"|rather|skip\w*|forbid\w*|hat(?:e|es|ed)|dislik\w*|against|only|less|fewer|except|unless|until|before|after|if"
+    r"|when|was|were|had|used to|former\w*|previous\w*|once|longer|any ?more|might|may|maybe|perhaps|sometimes|should"
+    r"|could|would|nicht|nie|niemals|kein\w*|ohne|statt|nur|weniger|außer|falls|wenn|bis|war|waren|hatte\w*|früher|mehr"
+    r"|vielleicht|manchmal)\b|不|别|勿|没有|禁止|避免|停止|只|曾|以前|如果|也许"
+)
+_ENDING = re.compile(
+    r"(?i)\b(?:not(?! only)|no|never|\w+n['’]t|dont|doesnt|isnt|cant|wont|longer|any ?more|used to|former\w*|previous\w*|quit"
+    r"|stopped|instead|rather|switch\w*|was|were|nicht(?! nur)|nie|kein\w*|statt|früher|war)\b|不|别|勿|没有|曾|以前"
+)
+_CLAUSE = re.compile(
+    r"[.;,!?:\n。；，！？：]+\s*|\s[–—-]\s|\b(?:but|because|and|und|aber|weil|sondern)\b"
+)
+_COMPARES = re.compile(r"(?i)\b(?:over|than|before|after|instead|rather|statt|als|vor|nach)\b")
+_NAMED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w]*|^[A-Z][a-z]+(?= (?:[a-z]+s|and|is|has)\b)")
+
+
+def same_words(text: str) -> str:
+    """A statement for comparing word by word: spacing, case and the full stop don't count."""
+    return wording.fold(text).casefold().rstrip(" .。")
+
+
+def covered(statement: str, memory: Memory) -> bool:
+    """Whether one single statement of the memory says all of this one."""
+    return not any(map(str.isalnum, statement)) or any(
+        carries(other, statement) for other in said_in(memory)
+    )
+
+
+def said_in(memory: Memory) -> list[str]:
+    lines = (one.text for one in statements(memory.body))
+    return [memory.name, memory.description, *headings(memory.body), *lines]
+
+
+@lru_cache(maxsize=8192)
+def carries(text: str, statement: str) -> bool:
+    """Whether a text says all of a statement: its words in their order, its numbers and names, with
+    the same sign, and of the same person."""
+    stems = content_stems(statement)
+    if not stems <= content_stems(text):
+        return False
+    tokens = hard_tokens(statement)
+    if same_words(text) == same_words(statement):
+        return True
+    if not stems and not tokens:
+        return not any(map(str.isalnum, statement))
+    return (
+        tokens <= hard_tokens(text)
+        and _turns(_about(text, stems)) == _turns(statement)
+        and _in_order(statement, text)
+        and not speaks_of(statement, (text,))
+    )
+
+
+def overturns(later: str, earlier: str) -> bool:
+    """Whether one repeats all words of the other to say that it is not so, or the other way round."""
+    old = content_stems(earlier) - _NEGATIONS - _WEIGHTLESS
+    about = _about(later, old)
+    if not old or not old <= content_stems(about) or hard_tokens(earlier) - hard_tokens(later):
+        return False
+    if speaks_of(earlier, (later,)):
+        return False
+    ends, ended = _ENDING.search(about), _ENDING.search(earlier)
+    return bool(ends) != bool(ended) or not _in_order(earlier, later)
+
+
+def _turns(text: str) -> set[str]:
+    return {found.casefold() for found in _TURNING.findall(text)}
+
+
+def _about(text: str, stems: frozenset[str]) -> str:
+    """The clauses that share words with a statement."""
+    return ", ".join(clause for clause in _CLAUSE.split(text) if content_stems(clause) & stems)
+
+
+def _in_order(statement: str, text: str) -> bool:
+    """Alice reviews for Bob; Bob does not review for Alice. Tabs over spaces is not spaces over tabs."""
+    compared = _COMPARES.search(statement)
+    named = {one.casefold() for one in _NAMED.findall(statement)}
+    wanted = [one for one in _ordered(statement) if compared or one[0] in named]
+    rest = iter([stem for _, stem in _ordered(text)])
+    return all(stem in rest for _, stem in wanted)
+
+
+def _ordered(text: str) -> list[tuple[str, str]]:
+    """Words and their stems; runs of a script without spaces hold their order themselves."""
+    found = [(word, content_stems(word)) for word in wording.words(text)]
+    return [(word, next(iter(stems))) for word, stems in found if len(stems) == 1]
 
 
 # --- polarity ---
