@@ -39,10 +39,10 @@ from bench.recall_grep import grep_figures
 
 from lamina.ledger.places import find_project_folder
 from lamina.memory.file_store import FileStore
-from lamina.recall.confidence import CONFIDENT
+from lamina.recall import CONFIDENT
+from lamina.recall.memory_index import INDEX_FILE, MemoryIndex
 from lamina.recall.rank import Document, Ranker
-from lamina.recall.sessions import SessionSearch, Turn
-from lamina.recall.shelf import INDEX, Shelf
+from lamina.recall.turns import Turn, TurnIndex
 
 HERE = Path(__file__).resolve().parent
 PEERS = tuple(os.environ.get("LAMINA_BENCH_PEERS", "bm25s,fts5,reme,mem0,memsearch").split(","))
@@ -84,8 +84,8 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / max(len(values), 1)
 
 
-def session_index(items: Iterable[Item], *, dates: bool = True) -> SessionSearch:
-    index = SessionSearch()
+def session_index(items: Iterable[Item], *, dates: bool = True) -> TurnIndex:
+    index = TurnIndex()
     for item in items:
         said = item.said if dates else 0.0
         index.add(Turn(item.id, item.session, item.text, item.speaker, said))
@@ -103,7 +103,7 @@ def asked_at(corpus: Corpus, question: Question) -> float:
     return question.asked or max(item.said for item in corpus.items) + DAY
 
 
-def score(index: SessionSearch | Ranker, corpus: Corpus, questions: Sequence[Question]) -> Scores:
+def score(index: TurnIndex | Ranker, corpus: Corpus, questions: Sequence[Question]) -> Scores:
     now = [asked_at(corpus, question) for question in questions]
     found = [index.search(q.text, 10, now=at) for q, at in zip(questions, now, strict=True)]
     return Scores.of(questions, [[hit.id for hit in hits] for hits in found])
@@ -402,11 +402,11 @@ def many(size: int) -> list[Document]:
     ]
 
 
-def speed(id_: str, index: Ranker | SessionSearch, goal: float) -> Figure:
+def speed(id_: str, index: Ranker | TurnIndex, goal: float) -> Figure:
     return at_most(id_, median(lambda: query_p95(index, time.process_time)), "ms", goal)
 
 
-def query_p95(index: Ranker | SessionSearch, clock: Callable[[], float]) -> float:
+def query_p95(index: Ranker | TurnIndex, clock: Callable[[], float]) -> float:
     questions = [question.text for question in mixed().questions[:: EVERY * 2]]
     index.search(questions[0], now=DAY)
     times: list[float] = []
@@ -424,9 +424,9 @@ def ranker_of(size: int) -> Ranker:
     return index
 
 
-def turns_of(size: int) -> SessionSearch:
+def turns_of(size: int) -> TurnIndex:
     """Sessions of twenty turns by two speakers."""
-    index = SessionSearch()
+    index = TurnIndex()
     for number, document in enumerate(many(size)):
         speaker = ("Alma", "Bruno")[number % 2]
         index.add(
@@ -474,9 +474,9 @@ def disk_build_time() -> float:
             os.utime(path, (DAY, DAY))
 
         def run() -> float:
-            (store.state / INDEX).unlink(missing_ok=True)
+            (store.state / INDEX_FILE).unlink(missing_ok=True)
             started = time.process_time()
-            Shelf(store).search("anything at all", 5, now=DAY)
+            MemoryIndex(store).search("anything at all", 5, now=DAY)
             return time.process_time() - started
 
         return median(run)
@@ -509,9 +509,7 @@ def grep_time(pattern: str) -> float:
 
         def run() -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(
-                [*command, "sessions", "grep", pattern], capture_output=True, check=False
-            )
+            subprocess.run(command, capture_output=True, check=False)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

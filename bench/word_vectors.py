@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lamina.local.embedder import DIMENSIONS
-from lamina.recall.words import STOP_WORDS, stem, term_counts
+from lamina.recall.words import STOP_WORDS, stem
 
 SENTENCES = 100_000
 FIRST_WORD = 1_996  # the vocabulary lists words from here on, the common ones first
@@ -132,7 +132,7 @@ def fitted(
     rows = {term: row for row, term in enumerate(terms)}
     cells: list[tuple[int, int, float]] = []
     for place, text in enumerate(texts):
-        counts = term_counts(text).items()
+        counts = Counter(terms(text)).items()
         cells += [(place, rows[term], count**0.5) for term, count in counts if term in rows]
     at, of, amounts = zip(*cells, strict=True)
     texts_by_terms: Any = scipy.sparse.csr_matrix(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+_PROJECT_MAY = {"set": "yes", "lower": "only lower", "switch off": "only off", "nothing": "no"}
 NOTE = "<!-- Made by docs/generate.py; change the table in the code instead. -->\n"
 
 
@@ -38,7 +39,7 @@ def settings_page() -> str:
         by_key = f"`{json.dumps(row.default, ensure_ascii=False)}`"
         default = row.default_text or by_key
         limits = _limits(row)
-        project = {"set": "yes", "switch off": "only off", "nothing": "no"}[row.project_may]
+        project = _PROJECT_MAY[row.project_may]
         cells = (
             f"`{row.name}`",
             row.kind,
@@ -69,10 +70,19 @@ Lists and tables of all sources count together. `lamina settings --explain` says
 value is refused with the file that holds it. In variables, a list is JSON or separated by commas,
 a table is JSON.
 
-A file inside the project (project or local) may not set what could send memory elsewhere, run
-commands, loosen rules or spend money: the last column says so.
+A file inside the project (project or local) comes with the repository, so it may set only what the
+last column opens to it: nothing there runs, reads, sends or spends more than your own settings do,
+or hides something of yours. Of two values that may only be lowered the lower counts. Anything else
+is refused with the name of the setting and the file.
 
 Keys are read from the environment alone and never shown: {keys}.
+
+Shell commands of the agent get your environment without these keys and without variables whose
+names look like keys of other services (`GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `*_API_KEY`,
+`*PASSWORD` and the like). `bash.environment` lists those that they need: `GITHUB_TOKEN` for `gh`,
+`AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the agent behind it gives no key away, and so
+is an address with a password in it, such as `DATABASE_URL`. Hooks are your own commands and get all
+of your environment; MCP servers get `PATH`, `HOME` and a few more, and what their `env` says.
 
 `LAMINA_DISABLE_MEMORY=1` switches memory off before anything else is asked (`0` switches it on).
 
@@ -129,6 +139,9 @@ def commands_page() -> str:
         f"""# Commands
 {NOTE}
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 refused by the gate or a permission, 130 interrupted.
+`lamina chat -p` ends with 3 if the last thing that it tried, or the last wish to remember or forget,
+was refused, and with 1 if there was no answer: no model, and no rule that could help. What waits in
+the inbox was not refused: the answer says so, with the command that saves it, and the code is 0.
 Errors are one sentence on stderr. Results are on stdout, with `--json` as JSON. Colours show only
 on a terminal, and not with `NO_COLOR`.
 

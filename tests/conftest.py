@@ -16,9 +16,11 @@ sys.path.insert(0, str(HERE.parent))  # `tests.wire` and friends import by name
 
 pytest_plugins = ["tests.wire.plugin"] if (HERE / "wire" / "plugin.py").exists() else []
 
-# The same examples in every run, so that a commit is green or not; LAMINA_EXPLORE=1 looks for new ones.
-# Few examples find what breaks often; the many are tried when somebody explores.
-settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same few examples in every run, so that a commit is green or not; LAMINA_EXPLORE=1 looks for new
+# ones, and for many more.
+settings.register_profile(
+    "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200
+)
 settings.register_profile(
     "same", settings.get_profile("explore"), derandomize=True, max_examples=25
 )

@@ -58,24 +58,24 @@ KINDS: list[SourceKind] = ["managed", "flag", "environment", "local", "project",
 
 @pytest.mark.spec("F9")
 def test_each_source_beats_those_below_it(place: Place) -> None:
-    place.write("user", "[recall]\nmax_files = 1\n")
-    assert place.load().int("recall.max_files") == 1
-    path = place.write("project", "[recall]\nmax_files = 2\n")
+    place.write("user", "[bash]\ntimeout = 1\n")
+    assert place.load().float("bash.timeout") == 1
+    path = place.write("project", "[bash]\ntimeout = 2\n")
     config = place.load()
-    assert (config.int("recall.max_files"), config.source("recall.max_files")) == (
+    assert (config.float("bash.timeout"), config.source("bash.timeout")) == (
         2,
         Source("project", str(path)),
     )
-    place.write("local", "recall.max_files = 3\n")
-    assert place.load().int("recall.max_files") == 3
-    place.env["LAMINA_RECALL_MAX_FILES"] = "4"
+    place.write("local", "bash.timeout = 3\n")
+    assert place.load().float("bash.timeout") == 3
+    place.env["LAMINA_BASH_TIMEOUT"] = "4"
     config = place.load()
-    assert config.int("recall.max_files") == 4
-    assert config.source("recall.max_files") == Source("environment", "LAMINA_RECALL_MAX_FILES")
-    assert place.load(overrides={"recall.max_files": 5}).int("recall.max_files") == 5
-    place.write("managed", "recall.max_files = 6\n")
-    assert place.load(overrides={"recall.max_files": 5}).int("recall.max_files") == 6
-    assert place.load().with_(**{"recall.max_files": 7}).int("recall.max_files") == 6
+    assert config.float("bash.timeout") == 4
+    assert config.source("bash.timeout") == Source("environment", "LAMINA_BASH_TIMEOUT")
+    assert place.load(overrides={"bash.timeout": 5}).float("bash.timeout") == 5
+    place.write("managed", "bash.timeout = 6\n")
+    assert place.load(overrides={"bash.timeout": 5}).float("bash.timeout") == 6
+    assert place.load().with_(**{"bash.timeout": 7}).float("bash.timeout") == 6
 
 
 @pytest.mark.spec("F9")
@@ -87,15 +87,15 @@ def test_the_strongest_source_that_speaks_decides(
 ) -> None:
     by_kind = dict(given_values)
     layers = [
-        Layer(Source(kind, kind), {"recall.max_files": by_kind[kind]} if kind in by_kind else {})
+        Layer(Source(kind, kind), {"bash.timeout": by_kind[kind]} if kind in by_kind else {})
         for kind in KINDS
     ]
-    value, source = resolve(layers, (), None)["recall.max_files"]
+    value, source = resolve(layers, (), None)["bash.timeout"]
     speaking = [kind for kind in KINDS if kind in by_kind]
     if speaking:
         assert (value, source.kind) == (by_kind[speaking[0]], speaking[0])
     else:
-        assert (value, source.kind) == (5, "default")
+        assert (value, source.kind) == (120, "default")
 
 
 @pytest.mark.spec("F9")
@@ -306,39 +306,6 @@ def test_any_text_for_any_kind_is_taken_or_refused_never_a_crash(text: str) -> N
 
 
 # ---- what a project may not do
-
-
-@pytest.mark.spec("F9")
-@pytest.mark.parametrize("kind", ["project", "local"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        'memory.directory = "/tmp/elsewhere"',
-        'memory.remote_directory = "/tmp/elsewhere"',
-        'anthropic.base_url = "http://evil"',
-        'openai.base_url = "http://evil"',
-        '[[hooks.Stop]]\ncommand = "evil"',
-        'permissions.allow = ["Bash"]',
-        "spend.daily_cap = 1000",
-        "spend.layer_caps = {dream = 9}",
-        '[mcp.servers.x]\ncommand = "evil"',
-        'sandbox.profile = "full"',
-        "prices = {}",
-        "instructions.trust = true",
-        "memory.enabled = true",
-        "sandbox.network = true",
-    ],
-)
-def test_a_file_inside_the_project_may_not_set_what_harms_its_user(
-    place: Place, kind: str, text: str
-) -> None:
-    path = place.write(kind, text)
-    with pytest.raises(SettingsError, match="inside the project") as caught:
-        place.load()
-    assert str(path) in str(caught.value)
-    path.unlink()
-    place.write("user", text)
-    place.load()
 
 
 @pytest.mark.spec("F9", "M2")

@@ -5,7 +5,8 @@ LaminaError
 │   └── SettingsError      a settings file or variable that can't be taken, named
 ├── RefusedError           a rule said no (exit code 3)
 │   ├── GateRefused        the memory gate
-│   │   └── InboxFull      too much waits for a person already
+│   │   ├── InboxFull      too much waits for a person already
+│   │   └── SaidAlready    a memory says exactly this
 │   └── PermissionRefused  a permission rule or the sandbox
 ├── StorageError           disk full, read-only, unreadable, vanished
 │   ├── LedgerError        a session's record
@@ -13,6 +14,7 @@ LaminaError
 │   │   └── EditRefused    an edit or entry that would break the view
 │   └── MemoryStoreError   the memory directory
 │       └── Conflict       somebody else changed the file first
+│           └── NameTaken  another memory has that name
 ├── ModelError             a model call failed for good
 │   ├── ModelConfigError   no key, wrong key, unknown model, missing package
 │   ├── ModelUnreachable   no connection, time-out, overloaded after all retries
@@ -59,6 +61,12 @@ class InboxFull(GateRefused):
     pass
 
 
+class SaidAlready(GateRefused):
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 class PermissionRefused(RefusedError):
     pass
 
@@ -84,6 +92,10 @@ class MemoryStoreError(StorageError):
 
 
 class Conflict(MemoryStoreError):
+    pass
+
+
+class NameTaken(Conflict):
     pass
 
 

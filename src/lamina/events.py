@@ -47,7 +47,8 @@ class TurnStarted(Event):
 @_event
 @dataclass(frozen=True, slots=True)
 class TurnEnded(Event):
-    """The turn is over; why: end_turn, max_turns, cancelled, refusal, blocked, error."""
+    """The turn is over; why: end_turn, unanswered (no model, and no rule that helps), max_calls,
+    max_tokens, stopped by a hook, cancelled, refusal, blocked, error."""
 
     turn: int
     reason: str
@@ -136,6 +137,7 @@ class ToolFinished(Event):
     is_error: bool
     size: int
     seconds: float = 0.0
+    refused: bool = False  # by the gate or a permission
 
 
 @_event
@@ -215,6 +217,14 @@ class MemoryUpdated(Event):
     files: Sequence[str]
     writer: str
     removed: Sequence[str] = ()
+
+
+@_event
+@dataclass(frozen=True, slots=True)
+class MemoryAdopted(Event):
+    """Memories that Lamina did not write were found at first sight; its history begins with them."""
+
+    files: Sequence[str]
 
 
 @_event

@@ -54,10 +54,12 @@ class Proposal:
     body: str
     writer: Writer
     evidence: Sequence[Evidence] = ()
+    takes_back: Sequence[Evidence] = ()  # the user's words for what it drops of the file
     session: str = ""
     reason: str = ""  # why it was proposed, in words, for the log and the inbox
     hook: str = ""  # the index line's text after the dash; "" = the description
     extra: Mapping[str, str] = field(default_factory=dict[str, str])
+    allow_secret: bool = False  # the user insists on what looks like a secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ from lamina.ledger.spans import expand
 from lamina.memory.section import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import ToolContext
-from lamina.recall.attach import Limits
-from lamina.recall.prefetch import Recalls
+from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.tools.environment import for_commands
 from lamina.wiring import Options
@@ -156,14 +155,14 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         permit=wiring.make_permit(
             config, options.ask, interactive=options.interactive, memory=deps.memory
         ),
-        env=for_commands(os.environ),
+        env=for_commands(os.environ, config.strings("bash.environment")),
         network=config.bool("sandbox.network"),
         sandbox=wiring.sandbox_profile(config),
     )
 
 
 def _recalls(deps: Deps) -> Recalls | None:
-    if deps.shelf is None or not deps.flags.on("recall"):
+    if deps.memory_index is None or not deps.flags.on("recall"):
         return None
     config = deps.config
     limits = Limits(
@@ -173,7 +172,7 @@ def _recalls(deps: Deps) -> Recalls | None:
         session_bytes=config.int("recall.session_bytes"),
         stale_days=config.float("recall.stale_days"),
     )
-    return Recalls(deps.shelf, limits)
+    return Recalls(deps.memory_index, limits)
 
 
 class _NoBackground:

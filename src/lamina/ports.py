@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from lamina.events import Emit
+from lamina.held import Held
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
 
 # ---- models
@@ -108,6 +109,8 @@ class ToolContext:
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
     network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
     tool_use_id: str = ""
+    held: Held | None = None  # what this call's path names, open since before its permission
+    withheld: Withheld | None = None  # what this call's permission leaves out
     # Writes a file of the memory (path, content, what was there) through its gate, and gives its new
     # status; None for a path that is no memory's, which the tool writes itself.
     keep: Callable[[Path, bytes, bytes | None], os.stat_result | None] | None = None
@@ -131,10 +134,26 @@ class Tool(Protocol):
 # ---- permissions, hooks
 
 
+class Withheld(Protocol):
+    """What a permitted search must not show. Paths are real ones."""
+
+    @property
+    def note(self) -> str:
+        """A sentence for the model about what it could ask for; "" if there is nothing."""
+        ...
+
+    def hides(self, path: str) -> bool: ...
+
+    def globs(self) -> Sequence[str]:
+        """The hidden files by globs over paths below the search's beginning, in any case."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     allow: bool
     reason: str = ""  # why not, or which rule allowed it
+    withheld: Withheld | None = None  # what it does not allow, of a search that it allows
 
 
 class Permit(Protocol):

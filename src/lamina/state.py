@@ -36,8 +36,8 @@ from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
+    from lamina.recall.memory_index import MemoryIndex
     from lamina.recall.prefetch import Recalls
-    from lamina.recall.shelf import Shelf
     from lamina.tools.memory_guard import MemoryGuard
 
 # Streamed pieces go to listeners only: the whole answer is in the ledger.
@@ -61,10 +61,18 @@ class Deps:
     interactive: bool = False
     server_notes: Mapping[str, str] = field(default_factory=dict[str, str])  # what MCP servers say
     memory: FileStore | None = None  # None: memory is off
-    shelf: Shelf | None = None  # finds memories; None where memory is off
+    memory_index: MemoryIndex | None = None  # finds memories; None where memory is off
     guard: MemoryGuard | None = None  # gates memory files that tools change by themselves
     small: Callable[[Model], Model] | None = None  # given the main model, the one for small calls
     unattended: Permit | None = None  # the user's rules for background work, which never asks
+
+
+@dataclass(slots=True)
+class MovedResult:
+    """A result that layer 1 moved to disk, as the record has it; and how its file was last seen."""
+
+    block: Block
+    stamp: tuple[int, ...] | None = None  # None: look inside
 
 
 @dataclass(slots=True)
@@ -98,6 +106,8 @@ class State:
     render_again: Callable[[], None] | None = (
         None  # the system prompt, where no cache is lost by it
     )
+    moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
+    moved_until: int = 0  # entries that were looked through for them
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts

@@ -27,7 +27,7 @@ from lamina.events import (
     ToolStarted,
     Warned,
 )
-from lamina.layers import collapse, compaction, microcompact
+from lamina.layers import collapse, compaction, microcompact, tool_results
 from lamina.ledger import edits, joining
 from lamina.memory.section import reminder_for
 from lamina.messages import Block, Json, Request, Response, text, text_of, tool_result
@@ -36,6 +36,7 @@ from lamina.state import State
 
 INTERRUPTED = "[Interrupted by the user]"
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+NO_ANSWER = ("refusal", "unanswered")  # the model would not, or there is none
 
 
 async def ask_model(state: State) -> Response:
@@ -180,16 +181,18 @@ _FILE_TOOLS = ("Read", "Write", "Edit")
 async def run_tools(state: State, response: Response) -> bool:
     """Run all calls of an answer; True if a hook wants the turn to end."""
     notes: list[HookResult] = []
+    done: list[Block] = []
     room = anyio.CapacityLimiter(AT_ONCE)
     calls = response.tool_uses
     beside = [call for call in calls if _may_run_beside(state, call)]
     async with anyio.create_task_group() as group:
         for call in beside:
-            group.start_soon(_run_within, state, call, notes, room)
+            group.start_soon(_run_within, state, call, notes, done, room)
     for call in calls:
         if call not in beside:
-            await _run(state, call, notes)
-    await _instructions(state, calls)
+            await _run(state, call, notes, done)
+    tool_results.mend(state)
+    await _instructions(state, [call for call in calls if call in done])
     for note in notes:
         for context in note.context:
             state.say(context, "hook")
@@ -220,13 +223,17 @@ def _may_run_beside(state: State, call: Block) -> bool:
 
 
 async def _run_within(
-    state: State, call: Block, notes: list[HookResult], room: anyio.CapacityLimiter
+    state: State,
+    call: Block,
+    notes: list[HookResult],
+    done: list[Block],
+    room: anyio.CapacityLimiter,
 ) -> None:
     async with room:
-        await _run(state, call, notes)
+        await _run(state, call, notes, done)
 
 
-async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
+async def _run(state: State, call: Block, notes: list[HookResult], done: list[Block]) -> None:
     name, id_ = str(call.get("name")), str(call.get("id"))
     given: Any = call.get("input")
     input_: Json = dict(cast("Json", given)) if isinstance(given, dict) else {}
@@ -235,13 +242,17 @@ async def _run(state: State, call: Block, notes: list[HookResult]) -> None:
     payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
     before = await state.deps.hooks.run("PreToolUse", payload, match=name)
     if before.blocked:
-        outcome = ToolOutcome(before.reason or "A hook refused this call.", is_error=True)
+        why = before.reason or "A hook refused this call."
+        outcome = ToolOutcome(why, is_error=True, meta={"decision": "refuse", "reason": why})
     else:
         if before.updated_input is not None:
             input_ = before.updated_input
+        tool_results.mend(state)
         context = replace(state.tools, tool_use_id=id_)
         outcome = await _ran(state, name, input_, context)
         state.tools.cwd = context.cwd  # where a command's cd left us
+    if not outcome.is_error:  # a folder that a rule closes must not speak through its instructions
+        done.append(call)
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
     after = await state.deps.hooks.run(
@@ -267,7 +278,8 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
     block = tool_result(id_, content, is_error=outcome.is_error)
     state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
     size = len(_said(outcome).encode("utf-8", "replace"))
-    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3)))
+    refused = outcome.is_error and outcome.meta.get("decision") == "refuse"
+    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3), refused))
 
 
 def _said(outcome: ToolOutcome) -> str:

@@ -23,7 +23,15 @@ from lamina.layers import (
     tool_results,
 )
 from lamina.state import State
-from lamina.steps import CUT_OFF, ask_model, keep_interrupted, run_tools, stop_hooks, why_blocked
+from lamina.steps import (
+    CUT_OFF,
+    NO_ANSWER,
+    ask_model,
+    keep_interrupted,
+    run_tools,
+    stop_hooks,
+    why_blocked,
+)
 
 CONTINUE = "Your answer was cut off by its length limit. Go on exactly where it stopped."
 
@@ -42,7 +50,7 @@ async def run(state: State) -> str:
         recall.end(state)
         keep_interrupted(state)
         state.emit(TurnEnded(state.turn, reason))
-    if reason == "end_turn":
+    if reason in ("end_turn", "unanswered"):
         after = (
             ("recall", recall.after_turn),
             ("extraction", extraction.after_turn),  # layer 5, in the background
@@ -86,7 +94,7 @@ async def _rounds(state: State) -> str:
             stopped += 1
             state.say(why, "hook")
             continue
-        return "refusal" if response.stop_reason == "refusal" else "end_turn"
+        return response.stop_reason if response.stop_reason in NO_ANSWER else "end_turn"
 
 
 async def make_room(state: State) -> None:

@@ -28,7 +28,7 @@ from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
-    from lamina.recall.shelf import Shelf
+    from lamina.recall.memory_index import MemoryIndex
     from lamina.secrets.rules import Rules
     from lamina.tools.memory_guard import MemoryGuard
 
@@ -110,12 +110,12 @@ async def make_deps(
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
     toolbox = Toolbox(builtin_tools(*limits))
     memory = make_memory(config, transcript, emit, ledger)
-    shelf = guard = None
+    memory_index = guard = None
     if memory is not None:
         stack.callback(memory.close)
         with_index = config.bool("memory.index")
         theirs = _claude_transcripts(config)
-        shelf, guard = _add_memory_tools(
+        memory_index, guard = _add_memory_tools(
             toolbox, memory, transcript, options.clock, ledger, with_index=with_index, claude=theirs
         )
     for tool in options.tools:
@@ -137,7 +137,7 @@ async def make_deps(
         session_id=transcript.stem,
         interactive=options.interactive,
         memory=memory,
-        shelf=shelf,
+        memory_index=memory_index,
         guard=guard,
         small=small if config.str("small_model") != "none" else None,
         unattended=make_permit(config, None, interactive=False),
@@ -246,7 +246,7 @@ def _claude_transcripts(config: Config) -> Sequence[Path]:
     """In Claude mode the folders that hold Claude Code's own sessions of the project."""
     if not config.claude:
         return ()
-    from lamina.recall.recorded import claude_folders
+    from lamina.recall.transcripts import claude_folders
 
     return claude_folders(config.home, config.project)
 
@@ -260,10 +260,10 @@ def _add_memory_tools(
     *,
     with_index: bool,
     claude: Sequence[Path],
-) -> tuple[Shelf, MemoryGuard]:
+) -> tuple[MemoryIndex, MemoryGuard]:
     """Remember, Forget and Recall, and what stands behind them."""
-    from lamina.recall.searches import memory_search, session_search
-    from lamina.recall.shelf import Shelf
+    from lamina.recall.memory_index import MemoryIndex, headed_memories
+    from lamina.recall.transcripts import headed_messages, transcript_indexes
     from lamina.tools.forget import Forget
     from lamina.tools.memory_guard import MemoryGuard
     from lamina.tools.recall import Recall, Remembered
@@ -272,18 +272,20 @@ def _add_memory_tools(
     def entries() -> Sequence[Json]:
         return ledger.entries if ledger is not None else ()
 
-    shelf, session = Shelf(store), transcript.stem
-    memories = memory_search(shelf, clock.now)
-    sessions = session_search(transcript.parent, clock.now, without=session, claude=claude)
+    memory_index, session = MemoryIndex(store), transcript.stem
+    past = transcript_indexes(transcript.parent, claude, without=session)
+
+    def memories(query: str, limit: int) -> Sequence[Remembered]:
+        found = headed_memories(memory_index, query, limit, clock.now())
+        return [Remembered(*one) for one in found]
+
+    def sessions(query: str, limit: int) -> Sequence[Remembered]:
+        return [Remembered(*one) for one in headed_messages(past, query, limit, clock.now())]
+
     toolbox.add(Remember(store, session, entries, with_index=with_index))
     toolbox.add(Forget(store, session, entries))
-    toolbox.add(
-        Recall(
-            lambda query, limit: [Remembered(*found) for found in memories(query, limit)],
-            lambda query, limit: [Remembered(*found) for found in sessions(query, limit)],
-        )
-    )
-    return shelf, MemoryGuard(store, session, entries)
+    toolbox.add(Recall(memories, sessions))
+    return memory_index, MemoryGuard(store, session, entries)
 
 
 class SessionHooks:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,3 +52,20 @@ def lamina(world: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]
         return Ran(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Put bytes where a pipe would."""
+    opened: list[io.TextIOWrapper] = []
+
+    def put(content: bytes) -> None:
+        path = tmp_path / "stdin"
+        path.write_bytes(content)
+        opened.append(io.TextIOWrapper(path.open("rb")))
+        monkeypatch.setattr(sys, "stdin", opened[-1])
+
+    put(b"")
+    yield put
+    for file in opened:
+        file.close()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,6 @@ def script(world: Path, *steps: Any, **more: Any) -> str:
     path = world / "script.json"
     path.write_text(json.dumps({"steps": list(steps), **more}))
     return f"scripted:{path}"
-
-
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Put bytes where a pipe would."""
-    opened: list[io.TextIOWrapper] = []
-
-    def put(content: bytes) -> None:
-        path = tmp_path / "stdin"
-        path.write_bytes(content)
-        opened.append(io.TextIOWrapper(path.open("rb")))
-        monkeypatch.setattr(sys, "stdin", opened[-1])
-
-    put(b"")
-    yield put
-    for file in opened:
-        file.close()
 
 
 LOOK = {
@@ -266,3 +248,168 @@ def test_a_script_does_not_wait_for_a_dream_at_its_end(
     assert (ran.code, ran.out) == (0, "Hi.\n")
     assert not list((world / "home").rglob(".consolidate-lock"))
     assert not list((world / "home").rglob("dream/status.json"))
+
+
+# ---- what is remembered, and how a script learns that it was not
+
+
+def remembered(lamina: Run) -> list[str]:
+    return sorted(one["description"] for one in lamina("memory", "list", "-n", "0", "--json").json)
+
+
+@pytest.mark.spec("L5.8", "I2")
+def test_twenty_facts_of_one_form_are_all_kept(lamina: Run, world: Path, stdin: Any) -> None:
+    facts = [f"customer {n} wants delivery in week {n}" for n in range(1, 21)]
+    told = [lamina("chat", "-p", f"remember that {fact}", "--model", "none") for fact in facts]
+    assert [ran.code for ran in told] == [0] * 20
+    assert all(ran.out.startswith("Memory updated: project_customer_") for ran in told)
+    assert remembered(lamina) == sorted(facts)
+
+
+@pytest.mark.spec("L5.8", "L6.6")
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ["Use port 8 for the API", "Use port 9 for the API"],
+        [f"the API of shop {letter} is closed" for letter in "ABC"],
+        ["Don't deploy on Friday", "Do deploy on Friday"],
+        ["I prefer tabs over spaces", "I prefer spaces over tabs"],
+        [
+            f"customer {n} of the Hamburg branch wants delivery in the first week by truck"
+            for n in (1, 2)
+        ],
+    ],
+)
+def test_facts_that_differ_in_a_letter_a_number_or_a_no_stand_beside_each_other(
+    lamina: Run, world: Path, stdin: Any, facts: list[str]
+) -> None:
+    for fact in facts:
+        ran = lamina("chat", "-p", f"remember that {fact}", "--model", "none")
+        assert (ran.code, ran.out.split(":")[0]) == (0, "Memory updated")
+    assert remembered(lamina) == sorted(facts)
+    index = lamina("memory", "show").out
+    assert "source:" not in index, "what the user typed is theirs, however like a memory it sounds"
+    assert lamina("memory", "inbox", "--json").json == []
+
+
+@pytest.mark.spec("L6.6")
+def test_a_dream_keeps_what_differs_in_a_letter_and_drops_what_the_newer_word_denies(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    for fact in ("shop A is closed", "shop B is closed", "Don't deploy on Friday"):
+        lamina("chat", "-p", f"remember that {fact}", "--model", "none")
+    lamina("chat", "-p", "remember that Do deploy on Friday", "--model", "none")
+    assert lamina("dream", "--model", "none").code == 0
+    assert remembered(lamina) == ["Do deploy on Friday", "shop A is closed", "shop B is closed"]
+    assert "Don't deploy" in lamina("memory", "log", "project_dont_deploy_friday.md", "--json").out
+
+
+@pytest.mark.spec("L5.6", "I2")
+def test_said_again_it_is_told_that_it_stands_there(lamina: Run, world: Path, stdin: Any) -> None:
+    words = ("chat", "-p", "remember that the mascot is a walrus", "--model", "none")
+    lamina(*words)
+    ran = lamina(*words)
+    assert (ran.code, ran.out) == (0, "project_mascot_walrus.md says this already.\n")
+
+
+@pytest.mark.spec("L5.6", "I2")
+def test_a_refusal_by_the_gate_is_a_sentence_for_people_and_exit_code_3(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    ran = lamina("chat", "-p", "remember that the host is peli\u202ecan", "--model", "none")
+    assert ran.code == 3
+    assert ran.out.startswith("Not remembered: project_host_pelican.md would hold U+202E")
+    assert remembered(lamina) == []
+
+
+@pytest.mark.spec("F6", "I2")
+def test_a_refusal_by_a_permission_is_exit_code_3(lamina: Run, world: Path, stdin: Any) -> None:
+    (world / "home").mkdir()
+    (world / "home" / "settings.toml").write_text('[permissions]\ndeny = ["Bash"]\n')
+    assert lamina("chat", "-p", "run true", "--model", "none").code == 3
+    call = {"reply": {"tool_use": {"name": "Bash", "input": {"command": "true"}}}}
+    (world / "project" / "a.txt").write_text("x")
+    assert lamina("chat", "-p", "go", "--model", script(world, call, "I may not.")).code == 3
+    another_way = script(world, call, LOOK, "Found it otherwise.")
+    assert lamina("chat", "-p", "go", "--model", another_way).code == 0
+
+
+@pytest.mark.spec("L5.6", "I2")
+def test_a_model_whose_wish_to_remember_was_refused_ends_with_3_unless_it_found_a_way(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    (world / "project" / "a.txt").write_text("x")
+
+    def wish(words: str) -> dict[str, Any]:
+        given = {"content": words, "name": "host", "description": words, "type": "project"}
+        return {"reply": {"tool_use": {"name": "Remember", "input": given}}}
+
+    refused, taken = wish("The host is peli\u202ecan"), wish("The host is pelican")
+    words = ("chat", "-p", "remember that the host is pelican", "--model")
+    assert lamina(*words, script(world, refused, LOOK, "Sorry.")).code == 3
+    assert lamina(*words, script(world, refused, taken, "Done.")).code == 0
+
+
+@pytest.mark.spec("L5.6", "I2")
+def test_what_waits_in_the_inbox_is_told_with_the_command_that_saves_it(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    (world / "home").mkdir()
+    (world / "home" / "settings.toml").write_text("[memory]\ninbox_all = true\n")
+    ran = lamina("chat", "-p", "remember that the mascot is a walrus", "--model", "none")
+    [item] = lamina("memory", "inbox", "--json").json
+    assert ran.code == 0
+    assert f"It is not remembered yet: `lamina memory inbox` shows it, and `lamina memory inbox accept {item['id']}` saves it." in ran.out  # fmt: skip
+    assert lamina("memory", "inbox", "accept", item["id"]).code == 0
+    assert remembered(lamina) == ["the mascot is a walrus"]
+
+
+@pytest.mark.spec("I2", "L5.8")
+@pytest.mark.parametrize("words", ["what is the meaning of this?", "read missing.py"])
+def test_without_a_model_and_a_rule_that_helps_the_exit_code_is_1(
+    lamina: Run, world: Path, stdin: Any, words: str
+) -> None:
+    ran = lamina("chat", "-p", words, "--json", "--model", "none")
+    assert (ran.code, ran.json["stop"]) == (1, "unanswered")
+
+
+@pytest.mark.spec("F9")
+@pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
+@pytest.mark.parametrize("key", ["model", "small_model"])
+@pytest.mark.usefixtures("stdin")
+def test_a_cloned_repository_does_not_choose_who_drives_the_agent(
+    lamina: Run, world: Path, file: str, key: str
+) -> None:
+    brought = world / "project" / ".lamina"
+    brought.mkdir()
+    (brought / file).write_text(f'{key} = "scripted:.lamina/m.json"\n')
+    steps = [
+        {"reply": {"tool_use": [{"name": "Bash", "input": {"command": "touch ran"}}]}},
+        {"reply": "Hi"},
+    ]
+    (brought / "m.json").write_text(json.dumps({"steps": steps, "otherwise": {"*": "[]"}}))
+    ran = lamina("chat", "-p", "hi, what is this project?")
+    assert ran.code == 2
+    assert ran.err == (
+        f"lamina: {brought / file} is inside the project and may not set {key}. "
+        "Set it with `lamina settings set --user`, or delete it there.\n"
+    )
+    assert not (world / "project" / "ran").exists()
+
+
+@pytest.mark.spec("F7")
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.usefixtures("stdin")
+def test_bash_sees_a_token_of_another_service_only_if_the_user_listed_it(
+    lamina: Run,
+    world: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listed: bool,
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "CANARY")
+    if listed:
+        lamina("settings", "set", "bash.environment", "GITHUB_TOKEN")
+    command = 'echo "[$GITHUB_TOKEN]" > seen'
+    calls = {"reply": {"tool_use": [{"name": "Bash", "input": {"command": command}}]}}
+    assert lamina("chat", "-p", "go", "--model", script(world, calls, {"reply": "ok"})).code == 0
+    assert (world / "project" / "seen").read_text() == ("[CANARY]\n" if listed else "[]\n")

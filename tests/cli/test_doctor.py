@@ -125,6 +125,13 @@ def test_programs_and_packages_that_are_missing_are_warnings(
     assert (missing.state, missing.detail) == ("warn", "not found; never mind")
 
 
+def test_without_ripgrep_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lamina.tools.grep.find_ripgrep", lambda: "no-such-program-anywhere")
+    found = doctor.check_ripgrep()
+    assert found.state == "warn"
+    assert "install the package ripgrep" in found.detail
+
+
 def test_a_terminal_that_is_not_utf_8_is_a_warning(world: Path) -> None:
     env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(

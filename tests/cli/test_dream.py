@@ -48,17 +48,17 @@ def test_a_dry_run_prints_a_diff_and_changes_nothing(lamina: Run, world: Path) -
     ran = lamina("dream", "--dry-run")
     assert ran.code == 0
     assert "--- a/deploy_b.md\n+++ /dev/null" in ran.out
-    assert "Would improve 1 memory. Nothing was changed." in ran.err
+    assert "Would merge 1 memory into others. Nothing was changed." in ran.err
     assert (memory_of(world) / "deploy_b.md").exists()
     assert "--- a/deploy_b.md" in lamina("dream", "--dry-run", "--json").json["diff"]
-    assert lamina("dream", "log", "--json").json[0]["text"].startswith("Would improve")
+    assert lamina("dream", "log", "--json").json[0]["text"].startswith("Would merge")
 
 
 @pytest.mark.spec("L6.4", "L6.5")
 @pytest.mark.usefixtures("doubles")
 def test_a_dream_is_logged_shown_and_undone_with_one_command(lamina: Run, world: Path) -> None:
     ran = lamina("dream")
-    assert ran.out.splitlines()[0] == "Improved 1 memory."
+    assert ran.out.splitlines()[0] == "Merged 1 memory into others."
     assert "deploy_b.md merged into deploy_a.md" in ran.out
     assert not (memory_of(world) / "deploy_b.md").exists()
     assert "Not due" in lamina("dream").out
@@ -73,6 +73,29 @@ def test_a_dream_is_logged_shown_and_undone_with_one_command(lamina: Run, world:
     nothing_left = lamina("dream", "undo")
     assert nothing_left.code == 2
     assert "no dream to undo" in nothing_left.err
+
+
+@pytest.mark.spec("L6.4", "L5.9")
+def test_what_a_dream_refused_is_named_with_its_reason_wherever_it_is_looked_at(
+    lamina: Run, world: Path
+) -> None:
+    """Two doubles that together are larger than a memory may be."""
+    more = "Marta keeps the list of drivers." + " It is long." * 200
+    assert lamina("settings", "set", "memory.max_file", "1000").code == 0
+    assert lamina("memory", "add", FACT, "--file", "deploy_a.md").code == 0
+    hand = memory_of(world) / "deploy_b.md"
+    hand.write_text(
+        f"---\nname: deploy\ndescription: {FACT}\ntype: project\n---\n{FACT}\n\n{more}\n"
+    )
+    before = hand.read_bytes()
+    for given in (("--dry-run",), ("--now",)):
+        ran = lamina("dream", *given)
+        assert "not taken over: deploy_a.md stays as it was: " in ran.err
+        assert hand.read_bytes() == before
+    [problem] = lamina("dream", "--now", "--json").json["problems"]
+    assert "1,000" in problem
+    assert lamina("dream", "log", "--json").json[0]["problems"] == [problem]
+    assert "not taken over: deploy_a.md" in lamina("dream", "log").out
 
 
 @pytest.mark.spec("L6.2")
@@ -137,7 +160,7 @@ def test_on_a_terminal_the_progress_is_live() -> None:
     os.close(ours)
     assert "starting · orient · Looking at memory" in shown
     assert "updating · prune · Writing" in shown
-    assert b"Improved 1 memory." in done.stdout
+    assert b"Merged 1 memory into others." in done.stdout
 
 
 @pytest.mark.spec("L6.7")
@@ -186,7 +209,7 @@ def test_a_damaged_record_of_dreams_stops_none(lamina: Run, world: Path, line: s
     (folder / "undone.json").write_text('{"deploy_a.md": 3}')
     assert lamina("dream", "log").code == 0
     assert lamina("dream", "kill").code == 2
-    assert lamina("dream", "--now").out.startswith("Improved 1 memory.")
+    assert lamina("dream", "--now").out.startswith("Merged 1 memory into others.")
     assert lamina("dream", "log", "--json").json[0]["status"] == "completed"
 
 
@@ -323,10 +346,10 @@ def test_a_conversation_dreams_when_it_is_told_to(
     anyio.run(story)
     told = capfd.readouterr().out
     assert "  --- a/deploy_b.md" in told
-    assert "Would improve 1 memory. Nothing was changed." in told
+    assert "Would merge 1 memory into others. Nothing was changed." in told
     assert told.endswith("  Nothing to do: memory is in order.\n")
     lines = [line.text for event in heard if (line := line_of(event))]
-    assert "  dream: Improved 1 memory. `lamina dream diff` shows it." in lines
+    assert "  dream: Merged 1 memory into others. `lamina dream diff` shows it." in lines
 
 
 @pytest.mark.spec("L6.5")

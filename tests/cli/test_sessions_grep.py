@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from lamina.cli.moments import since, until
+from lamina.cli.sessions_grep import candidate_pattern
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
 from lamina.messages import text
-from lamina.recall import sketches
+from lamina.recall import transcripts
+from lamina.tools.grep import find_ripgrep
 
 Run = Callable[..., Any]
 NOON = 1_760_000_000.0  # 2025-10-09
@@ -238,56 +244,101 @@ def test_claude_mode_searches_claude_codes_transcripts_and_writes_nothing_beside
     assert sorted(claude.rglob("*")) == before
 
 
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sketches of few bytes, so that a test need not write megabytes."""
-    for name, size in (("_BLOCK", 256), ("_SMALL", 1), ("WORTH", 1), ("_SETTLED", -1e9)):
-        monkeypatch.setattr(sketches, name, size)
-
-
-@pytest.mark.spec("M7", "I2")
-@pytest.mark.usefixtures("eager")
-def test_the_index_grows_with_the_sessions_and_changes_no_result(lamina: Run, folder: Path) -> None:
-    grep = ("sessions", "grep", "needle", "-n", "0", "--json")
-    record(folder, "aaaa", *(f"hay {number}" for number in range(40)), "a needle", at=NOON)
-    record(folder, "bbbb", "nothing but hay", at=NOON + DAY)
-    for _ in range(3):
-        assert texts(lamina(*grep)) == ["a needle"]
-    assert sorted(os.listdir(folder / "grep.index")) == ["aaaa.sketch", "bbbb.sketch"]
-    record(folder, "aaaa", "hay again", "another needle", at=NOON + 2 * DAY)
-    (folder / "bbbb.jsonl").unlink()
-    for _ in range(3):
-        assert texts(lamina(*grep)) == ["a needle", "another needle"]
-        assert texts(lamina(*grep[:2], "NEEDLE", "-i", "--json", "-n", "1")) == ["a needle"]
-        assert lamina("sessions", "grep", "needles").code == 1
-    assert os.listdir(folder / "grep.index") == ["aaaa.sketch"]
-    (folder / "grep.index" / "aaaa.sketch").write_bytes(b"nonsense")
-    assert texts(lamina(*grep)) == ["a needle", "another needle"]
+ODD_TEXTS = (
+    'he said "needle" twice', "back\\slash needle", "tab\tneedle", "a needle\nand a second line",
+    "数据库 in Chinese", "naïve café", "\U0001f9a9 flamingo 𠮷野家", "\u212aelvin and \u017fpin", "İstanbul, ılık",
+    "needle</script>", "/usr/bin/needle", "\x1b[31mneedle\x1b[0m", "NEEDLE", "x" * 500 + "needle",
+)  # fmt: skip
 
 
 @pytest.mark.spec("I2")
-@pytest.mark.usefixtures("eager")
-def test_the_index_of_claude_codes_transcripts_lies_in_our_own_home(
-    lamina: Run, world: Path, claude: Path
+def test_ripgrep_finds_what_reading_every_line_finds(
+    lamina: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = sorted(claude.parent.rglob("*"))
-    for _ in range(3):
-        for everywhere in ((), ("--all",)):
-            found = lamina("sessions", "grep", "needle", "--claude", "--json", *everywhere)
-            assert len(found.json) == 6
-    assert sorted(claude.parent.rglob("*")) == before
-    ours = world / ".claude" / "lamina" / "grep.index" / claude.name
-    assert sorted(str(file.relative_to(ours)) for file in ours.rglob("*.sketch")) == [
-        "cccc-1.sketch",
-        "cccc-1/subagents/agent-1.sketch",
-    ]
+    """However JSON writes it, and also what ripgrep's own expressions don't know."""
+    record(folder, "ours", *ODD_TEXTS)
+    calls = [{"type": "tool_use", "input": {"n": 1e22, "path": "needle.py", "many": [1, 2e5]}}]
+    theirs = claude_lines(*(("user", said) for said in ODD_TEXTS), ("assistant", calls))
+    spelled = (
+        theirs.replace("needle", r"n\u0065edle").replace("2e5", "2e5").replace("1e+22", "1E22")
+    )
+    for name, content in (("escaped", theirs), ("spelled", spelled)):
+        (folder / f"{name}.jsonl").write_text(content.replace("200000.0", "2e5"))
+    patterns = (
+        "needle", "needle -i", '"needle"', r"back\\slash", "数据库", "数据", "caf[eé]", "café", "CAFÉ -i", "flamingo",
+        "𠮷野家", "kelvin -i", "spin -i", "istanbul -i", "ilik -i", "(?<=a )needle", "(needle).*(?!x)", r"(e)\1dle",
+        "200000", "1e", "needle|数据", "need(?:le|y)", "colou?r|needl", r"\x6eeedle", "^a", ".", "/usr/bin",
+        "nowhere", r"needle\.py", "second", "1, 2",
+    )  # fmt: skip
+    for words in patterns:
+        grep = ("sessions", "grep", *words.split(" -i")[:1], "--json", "-n", "0")
+        grep += ("-i",) if words.endswith(" -i") else ()
+        by_ripgrep = lamina(*grep).json
+        with monkeypatch.context() as patch:
+            patch.setattr("lamina.tools.grep.find_ripgrep", lambda: None)
+            assert lamina(*grep).json == by_ripgrep, words
+        assert bool(by_ripgrep) == (words != "nowhere"), words
+
+
+PIECES = (
+    r"abc", r"a", r"b.c", r"x*", r"y?", r"(ab)", r"(ab)?", r"a{0,2}", r"b+", r"[abc]", r"|", r"\.",
+    r"\d", r"(?:ab)", r"(a|b)", r"^", r"$", r"\x61", r".", r"_", r"{", r"-", r"(?i:A)", r"\bab", "K",
+    "s", "数据", "é", "É", r"(?!b)", r"(?<=a)", r"[]|]", r"\\", r"\(", r"a|", "(?#(|)", r"a{2}?", r"x++",
+)  # fmt: skip
+expressions = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
+said = st.text(alphabet="abcxyABKks._-1 {|(\\\u212a\u017fıİ数据éÉ", max_size=14)
+
+
+@given(expressions, st.lists(said, min_size=1, max_size=9), st.booleans(), st.booleans())
+@example("ab*c", ["ac"], False, False)
+@example("ks", ["\u212a\u017f"], True, True)
+@example("ks", ["\u212a\u017f"], True, False)
+@example("数据", ["数据"], True, True)
+@example("É", ["é"], True, True)
+def test_no_hit_is_passed_over(words: str, texts: list[str], ignore: bool, by_number: bool) -> None:
+    try:
+        pattern = re.compile(words, re.IGNORECASE if ignore else 0)
+    except re.error:
+        return
+    candidates = candidate_pattern(pattern)
+    hits = [text for text in texts if pattern.search(text)]
+    if not candidates or not hits:
+        return
+    lines = "".join(json.dumps({"text": text}, ensure_ascii=by_number) + "\n" for text in hits)
+    ripgrep = find_ripgrep()
+    assert ripgrep
+    arguments = [ripgrep, "--no-config", "--count", "--regexp", candidates]
+    ran = subprocess.run(arguments, input=lines.encode(), stdout=subprocess.PIPE, check=False)
+    assert int(ran.stdout or 0) == len(hits)
 
 
 @pytest.mark.spec("I2")
-@pytest.mark.usefixtures("eager")
-def test_without_a_place_for_the_index_the_search_goes_on(lamina: Run, folder: Path) -> None:
-    record(folder, "aaaa", "a needle")
-    (folder / "grep.index").write_text("in the way")
-    for _ in range(2):
-        ran = lamina("sessions", "grep", "needle")
-        assert (ran.code, ran.out, ran.err) == (0, "aaaa user      a needle\n", "")
+def test_entries_that_cant_hold_a_hit_are_not_decoded(
+    lamina: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(folder, "aaaa", *(f"hay {number}" for number in range(200)), "a needle", "a NEEDLE")
+    decoded: list[bytes] = []
+    monkeypatch.setattr(transcripts, "value_of", lambda line: decoded.append(line) or {})
+    for words, most in (("needle", 1), ("NEEDLE|needle", 2), ("(?i)needle", 2), ("a need+le", 2)):
+        decoded.clear()
+        lamina("sessions", "grep", words)
+        assert 0 < len(decoded) <= most
+    lamina("sessions", "grep", "[n]e+")  # no stretch is sure: everything is read
+    assert len(decoded) > 200
+
+
+@pytest.mark.spec("I2")
+def test_a_ripgrep_that_fails_or_an_endless_expression_loses_no_hit(
+    lamina: Run, world: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "数据" * 40_000
+    record(folder, "aaaa", "a needle", long)
+    assert texts(lamina("sessions", "grep", long[:9_000], "--json")) == [long]
+    many = "|".join(f"no{number}" for number in range(2_000))
+    assert texts(lamina("sessions", "grep", f"{many}|needle", "--json")) == ["a needle"]
+    broken = world / "rg"
+    broken.write_text("#!/bin/sh\nexit 2\n")
+    broken.chmod(0o755)
+    for useless in (broken, world / "nowhere", folder):
+        monkeypatch.setattr("lamina.tools.grep.find_ripgrep", lambda path=useless: str(path))
+        assert texts(lamina("sessions", "grep", "needle", "--json")) == ["a needle"]

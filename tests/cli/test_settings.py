@@ -55,15 +55,15 @@ def test_json_has_one_object_a_setting_with_its_source(lamina: Run) -> None:
 def test_explain_names_the_winner_and_those_that_it_beat(
     lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lamina("settings", "set", "recall.max_files", "7")
-    lamina("settings", "set", "recall.max_files", "8", "--project-file")
-    monkeypatch.setenv("LAMINA_RECALL_MAX_FILES", "9")
-    lines = lamina("settings", "recall.max_files", "--explain").out.splitlines()
-    assert lines[0] == "recall.max_files = 9"
+    lamina("settings", "set", "bash.timeout", "7")
+    lamina("settings", "set", "bash.timeout", "8", "--project-file")
+    monkeypatch.setenv("LAMINA_BASH_TIMEOUT", "9")
+    lines = lamina("settings", "bash.timeout", "--explain").out.splitlines()
+    assert lines[0] == "bash.timeout = 9.0"
     assert lines[2:] == [
-        "    set by environment: LAMINA_RECALL_MAX_FILES",
-        f"    stronger than 8 of project: {world / 'project' / '.lamina' / 'settings.toml'}",
-        f"    stronger than 7 of user: {world / 'home' / 'settings.toml'}",
+        "    set by environment: LAMINA_BASH_TIMEOUT",
+        f"    stronger than 8.0 of project: {world / 'project' / '.lamina' / 'settings.toml'}",
+        f"    stronger than 7.0 of user: {world / 'home' / 'settings.toml'}",
     ]
 
 

@@ -88,6 +88,10 @@ def test_columns_line_up_whatever_their_colours() -> None:
             "  Memory updated: b.md; removed: a.md",
         ),
         (events.MemoryUpdated([], "user", ["a.md"]), None),  # the command says it itself
+        (
+            events.MemoryAdopted(["a.md"]),
+            "  Found 1 memory that Lamina did not write; now tracked.",
+        ),
         (events.BackgroundChanged("dream", "failed", "why"), "  dream failed: why"),
         (events.BackgroundChanged("dream", "done"), None),
         (events.ModelCalled("main", "m", Usage()), None),

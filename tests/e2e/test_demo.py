@@ -34,7 +34,7 @@ def test_the_demo_lives_a_whole_life_and_leaves_only_its_report(tmp_path: Path) 
     result = json.loads(done.stdout)
     assert result["fixed"] is True
     assert len(result["remembered"]) == 2
-    assert result["recalled"] == ["feedback_round_prices_anywhere_project.md"]
+    assert result["recalled"] == ["feedback_dont_round_prices_anywhere_project.md"]
     assert result["dream"]["status"] == "completed"
     tracked = [name for name in result["dream"]["files"] if name.startswith("reference_")]
     assert len(tracked) == 1  # said twice by hand, merged

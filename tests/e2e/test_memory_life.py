@@ -13,6 +13,7 @@ from tests.memories import directory, kinds, put, said
 from tests.sessions import Place, run, use
 
 from lamina.models.scripted import ScriptedModel, Step
+from lamina.recall.memory_index import USES_FILE
 
 
 @pytest.fixture
@@ -119,12 +120,13 @@ def test_use_is_counted_and_kept_beside_the_memories(place: Place) -> None:
             await session.ask(question)
             [use] = kinds(session, "recall_use")
             assert use["uses"]["project_staging.md"]["used"] is False
-            shelf = session.state.deps.shelf
-            assert shelf is not None
-            counted = json.loads(shelf.uses_file.read_text())["project_staging.md"]
+            index = session.state.deps.memory_index
+            assert index is not None
+            uses = index.store.state / USES_FILE
+            counted = json.loads(uses.read_text())["project_staging.md"]
             assert (counted["count"], counted["shown"]) == (1, 2)
-            shelf.uses_file.unlink()
-            [hit] = shelf.search(question, 5, now=place.clock.at)
+            uses.unlink()
+            [hit] = index.search(question, 5, now=place.clock.at)
             assert hit.parts["use"] > 0
 
     run(story)
@@ -150,6 +152,22 @@ def test_a_compaction_renders_the_section_again_and_breaks_no_cache_unannounced(
                 reply = await session.ask(words)
                 broken += [e for e in reply.events if e.kind == "cache_broke" and not e.registered]
         assert broken == []
+
+    run(story)
+
+
+@pytest.mark.spec("M8", "F13")
+def test_a_folder_that_may_not_be_read_gives_no_instructions(place: Place) -> None:
+    folder = place.project / "secret"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("Handlers never log bodies.\n")
+    (folder / "key").write_text("k\n")
+
+    async def story() -> None:
+        steps = [use("Read", file_path="secret/key"), "ok"]
+        async with place.open(steps, config={"permissions.deny": ["Read(secret/**)"]}) as session:
+            await session.ask("look at the key")
+            assert "never log bodies" not in said(session)
 
     run(story)
 

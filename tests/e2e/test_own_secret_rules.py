@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from tests.sessions import Place, run
 
+from lamina.errors import GateRefused
 from lamina.memories import Proposal
 
 RULES = """
@@ -32,7 +34,10 @@ def test_rules_named_in_the_settings_reach_the_gate_of_a_session(tmp_path: Path)
                 "reference_key.md", "Key", "Where the key is", "reference",
                 "The key is acme_abcdefghijkl\n", "user",
             )  # fmt: skip
-            verdict = store.judge(wish, None, None)
-            assert any("acme-token" in warning for warning in verdict.warnings)
+            with pytest.raises(GateRefused, match="acme-token"):
+                store.judge(wish, None, None)
+            store.write(dataclasses.replace(wish, writer="extraction"))
+            [item] = store.inbox.items()
+            assert item.proposal.body == "The key is [secret removed: acme-token]\n"
 
     run(story)

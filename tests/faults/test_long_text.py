@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lamina.layers.extraction_evidence import take_evidence
-from lamina.local.claims import statements
 from lamina.local.dates import with_absolute_dates
 from lamina.local.extractor import extract
 from lamina.memory.asserted import told
+from lamina.memory.claims import statements
 from lamina.memory.forget_wishes import asks_to_forget, wishes_in
 from lamina.memory.orders import find_order
 from lamina.memory.persons import speaks_of

@@ -1,17 +1,15 @@
-"""What a model left in its copy: each file is taken or as it was, and nothing is lost on the way."""
+"""What a model left in its copy: each file goes on to be judged, or is as it was."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lamina.layers.dream_fork import review
 from lamina.layers.dream_snapshot import Snapshot
 from lamina.memories import MemoryType
-from lamina.memory.topics import new_topic, read_topic
+from lamina.memory.topics import new_topic
 
 pytestmark = pytest.mark.spec("L6.4")
 
@@ -45,26 +43,16 @@ def test_an_empty_reason_is_none(words: bytes) -> None:
     assert "ferry.md" not in result.gone
 
 
-def test_a_fact_may_go_with_a_reason() -> None:
+def test_a_wish_to_remove_goes_on_with_its_reason() -> None:
     result = review(BEFORE, {**SAME, "ferry.md": b"gone: the line was closed\n"}, "", set())
     assert "ferry.md" not in result.files
     assert result.gone == {"ferry.md": "the line was closed"}
 
 
-def test_words_of_the_user_go_only_where_another_memory_says_them() -> None:
-    gone = {**SAME, "rule.md": b"gone: no longer needed\n"}
-    assert review(BEFORE, gone, "", set()).files["rule.md"] == RULE
-    moved = topic("rules", "Never delete a failing test.\n\nAsk Marta first.", "feedback")
-    result = review(BEFORE, {**gone, "rules.md": moved}, "", set())
-    assert "rule.md" not in result.files
-    assert result.files["rules.md"] == moved
-
-
-def test_a_part_of_the_user_s_words_is_not_cut_out() -> None:
-    shorter = topic("rule", "Never delete a failing test.", "feedback")
-    result = review(BEFORE, {**SAME, "rule.md": shorter}, "", set())
-    assert result.files["rule.md"] == RULE
-    assert result.problems == ("rule.md would lose words of the user",)
+def test_what_is_no_text_is_not_taken() -> None:
+    result = review(BEFORE, {**SAME, "ferry.md": b"\xff\n"}, "", set())
+    assert dict(result.files) == SAME
+    assert result.problems == ("ferry.md would hold what is no text",)
 
 
 @pytest.mark.parametrize(
@@ -91,28 +79,6 @@ def test_pinned_and_team_files_are_not_the_dream_s() -> None:
     left = {**SAME, "hall.md": b"gone: said so\n", "team/x.md": FERRY}
     result = review(BEFORE, left, "", {"hall.md"})
     assert dict(result.files) == SAME
-
-
-def test_not_all_facts_go_in_one_night() -> None:
-    many = {f"fact_{n}.md": topic(f"fact {n}", f"Crate {n} holds item {n * 7}.") for n in range(12)}
-    before = Snapshot(many, b"")
-    result = review(before, dict.fromkeys(many, b"gone: somebody said so\n"), "", set())
-    assert dict(result.files) == many
-    assert dict(result.gone) == {}
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["hall.md", "ferry.md", "rule.md", "new.md"]),
-        st.one_of(st.binary(max_size=60), st.sampled_from([HALL, FERRY, RULE, b"gone: why not\n"])),
-    )
-)
-def test_whatever_was_left_the_user_s_words_are_still_said(left: dict[str, bytes]) -> None:
-    result = review(BEFORE, left, "", set())
-    assert set(BEFORE.files) <= {*result.files, *result.gone}
-    said = "\n".join(read_topic(path, content).body for path, content in result.files.items())
-    assert "Never delete a failing test." in said
-    assert "Ask Marta first." in said
 
 
 def test_a_large_memory_is_reviewed_in_seconds_however_much_of_it_a_model_rewrote() -> None:

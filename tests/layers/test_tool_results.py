@@ -353,3 +353,67 @@ def test_previews_are_parts_of_the_text_cut_at_lines_when_that_costs_less_than_h
     assert len(begin.encode()) <= size
     if len(data) > size and b"\n" in data[size // 2 : size]:
         assert data[len(begin.encode()) : len(begin.encode()) + 1] == b"\n"
+
+
+# What a command may do to the files, $R being their folder.
+TAMPERING = {
+    "other bytes": "echo EVIL > $R/big.txt",
+    "other bytes of the same length": "printf X | dd of=$R/big.txt conv=notrunc",
+    "old times": "printf X | dd of=$R/big.txt conv=notrunc; touch -d @1 $R/big.txt",
+    "gone": "rm -r $R",
+    "a link": "echo EVIL > evil; ln -sf $PWD/evil $R/big.txt",
+    "a link as folder": "mkdir e; echo EVIL > e/big.txt; rm -r $R; ln -s $PWD/e $R",
+    "not to be read": "chmod 0 $R/big.txt",
+    "moved away": "mv $R $R.old; mkdir $R; echo EVIL > $R/big.txt",
+}
+
+
+@pytest.mark.spec("L1.5")
+@pytest.mark.parametrize("how", TAMPERING)
+@pytest.mark.parametrize("place_of_home", ["elsewhere", "inside the project", "no sandbox"])
+def test_a_result_on_disk_is_read_back_whole_whatever_a_command_did_to_it(
+    place: Place, how: str, place_of_home: str
+) -> None:
+    if place_of_home == "inside the project":
+        place.home = place.project / "home"
+    config: dict[str, Any] = {}
+    if place_of_home == "no sandbox":
+        config = {"sandbox.profile": "full", "permissions.allow": ["Bash"]}
+    whole = "".join(f"line {n}\n" for n in range(9_000))
+
+    async def story() -> None:
+        attack = "R=$(dirname $TMPDIR)/tool-results\n" + TAMPERING[how]
+        steps = [use("Probe", "big", n=0), use("Bash", "attack", command=attack), "ok"]
+        async with place.open(steps, tools=[Probe(saying([whole]))], config=config) as session:
+            reply = await session.ask("go")
+            file = session.folder / "tool-results" / "big.txt"
+            assert file.read_bytes() == whole.encode()
+            assert not file.is_symlink()
+            assert not file.parent.is_symlink()
+            told = [
+                e.message for e in reply.events if e.kind == "warned" and "put back" in e.message
+            ]
+            if how != "not to be read":  # root reads it nevertheless
+                assert len(told) == (place_of_home != "elsewhere")
+
+    run(story)
+
+
+@pytest.mark.spec("L1.5")
+def test_a_resumed_session_finds_its_results_as_they_were(place: Place) -> None:
+    whole = "".join(f"line {n}\n" for n in range(9_000))
+
+    async def story() -> None:
+        async with place.open(
+            [use("Probe", "big", n=0), "ok"], tools=[Probe(saying([whole]))]
+        ) as session:
+            await session.ask("go")
+            file, id_ = session.folder / "tool-results" / "big.txt", session.id
+        file.write_text("EVIL")
+        read = use("Read", "back", file_path=str(file), limit=1)
+        async with place.open([read, "ok"], resume=id_) as session:
+            await session.ask("read it")
+            assert "line 0" in results(session)[-1]["content"]
+        assert file.read_text() == whole
+
+    run(story)

@@ -55,7 +55,7 @@ def test_an_order_with_its_reason_becomes_feedback_with_why_and_how_to_apply() -
         typed("No, don't mock the database in integration tests because the migration broke.", uuid="u"),
     )  # fmt: skip
     assert found.type == "feedback"
-    assert found.path == "feedback_mock_database_integration_tests.md"
+    assert found.path == "feedback_dont_mock_database_integration_tests.md"
     assert "**Why:** the migration broke" in found.body
     assert "**How to apply:** in integration tests" in found.body
     assert found.evidence[0].entry == "u"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from lamina import syscalls
 from lamina.errors import Conflict, MemoryStoreError
 from lamina.memory import beneath as module
-from lamina.memory import syscalls
 from lamina.memory.beneath import Beneath
 
 exchange = syscalls.renameat2  # as it is before a test takes it away

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lamina import syscalls
 from lamina.memories import Memory, Proposal
-from lamina.memory import syscalls
 from lamina.memory.file_store import FileStore
 from lamina.memory.store import MemoryStore, Outcome
 from lamina.testing import STORE_CHECKS, OpenStore

@@ -35,6 +35,7 @@ HERON = a_memory(
     name="Heron",
     description="The staging server is called Heron",
     body="The staging server is called Heron and stands in Berlin.",
+    writer="agent",
 )
 BERLIN = a_memory(
     "user_home.md",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal
+from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory.gate import GateContext, decide, decide_index
 from lamina.memory.naming import why_bad_name
 from lamina.memory.topics import read_topic
@@ -467,20 +467,51 @@ def test_bad_form_is_refused(changes: dict[str, Any]) -> None:
     assert decide(proposal(writer="user", **changes), TYPED_LEDGER).decision == "refuse"
 
 
-def test_a_secret_warns_in_personal_memory_and_is_refused_in_team_memory() -> None:
-    leak = {"type": "project", "body": f"The deploy token: {GITHUB}"}
-    personal = decide(proposal(**leak), TYPED_LEDGER)
-    assert personal.decision == "accept"
-    assert "github-personal" in personal.warnings[0]
+def test_who_writes_decides_what_becomes_of_a_secret() -> None:
+    leak = {"type": "project", "body": f"One line.\nThe deploy token: {GITHUB}"}
+    found: list[Verdict] = []
+    for writer, decision in (("extraction", "inbox"), ("dream", "inbox"), ("agent", "refuse"), ("user", "refuse")):  # fmt: skip
+        found.append(decide(proposal(writer=writer, **leak), TYPED_LEDGER))
+        assert found[-1].decision == decision
+        words = f"{found[-1].reason} {found[-1].warnings}"
+        if decision == "refuse":
+            assert "Line 2 of the body" in found[-1].reason
+        assert "github-personal" in words
+    insisted = decide(proposal(writer="user", allow_secret=True, **leak), TYPED_LEDGER)
+    assert insisted.decision == "accept"
+    assert "github-personal" in insisted.warnings[0]
     for context, path in (
         (dataclasses.replace(TYPED_LEDGER, scope="team"), "deploy.md"),
         (TYPED_LEDGER, "team/deploy.md"),
     ):
-        team = decide(proposal(path=path, writer="user", **leak), context)
+        team = decide(proposal(path=path, writer="user", allow_secret=True, **leak), context)
         assert team.decision == "refuse"
         assert "github-personal" in team.reason
-    for text in (personal.reason, *personal.warnings, team.reason):
-        assert GITHUB not in text
+        found.append(team)
+    for verdict in (*found, insisted):
+        assert GITHUB not in f"{verdict.reason} {verdict.warnings}"
+
+
+@pytest.mark.parametrize("writer", ["user", "agent"])
+def test_no_file_is_named_by_a_secret_even_by_who_insists(writer: Writer) -> None:
+    path = f"reference_{GITHUB.lower()[:30]}.md"
+    said = {"type": "project", "body": "The deploy token is new.", "description": "The token"}
+    verdict = decide(proposal(path=f"t_{GITHUB.lower()}.md", writer=writer, **said), TYPED_LEDGER)
+    assert "name would give a secret away" in verdict.reason
+    leak = {**said, "body": f"The token: {GITHUB}"}
+    verdict = decide(proposal(path=path, writer="user", allow_secret=True, **leak), TYPED_LEDGER)
+    assert "name would give a secret away" in verdict.reason
+    assert GITHUB.lower()[4:30] not in verdict.reason
+
+
+@pytest.mark.parametrize("writer", ["user", "agent"])
+def test_a_new_secret_in_the_index_is_refused(writer: Writer) -> None:
+    old = f"- token {GITHUB}\n"
+    verdict = decide_index("", old, writer, TYPED_LEDGER)
+    assert verdict.decision == "refuse"
+    assert "Line 1 of MEMORY.md" in verdict.reason
+    assert GITHUB not in verdict.reason
+    assert decide_index(old, old, writer, TYPED_LEDGER).decision == "accept"
 
 
 def test_no_reason_repeats_a_secret() -> None:

@@ -121,7 +121,9 @@ def test_what_another_process_wrote_a_moment_ago_is_a_near_duplicate(tmp_path: P
         one.remember(a_memory("first.md", description="Cats", body="Cats sleep all day."))
         other.remember(a_memory("export.md", description="Nightly export", body=BODY))
         with pytest.raises(GateRefused, match=r"export\.md says the same already"):
-            one.remember(agent)
+            one.write(agent)
+        again = one.remember(agent)
+        assert (again.path, again.changed) == ("export.md", False)
 
 
 @pytest.mark.spec("L5.6")

@@ -198,7 +198,7 @@ def test_a_wish_that_a_tool_carried_out_by_itself_lifts_the_tombstone(tmp_path: 
 
 def test_a_tool_may_not_remove_what_is_pinned(store: FileStore) -> None:
     store.remember(a_memory("a.md"))
-    store.remember(a_memory("b.md", body="Other words that are not like the first."))
+    store.remember(a_memory("b.md", body="Other words, unlike the first.", writer="agent"))
     store.pin("a.md")
     store.catch_up()
     (store.directory / "a.md").unlink()

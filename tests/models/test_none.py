@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.events import Event, TextDelta, quiet
+from lamina.local.extractor import extract
 from lamina.messages import Block, Json, Message, Request, Response, text, tool_result, tool_use
 from lamina.models import open_model
 from lamina.models.plain_requests import Wanted, input_for, understand
@@ -187,7 +189,7 @@ def test_remembering_fills_what_the_tool_requires() -> None:
     assert use["input"] == {
         "name": "I prefer tabs over spaces",
         "description": "I prefer tabs over spaces",
-        "type": "user",
+        "type": "feedback",
         "content": "I prefer tabs over spaces",
         "quotes": ["I prefer tabs over spaces"],
     }
@@ -195,6 +197,25 @@ def test_remembering_fills_what_the_tool_requires() -> None:
     assert use["input"]["type"] == "project"
     [use] = ask("what do you remember about deploys?", tools=MEMORY_TOOLS).tool_uses
     assert (use["name"], use["input"]) == ("Recall", {"query": "deploys"})
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "you should always run the linter before a commit",
+        "I am a backend engineer",
+        "the release is on 2030-05-01",
+        "Grafana is at https://grafana.example.com",
+        "the staging server is called pelican",
+    ],
+)
+def test_a_fact_gets_the_type_that_the_extractor_gives_it(fact: str) -> None:
+    words = f"Remember that {fact}"
+    message = {"role": "user", "origin": "typed", "content": words}
+    [found] = extract([message], now=datetime(2026, 3, 4, tzinfo=UTC))
+    [use] = ask(words, tools=MEMORY_TOOLS).tool_uses
+    assert use["input"]["type"] == found.type
 
 
 REMINDER = (

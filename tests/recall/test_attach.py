@@ -14,7 +14,7 @@ from lamina.ledger.joining import canonical
 from lamina.ledger.record import Ledger
 from lamina.memories import Memory
 from lamina.models.scripted import ScriptedModel, Step
-from lamina.recall.attach import Limits, attachments, cut_to, reminder
+from lamina.recall.prefetch import Limits, attachments, cut_to, reminder
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -45,13 +45,14 @@ def test_an_older_one_has_a_caveat_and_one_that_is_not_the_user_s_word_says_so()
 
 
 @pytest.mark.spec("M7")
-@pytest.mark.parametrize("body", ["line\n" * 300, "x" * 5_000, "é" * 3_000, "word " * 2_000])
-def test_a_long_one_is_cut_and_the_note_names_read_and_the_path(body: str) -> None:
-    text = shown(memory(body))
-    assert "Use Read on /m/a.md" in text
-    inner = text.split("\n\n", 1)[1].rsplit("\n\n[Cut here", 1)[0]
-    assert len(inner.encode()) <= 4_096
-    assert inner.count("\n") < 200
+def test_a_long_one_is_cut_and_the_note_names_read_and_the_path() -> None:
+    cases: list[str] = ["line\n" * 300, "x" * 5_000, "é" * 3_000, "word " * 2_000]
+    for body in cases:
+        text = shown(memory(body))
+        assert "Use Read on /m/a.md" in text
+        inner = text.split("\n\n", 1)[1].rsplit("\n\n[Cut here", 1)[0]
+        assert len(inner.encode()) <= 4_096
+        assert inner.count("\n") < 200
 
 
 @given(st.text(), st.integers(1, 20), st.integers(4, 200))

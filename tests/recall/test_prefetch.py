@@ -17,9 +17,9 @@ from lamina.memory.file_store import FileStore
 from lamina.messages import Request, Response, Usage, text_of
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import ToolOutcome, ToolSpec
-from lamina.recall.attach import Limits
-from lamina.recall.prefetch import Prefetch, Wish, question_in
-from lamina.recall.shelf import MOST_AT_ONCE, Shelf
+from lamina.recall.memory_index import MOST_AT_ONCE, MemoryIndex
+from lamina.recall.prefetch import Limits, Prefetch, question_in
+from lamina.recall.select import RecallRequest
 
 STAGING = "The staging database runs on the host pelican"
 
@@ -358,17 +358,17 @@ def test_the_index_follows_the_files_and_may_be_deleted(place: Place) -> None:
     async def story() -> None:
         async with place.open(["ok", "ok", "ok"]) as session:
             await session.ask("which host has the staging database?")
-            shelf = session.state.deps.shelf
-            assert shelf is not None
-            index = shelf.store.state / "recall.index"
-            assert index.is_file()
+            index = session.state.deps.memory_index
+            assert index is not None
+            saved = index.store.state / "recall.index"
+            assert saved.is_file()
             put(place, "project_release.md", "Releases are cut on the second Tuesday")
             (directory(place) / "user_cooking.md").unlink()
             await session.ask("on which Tuesday are releases cut?")
             assert "project_release.md" in said(session)
             await session.ask("who bakes sourdough bread at weekends?")
             assert "user_cooking.md" not in said(session)
-            index.write_bytes(b"torn")
+            saved.write_bytes(b"torn")
         async with place.open(["ok"]) as session:
             await session.ask("which host has the staging database?")
             assert "project_staging.md" in said(session)
@@ -393,11 +393,10 @@ def test_a_large_directory_is_looked_over_in_a_thread_and_comes_before_a_later_c
             Step("On pelican.", {"contains": "pelican", "prefix": True}),
         ]
         async with place.open(steps, tools=[Probe(wait)]) as session:
-            shelf = session.state.deps.shelf
-            assert shelf is not None
-            await anyio.to_thread.run_sync(shelf.refresh)
-            assert len(shelf) > MOST_AT_ONCE
-            assert not shelf.quick
+            index = session.state.deps.memory_index
+            assert index is not None
+            await anyio.to_thread.run_sync(index.refresh)
+            assert not index.quick
             await session.ask("which host has the staging database?")
 
     run(story)
@@ -501,10 +500,10 @@ def test_whoever_waits_for_a_search_is_told_of_its_end_even_if_it_fails(place: P
     directory(place).parent.mkdir(parents=True, exist_ok=True)
     gone = directory(place).with_name("elsewhere")
     gone.write_text("no directory")
-    wish = Wish("entry", "which host has the staging database?", 0.0)
+    request = RecallRequest("entry", "which host has the staging database?", 0.0)
 
     async def story() -> None:
-        prefetch = Prefetch(Shelf(FileStore(gone)), wish, Limits())
+        prefetch = Prefetch(MemoryIndex(FileStore(gone)), request, Limits())
         with pytest.raises(MemoryStoreError):
             await prefetch.work()
         assert prefetch.ended.is_set()

@@ -15,14 +15,21 @@ from lamina.events import quiet
 from lamina.messages import Request, Response
 from lamina.models import open_model
 from lamina.models.scripted import ScriptedModel, Step
-from lamina.recall.rank import Hit
-from lamina.recall.select import Candidate, Selection, Selector, by_rank, schema_params
+from lamina.recall import Match
+from lamina.recall.select import (
+    Candidate,
+    RecallRequest,
+    Selection,
+    Selector,
+    by_rank,
+    schema_params,
+)
 
 NOW = 1_790_000_000.0
 CANDIDATES = [
-    Candidate(Hit("a.md", 3.0, {"body": 3.0}, 0.9), "project", "About apples", NOW - 3 * 86_400),
-    Candidate(Hit("b.md", 2.0, {"body": 2.0}, 0.5), "user", "About bread", NOW),
-    Candidate(Hit("c.md", 1.0, {"body": 1.0}, 0.1), "", "About cheese", NOW),
+    Candidate(Match("a.md", 3.0, {"body": 3.0}, 0.9), "project", "About apples", NOW - 3 * 86_400),
+    Candidate(Match("b.md", 2.0, {"body": 2.0}, 0.5), "user", "About bread", NOW),
+    Candidate(Match("c.md", 1.0, {"body": 1.0}, 0.1), "", "About cheese", NOW),
 ]
 
 
@@ -35,7 +42,9 @@ def pick(reply: Any, *, most: int = 5, expect: Any = None, seconds: float = 5.0)
     selector = Selector(ask, "scripted", seconds=seconds)
 
     async def story() -> Selection:
-        return await selector.pick("which bread?", CANDIDATES, most=most, now=NOW, tools=["Grep"])
+        return await selector.pick(
+            RecallRequest("", "which bread?", NOW, ["Grep"]), CANDIDATES, most
+        )
 
     return run(story)
 
@@ -68,9 +77,8 @@ def test_none_is_a_good_answer_and_five_are_the_most() -> None:
 
 
 @pytest.mark.spec("M7")
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
+def test_an_answer_that_can_t_be_used_leaves_the_ranker_s_choice() -> None:
+    cases: list[tuple[Any, str]] = [
         ("I would take a.md", "gave no list of names"),
         ('{"selected": "a.md"}', "gave no list of names"),
         ('{"selected": [1]}', "gave no list of names"),
@@ -79,12 +87,11 @@ def test_none_is_a_good_answer_and_five_are_the_most() -> None:
         ({"text": "No.", "stop_reason": "refusal"}, "refused"),
         ({"error": "unreachable", "message": "Nobody answers."}, "Nobody answers."),
         ({"text": '{"selected": ["a.m', "stop_reason": "max_tokens"}, "gave no list of names"),
-    ],
-)
-def test_an_answer_that_can_t_be_used_leaves_the_ranker_s_choice(reply: Any, why: str) -> None:
-    chosen = pick(reply)
-    assert (chosen.paths, chosen.by) == (("a.md", "b.md"), "ranker")
-    assert why in chosen.why
+    ]
+    for reply, why in cases:
+        chosen = pick(reply)
+        assert (chosen.paths, chosen.by) == (("a.md", "b.md"), "ranker")
+        assert why in chosen.why
 
 
 @pytest.mark.spec("M7")
@@ -104,7 +111,7 @@ def test_a_refusal_to_ask_is_told() -> None:
         raise RefusedError("Today's cap is spent.")
 
     async def story() -> Selection:
-        return await Selector(ask, "small").pick("q", CANDIDATES, most=1, now=NOW)
+        return await Selector(ask, "small").pick(RecallRequest("", "q", NOW), CANDIDATES, 1)
 
     chosen = run(story)
     assert chosen.paths == ("a.md",)
@@ -138,7 +145,7 @@ def test_real_packages_send_the_schema_and_the_limit(wire: WireServer, provider:
     async def story() -> Selection:
         try:
             patient = Selector(ask, name, seconds=120)  # importing a package takes its time
-            return await patient.pick("which bread?", CANDIDATES, most=5, now=NOW)
+            return await patient.pick(RecallRequest("", "which bread?", NOW), CANDIDATES, 5)
         finally:
             await model.close()
 

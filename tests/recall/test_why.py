@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.messages import Json
-from lamina.recall import uses, why
-from lamina.recall.rank import Hit
+from lamina.recall import Match, why
 from lamina.recall.select import Candidate, Selection
 
 QUESTION = "which host has the staging database?"
@@ -20,21 +17,17 @@ MEMORY = (
 
 
 @pytest.mark.spec("M11")
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
+def test_an_answer_used_a_memory_if_it_says_what_stands_there_and_not_in_the_question() -> None:
+    cases: list[tuple[str, bool]] = [
         ("It runs on pelican.", True),
         ("Ask Wendell for access first.", True),
         ("{'command': 'ssh pelican'}", True),
         ("The staging database? I don't know which host it has.", False),
         ("Let me look at the files.", False),
         ("", False),
-    ],
-)
-def test_an_answer_used_a_memory_if_it_says_what_stands_there_and_not_in_the_question(
-    answer: str, expected: bool
-) -> None:
-    assert why.used(MEMORY, QUESTION, answer).used is expected
+    ]
+    for answer, expected in cases:
+        assert why.used(MEMORY, QUESTION, answer).used is expected
 
 
 @pytest.mark.spec("M11")
@@ -58,14 +51,14 @@ def typed(uuid: str, text: str) -> Json:
 @pytest.mark.spec("M11")
 def test_a_recall_is_read_back_with_its_turn_its_scores_and_its_use() -> None:
     hits = [
-        Candidate(Hit("a.md", 3.25, {"body": 3.0, "recency": 0.25, "use": 0.0}, 0.9)),
-        Candidate(Hit("b.md", 1.0, {"body": 1.0}, 0.1)),
+        Candidate(Match("a.md", 3.25, {"body": 3.0, "recency": 0.25, "use": 0.0}, 0.9)),
+        Candidate(Match("b.md", 1.0, {"body": 1.0}, 0.1)),
     ]
     shown = [{"path": "a.md", "bytes": 120, "cut": True}]
     entry = why.recall_entry(
         "q2", hits, Selection(("a.md",), "ranker", why="no model"), attached="m1", shown=shown
     )
-    use = why.use_entry("r1", {"a.md": why.Used(used=True, share=0.5, words=("pelican",))})
+    use = why.use_entry("r1", {"a.md": why.MemoryUse(used=True, share=0.5, words=("pelican",))})
     entries = [
         typed("q1", "hello there"),
         typed("q2", QUESTION),
@@ -91,19 +84,6 @@ def test_entries_that_are_damaged_are_told_as_far_as_they_can_be() -> None:
     ]
     [recalled] = why.recalls_of(broken)
     assert list(why.lines(recalled)) == ["turn 0: ", "  nobody picked none of them"]
-
-
-@pytest.mark.spec("M11")
-def test_uses_are_counted_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
-    file = tmp_path / "below" / uses.NAME
-    uses.count(file, {"a.md": True, "b.md": False}, 5.0)
-    known = uses.count(file, {"a.md": False, "b.md": False}, 9.0)
-    assert known["a.md"] == uses.Use(1, 5.0, 2)
-    uses.count(file, {"b.md": False}, 9.0)
-    assert uses.unused(uses.load(file)) == ["b.md"]
-    file.write_text("{torn")
-    assert uses.load(file) == {}
-    assert uses.count(file, {"a.md": True}, 1.0)["a.md"].count == 1
 
 
 keys = st.sampled_from(
@@ -158,6 +138,6 @@ def test_a_name_with_a_line_end_stays_on_its_line() -> None:
         "picks": ["two\nlines.md"],
         "shown": [odd],
     }
-    told = list(why.lines(why.Recalled(1, "where?", entry)))
+    told = list(why.lines(why.RecallRecord(1, "where?", entry)))
     assert told[1] == "  * two lines.md  score 1.0, sure 0.5 (body 1)"
     assert all("\n" not in line for line in told)

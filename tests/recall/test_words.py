@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.recall.dates import asked_dates, asked_span, date_terms
-from lamina.recall.manuals import is_manual, tool_terms
-from lamina.recall.words import LONGEST_WORD, proper_names, terms
+from lamina.recall.words import LONGEST_WORD, asked_runs, proper_names, terms
 
 DAY = 86_400.0
 # A Wednesday.
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC).timestamp()
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_spellings_of_one_word_give_one_term() -> None:
+    cases: list[tuple[str, str]] = [
         ("buying", "bought"),
         ("Databases", "database"),
         ("children", "kid"),
@@ -27,10 +25,9 @@ NOW = datetime(2026, 6, 17, 12, tzinfo=UTC).timestamp()
         ("ﬁle", "file"),
         ("が", "\u304b\u3099"),
         ("wrote", "writes"),
-    ],
-)
-def test_spellings_of_one_word_give_one_term(one: str, other: str) -> None:
-    assert terms(one) == terms(other) != []
+    ]
+    for one, other in cases:
+        assert terms(one) == terms(other) != []
 
 
 def test_identifiers_give_their_whole_and_their_parts() -> None:
@@ -68,30 +65,27 @@ def test_any_text_gives_terms_that_are_stable(text: str) -> None:
     asked_span(text, NOW)
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
+def test_named_dates_are_read() -> None:
+    cases: list[tuple[str, set[str]]] = [
         ("in May 2023", {"@y2023", "@m5"}),
         ("on 8 May", {"@m5", "@m5d8"}),
         ("on July 4th, 2022", {"@y2022", "@m7", "@m7d4"}),
         ("on 2023-01-31", {"@y2023", "@m1", "@m1d31"}),
         ("2023年5月8日", {"@y2023", "@m5", "@m5d8"}),
         ("may I march on", set[str]()),
-    ],
-)
-def test_named_dates_are_read(question: str, expected: set[str]) -> None:
-    assert set(asked_dates(question)) == expected
-    assert set(date_terms(datetime(2023, 5, 8, tzinfo=UTC).timestamp())) == {
-        "@y2023",
-        "@m5",
-        "@m5d8",
-    }
-    assert date_terms(0) == []
+    ]
+    for question, expected in cases:
+        assert set(asked_dates(question)) == expected
+        assert set(date_terms(datetime(2023, 5, 8, tzinfo=UTC).timestamp())) == {
+            "@y2023",
+            "@m5",
+            "@m5d8",
+        }
+        assert date_terms(0) == []
 
 
-@pytest.mark.parametrize(
-    ("question", "days_back", "inside"),
-    [
+def test_spans_before_now_are_read() -> None:
+    cases: list[tuple[str, float, bool]] = [
         ("what did I cook two weeks ago", 14, True),
         ("what did I cook two weeks ago", 2, False),
         ("10 days ago", 10, True),
@@ -103,12 +97,11 @@ def test_named_dates_are_read(question: str, expected: set[str]) -> None:
         ("last weekend", 3, True),
         ("yesterday", 1, True),
         ("this week", 30, False),
-    ],
-)
-def test_spans_before_now_are_read(question: str, days_back: float, inside: bool) -> None:
-    span = asked_span(question, NOW)
-    assert span is not None
-    assert (span[0] <= NOW - days_back * DAY <= span[1]) == inside
+    ]
+    for question, days_back, inside in cases:
+        span = asked_span(question, NOW)
+        assert span is not None
+        assert (span[0] <= NOW - days_back * DAY <= span[1]) == inside
 
 
 def test_a_question_without_a_span_has_none() -> None:
@@ -116,11 +109,11 @@ def test_a_question_without_a_span_has_none() -> None:
     assert asked_span("many days ago", NOW) is None
 
 
-def test_a_manual_is_told_from_a_warning_and_from_other_tools() -> None:
-    grep = tool_terms(["Grep"])
-    assert is_manual("grep usage", "options of grep", "reference", grep)
-    assert not is_manual("grep usage", "grep fails on links", "reference", grep)
-    assert not is_manual("sed usage", "options of sed", "reference", grep)
-    assert not is_manual("grep at work", "the user likes grep", "reference", grep)
-    assert not is_manual("grep usage", "how to use grep", "feedback", grep)
-    assert not is_manual("grep usage", "options of grep", "reference", tool_terms(["", "__"]))
+def test_a_question_mark_inside_an_address_asks_nothing() -> None:
+    assert asked_runs("the board is at https://example.org/view?board=7") == []
+
+
+@given(st.text(alphabet="ab .?!？\n", max_size=60))
+def test_nothing_is_asked_more_often_than_it_stands_there(text: str) -> None:
+    stands, asked = Counter(terms(text)), Counter(terms(" ".join(asked_runs(text))))
+    assert all(asked[term] <= stands[term] for term in asked)

@@ -196,9 +196,38 @@ def test_a_capture_keeps_head_and_tail_and_counts_the_rest(size: int, step: int)
     assert data.endswith(tail)
 
 
-def test_commands_get_the_users_environment_without_the_agents_keys() -> None:
-    given = {"PATH": "/bin", "OPENAI_API_KEY": "k", "LAMINA_TEAM_TOKEN": "t", "AWS_PROFILE": "p"}
-    assert for_commands(given) == {"PATH": "/bin", "AWS_PROFILE": "p"}
+KEYS = """
+GITHUB_TOKEN GH_TOKEN AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN HF_TOKEN
+STRIPE_API_KEY STRIPE_KEY GEMINI_APIKEY NPM_TOKEN npm_config__auth npm_config_//r/:_authToken
+PGPASSWORD MYSQL_PWD DB_PASS DB_PASSWORD CLIENT_SECRET DJANGO_SECRET_KEY SECRET TOKEN GITHUB_PAT
+GOOGLE_APPLICATION_CREDENTIALS SENTRY_DSN GPG_PASSPHRASE SSH_PRIVATE_KEY SESSION_COOKIE MY_JWT
+VAULT_TOKEN_OF_TEAM KEYS SIGNING_KEY
+"""
+NO_KEYS = """
+PATH HOME LANG LC_ALL USER SHELL TERM TZ PWD OLDPWD SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS
+GIT_ASKPASS XAUTHORITY DBUS_SESSION_BUS_ADDRESS AWS_PROFILE AWS_REGION VIRTUAL_ENV PYTHONPATH
+TOKENIZERS_PARALLELISM MAX_TOKENS KEYBOARD_LAYOUT MONKEY COMPASS_URL PATTERN HTTPS_PROXY CI EDITOR
+PASSENGER_COUNT DATABASE_URL GOPATH AUTHOR
+"""
+
+
+@pytest.mark.spec("F7")
+def test_commands_get_the_users_environment_without_keys() -> None:
+    given = dict.fromkeys(
+        [*KEYS.split(), *NO_KEYS.split(), "OPENAI_API_KEY", "LAMINA_TEAM_TOKEN"], "x"
+    )
+    assert sorted(for_commands(given)) == sorted(NO_KEYS.split())
+
+
+@pytest.mark.spec("F7")
+def test_listed_variables_are_passed_on_but_never_the_agents_own_keys() -> None:
+    given = dict.fromkeys(
+        [*KEYS.split(), "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LAMINA_HOME"], "x"
+    )
+    assert list(for_commands(given, ["GITHUB_TOKEN", "AWS_*"])) == [
+        *("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"),
+    ]
+    assert sorted(for_commands(given, ["*"])) == sorted(KEYS.split())
 
 
 @pytest.mark.parametrize("command", ["echo out; exit 3", "sleep 1000", "sleep 1000 & echo out"])

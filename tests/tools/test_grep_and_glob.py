@@ -1,4 +1,4 @@
-"""Grep by ripgrep and by Python find the same and say it the same; Glob finds the newest first."""
+"""Grep searches with ripgrep; Glob finds the newest first, and ignores what ripgrep ignores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.messages import text_of
+from lamina.held import hold
 from lamina.tools import glob
 from lamina.tools.globs import literal_prefix, matches
-from lamina.tools.grep import Grep, Query, find_ripgrep
-from lamina.tools.grep_fallback import TYPES, search
+from lamina.tools.grep import Grep, find_ripgrep
 from lamina.tools.registry import Toolbox
+from lamina.tools.walk import Walk
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -60,59 +60,81 @@ def tree(bench: Bench) -> Bench:
     return bench
 
 
-async def both(bench: Bench, **query: Any) -> str:
-    """The answer of ripgrep, after making sure that Python's is the same."""
-    answers: list[str] = []
-    for ripgrep in (find_ripgrep(), None):
-        bench.toolbox = Toolbox([Grep(ripgrep)])
-        answers.append(await bench.text("Grep", **query))
-    assert find_ripgrep() is not None
-    assert answers[0].splitlines() == answers[1].splitlines()
-    return answers[0]
+EVERYWHERE = [
+    ".github/ci.yml", "a.py", "b/c.ts", "b/deep/er/d.md", "b/top.txt", "b/x:1:y.txt",
+    "keep/very.log", "latin", "long.min", "sub/ü.txt", "wide",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["content", "files", "count"])
 @pytest.mark.parametrize(
-    "query",
+    ("query", "expected"),
     [
-        {"pattern": "needle"},
-        {"pattern": "needle$"},
-        {"pattern": "^needle"},
-        {"pattern": "NEEDLE", "-i": True},
-        {"pattern": r"ne+dle\(\)|K.se"},
-        {"pattern": "ünï"},
-        {"pattern": "needle", "-C": 1},
-        {"pattern": "needle", "-A": 2},
-        {"pattern": "needle", "-B": 1},
-        {"pattern": "[xy] = |needle", "-A": 1, "-B": 0},
-        {"pattern": "needle", "glob": "*.{py,ts}"},
-        {"pattern": "needle", "glob": "b/**/*.md"},
-        {"pattern": "needle", "glob": "!*.py"},
-        {"pattern": "needle", "glob": "*.log"},
-        {"pattern": "needle", "glob": "*.js"},
-        {"pattern": "needle", "glob": "build/**"},
-        {"pattern": "needle", "glob": "**/build/*"},
-        {"pattern": "needle", "glob": "/b/*.txt"},
-        {"pattern": "needle", "glob": "!b/"},
-        {"pattern": "needle", "glob": "!b/deep"},
-        {"pattern": "needle", "type": "py"},
-        {"pattern": "needle", "path": "b"},
-        {"pattern": "needle", "path": "b", "glob": "deep/**"},
-        {"pattern": "needle", "path": "b/c.ts"},
-        {"pattern": "needle", "path": "build"},
-        {"pattern": "needle", "path": "../outside.txt"},
-        {"pattern": "nothing at all like this"},
+        ({"pattern": "needle"}, EVERYWHERE),
+        ({"pattern": "needle$"}, [one for one in EVERYWHERE if one not in
+                                  ("a.py", "b/x:1:y.txt", "sub/ü.txt", "wide")]),
+        ({"pattern": "NEEDLE", "-i": True}, EVERYWHERE),
+        ({"pattern": "ünï"}, ["sub/ü.txt"]),
+        ({"pattern": "grün"}, ["wide"]),
+        ({"pattern": "needle", "glob": "*.{py,ts}"}, ["a.py", "b/c.ts"]),
+        ({"pattern": "needle", "glob": "b/**/*.md"}, ["b/deep/er/d.md"]),
+        ({"pattern": "needle", "glob": "!b/", "type": "txt"}, ["sub/ü.txt"]),
+        ({"pattern": "needle", "type": "py"}, ["a.py"]),
+        ({"pattern": "needle", "path": "b", "glob": "deep/**"},  # stronger than .gitignore
+         ["b/deep/er/d.md", "b/deep/er/skipped"]),
+        ({"pattern": "needle", "path": "b/c.ts"}, ["b/c.ts"]),
+        ({"pattern": "needle", "path": "b/c.ts", "glob": "*.py", "type": "py"}, ["b/c.ts"]),
+        ({"pattern": "needle", "path": "b/x:1:y.txt"}, ["b/x:1:y.txt"]),
+        ({"pattern": "needle", "path": "build"}, ["build/out.js"]),
+        ({"pattern": "needle", "path": "build/out.js"}, ["build/out.js"]),
+        ({"pattern": "needle", "path": ".git/config"}, [".git/config"]),
+        ({"pattern": "needle", "path": "binary"}, ["No matches."]),
+        ({"pattern": "nothing at all like this"}, ["No matches."]),
     ],
     ids=str,
-)
-async def test_ripgrep_and_python_give_the_same_answer(
-    tree: Bench, mode: str, query: dict[str, Any]
+)  # fmt: skip
+async def test_files_that_match_are_named_by_path(
+    tree: Bench, query: dict[str, Any], expected: list[str]
 ) -> None:
-    await both(tree, output_mode=mode, **query)
+    assert (await tree.text("Grep", **query)).splitlines() == expected
+    counted = (await tree.text("Grep", output_mode="count", **query)).splitlines()
+    assert [line.rpartition(":")[0] or line for line in counted] == expected
+
+
+async def test_a_search_outside_the_project_names_whole_paths(tree: Bench) -> None:
+    outside = tree.root / "outside.txt"
+    assert await tree.text("Grep", pattern="needle", path="../outside.txt") == str(outside)
+
+
+ODD = ["a b ", "we\nird", "[x]", "{a,b}", "a*", "!not", "#hash", "back\\slash", "-x", "q?", "a: b",
+       "a", "a-2-b", "a:2:b", os.fsdecode(b"latin\xe4")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_a_file_with_an_odd_name_is_searched_by_itself(bench: Bench, name: str) -> None:
+    for one in ODD:
+        (bench.project / one).write_text(f"needle {ODD.index(one)}\n")
+    shown = await bench.text("Grep", pattern="needle", path=name, output_mode="content")
+    assert shown.endswith(f":1:needle {ODD.index(name)}")
+    assert shown.count("needle") == 1
+
+
+async def test_a_file_that_turns_out_binary_does_not_spoil_the_next_one(bench: Bench) -> None:
+    (bench.project / "a").write_text("needle\n" + "y\n" * 60_000 + "\0\n")
+    (bench.project / "b").write_text("needle\n")
+    for around in (0, 1):
+        shown = await bench.text("Grep", pattern="needle", output_mode="content", **{"-B": around})
+        assert [line for line in shown.splitlines() if line != "--"] == ["a:1:needle", "b:1:needle"]
+
+
+async def test_without_ripgrep_the_package_is_named(bench: Bench) -> None:
+    bench.toolbox = Toolbox([Grep(None)])
+    assert "Install the package ripgrep" in await bench.error("Grep", pattern="x")
 
 
 async def test_content_names_file_line_and_text_and_marks_context(tree: Bench) -> None:
-    shown = await both(tree, pattern="needle", path="a.py", output_mode="content", **{"-C": 1})
+    shown = await tree.text(
+        "Grep", pattern="needle", path="a.py", output_mode="content", **{"-C": 1}
+    )
     assert shown.splitlines() == [
         "a.py-2-x = 1",
         "a.py:3:def needle():",
@@ -123,7 +145,7 @@ async def test_content_names_file_line_and_text_and_marks_context(tree: Bench) -
 
 
 async def test_ignored_files_are_left_out_and_hidden_ones_are_not(tree: Bench) -> None:
-    shown = (await both(tree, pattern="needle")).splitlines()
+    shown = (await tree.text("Grep", pattern="needle")).splitlines()
     assert ".github/ci.yml" in shown
     assert "keep/very.log" in shown
     assert "b/top.txt" in shown
@@ -134,9 +156,9 @@ async def test_ignored_files_are_left_out_and_hidden_ones_are_not(tree: Bench) -
 
 
 async def test_long_lines_are_cut_and_the_limit_is_named(tree: Bench) -> None:
-    shown = await both(tree, pattern="xneedle|x+", path="long.min", output_mode="content")
+    shown = await tree.text("Grep", pattern="xneedle|x+", path="long.min", output_mode="content")
     assert len(shown) < 600
-    shown = await both(tree, pattern="needle", head_limit=2)
+    shown = await tree.text("Grep", pattern="needle", head_limit=2)
     assert len(shown.splitlines()) == 3
     assert "2 of " in shown
 
@@ -151,19 +173,13 @@ async def test_long_lines_are_cut_and_the_limit_is_named(tree: Bench) -> None:
         ({"pattern": "x", "output_mode": "all"}, "must be one of"),
     ],
 )
-@pytest.mark.parametrize("ripgrep", ["find", None])
-async def test_bad_queries_are_one_sentence(
-    tree: Bench, query: dict[str, Any], word: str, ripgrep: str | None
-) -> None:
-    tree.toolbox = Toolbox([Grep(ripgrep)])
+async def test_bad_queries_are_one_sentence(tree: Bench, query: dict[str, Any], word: str) -> None:
     assert word in await tree.error("Grep", **query)
 
 
 async def test_a_search_over_its_time_is_stopped_and_says_so(
     tree: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = search(Query("needle", tree.project, timeout=-1), tree.project)
-    assert not found.complete
     slow = tree.root / "rg"
     slow.write_text("#!/bin/sh\nprintf 'a.py\\0'\nsleep 1000\n")
     slow.chmod(0o755)
@@ -172,12 +188,6 @@ async def test_a_search_over_its_time_is_stopped_and_says_so(
     tree.toolbox = Toolbox([Grep(str(slow))])
     shown = await tree.text("Grep", pattern="x", timeout=1)
     assert shown.startswith("a.py\n[Stopped after")
-
-
-async def test_every_type_of_the_fallback_is_one_of_ripgrep(tree: Bench) -> None:
-    tree.toolbox = Toolbox([Grep()])
-    for name in TYPES:
-        assert "needle" not in text_of((await tree.run("Grep", pattern="q", type=name)).content)
 
 
 NAMES = ["a", "b", "ab", "a.log", "x.py", "build", "z"]
@@ -199,7 +209,7 @@ RULES = st.lists(
         st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join), max_size=12
     ),
 )
-def test_ignore_files_mean_the_same_to_both(
+def test_ignore_files_mean_the_same_to_glob_and_to_ripgrep(
     tmp_path_factory: pytest.TempPathFactory, rules: list[str], inner: list[str], paths: set[str]
 ) -> None:
     import subprocess
@@ -222,7 +232,9 @@ def test_ignore_files_mean_the_same_to_both(
         cwd=root, capture_output=True, text=True, check=False,
     )  # fmt: skip
     expected = [line.removeprefix("./") for line in done.stdout.splitlines()]
-    assert search(Query("needle", root), root).lines == expected
+    with hold(root) as held:
+        found = [below for below, _ in Walk(root).files(held.pin)]
+    assert [path for path in found if not path.endswith(".gitignore")] == expected
 
 
 async def test_glob_lists_the_newest_first_and_skips_what_is_ignored(tree: Bench) -> None:

@@ -115,7 +115,9 @@ def test_a_refusal_says_why_and_nothing_is_written(place: Place) -> None:
 
 
 @pytest.mark.spec("F7")
-def test_one_call_changes_a_memory_that_is_there_and_never_doubles_it(place: Place) -> None:
+def test_a_memory_is_changed_by_its_file_and_a_newer_word_without_one_stands_beside_it(
+    place: Place,
+) -> None:
     said_first = "remember that I prefer tabs over spaces in Python files"
     change = {
         "content": "I prefer four spaces over tabs in Python files.",
@@ -126,7 +128,11 @@ def test_one_call_changes_a_memory_that_is_there_and_never_doubles_it(place: Pla
         (said_first, [remember(), "ok"]),
         ("no: I prefer four spaces over tabs in Python files now", [remember(**change), "ok"]),
     )
-    assert "exists already" in told
+    assert told.splitlines() == [
+        "Memory updated: user_tabs_over_spaces-2.md",
+        "user_tabs_over_spaces.md differs from this in little: both are kept.",
+    ]
+    (directory(place) / "user_tabs_over_spaces-2.md").unlink()
     told, _ = ask(
         place,
         (

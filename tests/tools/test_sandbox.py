@@ -135,16 +135,27 @@ async def test_the_same_tricks_do_write_without_a_sandbox(
     assert not untouched(outside)
 
 
-async def test_workspace_allows_work_in_project_scratch_and_private_tmp(bench: Bench) -> None:
+async def test_workspace_allows_work_in_project_and_private_tmp(bench: Bench) -> None:
     shown = await bench.text(
         "Bash",
         command=(
             "echo a > a && mkdir d && mv a d/b && ln d/b c && ln -s c l && chmod +x c && rm d/b && "
-            f"t=$(mktemp) && echo x > $t && mv $t d/ && echo y > {bench.context.scratch}/note && "
+            "t=$(mktemp) && echo x > $t && mv $t d/ && "
             "echo gone > /dev/null && git init -q . && cat c && echo fine"
         ),
     )
     assert shown == "a\nfine"
+
+
+@pytest.mark.spec("L1.5")
+async def test_workspace_keeps_the_rest_of_the_sessions_folder_as_it_is(bench: Bench) -> None:
+    result = bench.context.scratch / "tool-results" / "call.txt"
+    result.parent.mkdir()
+    result.write_text("whole")
+    for command in ("echo x > $F", "rm $F", "mv $F $F.old", "ln $F $TMPDIR/l", "echo x > $F.new"):
+        await bench.error("Bash", command=command.replace("$F", str(result)))
+    assert result.read_text() == "whole"
+    assert list(result.parent.iterdir()) == [result]
 
 
 async def test_read_only_reads_everything_and_writes_nothing(bench: Bench) -> None:
@@ -300,7 +311,6 @@ def test_profiles(tmp_path: Path) -> None:
         return sandbox_for(
             profile,  # type: ignore[arg-type]
             project=tmp_path,
-            scratch=tmp_path / "s",
             private_tmp=tmp_path / "t",
             network=True,
         )
@@ -309,7 +319,7 @@ def test_profiles(tmp_path: Path) -> None:
     assert made("read-only") == Sandbox((), network=False, metadata=False)
     workspace = made("workspace")
     assert workspace is not None
-    assert (workspace.network, workspace.metadata, len(workspace.writable)) == (True, True, 3)
+    assert (workspace.network, workspace.metadata, len(workspace.writable)) == (True, True, 2)
 
 
 @pytest.mark.parametrize("machine", SYSTEM_CALLS)

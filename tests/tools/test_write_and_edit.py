@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.errors import ToolError
+from lamina.held import hold
 from lamina.tools import files
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def test_mode_stays_and_protected_files_are_refused(
     await bench.text("Edit", file_path="run.sh", old_string="1", new_string="2")
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
     # root may write anything, so the system's answer for others is given here
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
     assert "write-protected" in await bench.error("Write", file_path="run.sh", content="x")
 
 
@@ -98,15 +99,19 @@ async def test_a_link_is_written_through_to_its_target(bench: Bench) -> None:
 def test_a_link_put_in_the_way_after_the_permission_makes_the_write_fail(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "dir").symlink_to("outside")
-    with pytest.raises(ToolError, match=r"a link is in its way|Not a directory"):
-        files.replace(tmp_path / "dir" / "a.txt", b"x", None)
+    with (
+        hold(tmp_path / "dir" / "a.txt") as place,
+        pytest.raises(ToolError, match=r"a link is in its way|Not a directory"),
+    ):
+        files.replace(place, b"x", None)
     assert not list((tmp_path / "outside").iterdir())
 
 
 def test_a_file_that_appears_while_writing_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("theirs")
-    with pytest.raises(ToolError, match="appeared meanwhile"):
-        files.replace(tmp_path / "a.txt", b"ours", None)
+    with hold(tmp_path / "a.txt") as place:
+        (tmp_path / "a.txt").write_text("theirs")
+        with pytest.raises(ToolError, match="appeared meanwhile"):
+            files.replace(place, b"ours", None)
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from lamina.cache.prices import cost, price_of
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder
 from lamina.messages import Json, Usage
 
 BACKGROUND = ("notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe")
@@ -118,8 +118,7 @@ class Spend:
 
 def _append(path: Path, line: bytes) -> None:
     """In one write. Half a line that a full disk or a crash left before it costs only itself."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600)
+    fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         end = os.lseek(fd, 0, os.SEEK_END)
         torn = end > 0 and os.pread(fd, 1, end - 1) != b"\n"

@@ -37,5 +37,7 @@ async def dream(session: Session, argument: str) -> None:
             out(f"  {harmless(done.text)}")  # what was improved is told as an event
         for doubt in done.step.doubtful:
             note(f"  doubtful: {harmless(doubt)}")
+        for problem in done.problems:
+            note(f"  not taken over: {harmless(problem)}")
     if scope.cancelled_caught:
         note(f"  {harmless(str(DreamRecord(store.state).status().get('text', '')))}")

@@ -79,6 +79,16 @@ def _remembered(event: events.MemoryUpdated) -> Line | None:
     return None if said or not told else Line(f"  Memory {'; '.join(told)}", "green")
 
 
+def _adopted(event: events.MemoryAdopted) -> Line:
+    return Line(f"  {adopted(len(event.files))}")
+
+
+def adopted(count: int, by: str = "") -> str:
+    """What is said at first sight of a directory that others filled."""
+    many = "1 memory" if count == 1 else f"{count} memories"
+    return f"Found {many} {by or 'that Lamina did not write'}; now tracked."
+
+
 def _recalled(event: events.MemoryRecalled) -> Line:
     return Line(f"  recalled: {', '.join(map(harmless, event.files))}")
 
@@ -109,6 +119,7 @@ _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
     events.PromptRecovered: _recovered,
     events.CacheBroke: _broke,
     events.MemoryUpdated: _remembered,
+    events.MemoryAdopted: _adopted,
     events.MemoryRecalled: _recalled,
     events.DreamChanged: _dreamt,
     events.BackgroundChanged: _background,

@@ -24,7 +24,6 @@ _PART_GONE = (
     "<system-reminder>\nThe user had a part of the memory {path} forgotten; what else it said is in "
     "{rest}. Don't use that part, wherever it still stands in this conversation.\n</system-reminder>"
 )
-_ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
 
 
 async def why(session: Session, argument: str) -> None:
@@ -45,16 +44,17 @@ async def why(session: Session, argument: str) -> None:
 
 async def remember(session: Session, argument: str) -> None:
     """Save this at once, as the user's own word."""
-    from lamina.local.phrasing import file_name
+    from lamina.local.extractor import kind_of
     from lamina.memories import Proposal
+    from lamina.memory.naming import file_name, title_of
 
     if not argument:
         raise UsageError("Say what to remember: /remember I deploy from the host pelican")
     first = re.split(r"(?<=[.!?])\s|\n", argument, maxsplit=1)[0]
-    name = " ".join(first.split()[:8]).rstrip(".,:;!?")
-    kind = "user" if _ABOUT_ME.search(argument) else "project"
+    name = title_of(argument)
+    kind = await anyio.to_thread.run_sync(kind_of, argument)
     proposal = Proposal(
-        path=file_name(kind, name),
+        path=file_name(kind, name, argument),
         name=name,
         description=" ".join(first.split())[:200],
         type=kind,
@@ -108,15 +108,14 @@ async def forget(session: Session, argument: str) -> None:
 
 async def memory(session: Session, argument: str) -> None:
     """Where memory is and what it holds, or the memories that fit some words."""
-    from lamina.recall.searches import fitting
-    from lamina.recall.shelf import Shelf
+    from lamina.recall.memory_index import MemoryIndex, fitting
 
     store = _store(session)
-    shelf = session.state.deps.shelf or Shelf(store)
+    index = session.state.deps.memory_index or MemoryIndex(store)
     room = max(20, width() - 48)
     if argument:
         now = session.state.deps.clock.now()
-        hits = await anyio.to_thread.run_sync(lambda: fitting(shelf, argument, 10, now))
+        hits = await anyio.to_thread.run_sync(lambda: fitting(index, argument, 10, now))
         found = [memory for _, memory in hits]
     else:
         found = await anyio.to_thread.run_sync(store.list)

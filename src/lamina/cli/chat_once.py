@@ -6,24 +6,37 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 
 from lamina.cli.chat_events import line_of
-from lamina.cli.main import DONE, FAILED, INTERRUPTED
+from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
 from lamina.cli.terminal import harmless, note, out, out_json, style, width, wrapped
-from lamina.events import Event
+from lamina.events import Event, ToolFinished
 from lamina.session import Reply, Session
 
 _ENDS = {"end_turn": DONE, "max_tokens": DONE, "stopped by a hook": DONE, "cancelled": INTERRUPTED}
+_KEEPS = ("Remember", "Forget")
 
 
 def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
-    return _ENDS.get(anyio.run(_ask, args, wish, prompt, pasted), FAILED)
+    reply = anyio.run(_ask, args, wish, prompt, pasted)
+    if reply.stop in ("end_turn", "unanswered") and _refused(reply.events):
+        return REFUSED
+    return _ENDS.get(reply.stop, FAILED)
 
 
-async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> str:
+def _refused(events: Sequence[Event]) -> bool:
+    """Was the last thing tried refused, or the last wish to remember or forget? A model may well find
+    another way after a refusal; then the answer is what counts."""
+    calls = [event for event in events if isinstance(event, ToolFinished)]
+    last = {call.name: call for call in calls}
+    return any(call.refused for call in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
+
+
+async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> Reply:
     def hear(event: Event) -> None:
         if args.stream_json:
             out_json(event.to_json(), pretty=False)
@@ -40,7 +53,7 @@ async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, past
             _show(args, session.id, reply)  # before the background is waited for
     if args.stream_json:  # there the result ends the stream of events
         _show(args, session.id, reply)
-    return reply.stop
+    return reply
 
 
 def _show(args: argparse.Namespace, session_id: str, reply: Reply) -> None:

@@ -30,12 +30,12 @@ def record(error: BaseException, words: Sequence[str]) -> str:
             *traceback.format_exception(error),
         ]
     )
+    from lamina.ledger.places import write_private
+
     for folder in _folders(words):
         path = folder / name
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_text(content, "utf-8", "backslashreplace")
-            path.chmod(0o600)
+            write_private(path, content.encode("utf-8", "backslashreplace"))
         except OSError:
             continue
         return (

@@ -56,7 +56,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield from check_home(config.own_home)
     yield check_memory(config)
     yield check_program("git", ["git", "--version"], "history and worktrees need it")
-    yield check_program("ripgrep", [_ripgrep(), "--version"], "Grep falls back to Python")
+    yield check_ripgrep()
     yield check_sandbox()
     yield from check_packages()
     yield from check_keys(config)
@@ -176,10 +176,11 @@ def check_program(name: str, command: list[str], without: str) -> Check:
     return Check(name, "ok", lines[0] if lines else "found")
 
 
-def _ripgrep() -> str:
-    """The wheel puts `rg` beside this Python."""
-    beside = Path(sys.executable).parent / "rg"
-    return str(beside) if beside.exists() else "rg"
+def check_ripgrep() -> Check:
+    from lamina.tools.grep import find_ripgrep
+
+    without = "Grep can't search; install the package ripgrep (pip install ripgrep)"
+    return check_program("ripgrep", [find_ripgrep() or "rg", "--version"], without)
 
 
 def check_sandbox() -> Check:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cli.options import add_verb, config_of
+from lamina.cli.options import add_verb, command, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import LaminaError, UsageError
 
@@ -47,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
-    add_verb(verbs, "undo", "take the last dream back")
+    undo = add_verb(verbs, "undo", "take the last dream back, or the one that you name")
+    undo.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
     add_verb(verbs, "kill", "end a dream that runs")
 
 
@@ -112,6 +114,7 @@ def _dream(args: argparse.Namespace) -> int:
     if args.dry_run and not args.json and done.status == "completed":
         _show_diff(done.diff)
         note(done.text)
+        _show_problems(done.problems)
         return 0
     value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
     return _say(args, value)
@@ -171,11 +174,16 @@ def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
             *(f"doubtful: {d}" for d in value.get("doubtful", ())),
         ]:
             out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
-        for line in value.get("problems", ()):
-            note(f"not taken over: {harmless(line)}")
+        _show_problems(value.get("problems", ()))
         if value.get("commit"):
-            note("`lamina dream undo` takes it back.")
+            undo = command(args, f"dream undo {str(value['commit'])[:8]}")
+            note(f"{undo} takes it back.")
     return 0
+
+
+def _show_problems(problems: Sequence[str]) -> None:
+    for line in problems:
+        note(f"not taken over: {harmless(line)}")
 
 
 # ---- looking back
@@ -192,9 +200,10 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.layers.dream_undo import last_dream
     from lamina.memory.blame import diff_text
 
-    commit = last_dream(store)
-    if commit is None:
+    dream = last_dream(store)
+    if dream is None:
         raise UsageError("There is no dream to show: none has changed anything, or it was undone.")
+    commit = dream.change
     changes = store.journal.history.changes(commit.id)
     text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
     if args.json:
@@ -226,27 +235,40 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
         note("No dreams yet.")
         return 0
     room = max(20, width() - 45)
-    rows = [
-        [
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(float(line.get("when") or 0))),
-            style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
-            str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
-            one_line(str(line.get("text")), room),
+    rows: list[list[str]] = []
+    for line in lines:
+        rows.append(
+            [
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(float(line.get("when") or 0))),
+                style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
+                str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
+                one_line(str(line.get("text")), room),
+            ]
+        )
+        rows += [
+            ["", "", "", one_line(f"not taken over: {problem}", room)]
+            for problem in _texts(line.get("problems"))
         ]
-        for line in lines
-    ]
     out(table(rows))
     return 0
+
+
+def _texts(value: Any) -> list[str]:
+    """A list of texts, whatever a damaged record holds."""
+    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def _undo(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.layers.dream_undo import take_back
 
-    commit, paths = take_back(store)
+    commit, paths = take_back(store, args.commit)
+    redo = store.journal.newest_of_ours() if paths else ""
     if args.json:
-        out_json({"commit": commit.id, "files": paths})
-    else:
-        out(f"The dream {commit.id[:8]} is undone: {len(paths)} files are as they were.")
+        out_json({"commit": commit.id, "files": paths, "redo": redo})
+        return 0
+    out(f"The dream {commit.id[:8]} is undone: {len(paths)} files are as they were.")
+    if redo and not args.quiet:
+        note(f"{command(args, f'memory undo {redo}')} does it again.")
     return 0
 
 

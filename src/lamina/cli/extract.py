@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
             note(f"{harmless(path)} was forgotten; you asked for it again, so it is back.")
         for path in value["inbox"]:
             note(f"{harmless(path)} waits in the inbox; `lamina memory inbox` shows why.")
+        for warning in value["warnings"]:
+            note(harmless(warning))
         for reason in value["refused"]:
             note(f"not taken: {harmless(reason)}")
     return 0
@@ -87,6 +89,7 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         "files": done.files,
         "inbox": done.inbox,
         "refused": done.refused,
+        "warnings": done.warnings,
         "revived": done.revived,
         "reason": done.reason,
     }

@@ -7,17 +7,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shlex
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli import memory_audit, memory_history, memory_inbox, memory_search, memory_why
+from lamina.cli.chat_events import adopted
 from lamina.cli.editor import edited_text, kept_if_refused
-from lamina.cli.options import add_verb, config_of
+from lamina.cli.options import add_verb, command, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import UsageError
-from lamina.events import Event, Warned
+from lamina.events import Event, MemoryAdopted, Warned
 from lamina.memories import MEMORY_TYPES, Memory, Proposal
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ lamina memory forget user_role           and it can't come back by itself
 lamina memory forget user_role --purge   also out of the history, for good
 lamina memory log user_role              who wrote what, and when
 lamina memory blame user_role            line by line
-lamina memory undo 3f2a91                take any commit back
+lamina memory undo                       take back the last change made through Lamina
+lamina memory undo 3f2a91                take any change back; of an undo: do it again
 lamina memory inbox                      what waits for you
 lamina memory inbox accept --all
 lamina memory why                        what was recalled in the last session, and why
@@ -77,6 +80,10 @@ def _add_writing(verbs: Any) -> None:
     add.add_argument("--team", action="store_true", help="share it with the team")
     edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
     edit.add_argument("path", help="the file")
+    for verb in (add, edit):
+        verb.add_argument(
+            "--allow-secret", action="store_true", help="save it though it looks like a secret"
+        )
     rename = add_verb(verbs, "rename", "give a memory another file name")
     rename.add_argument("path", help="the file")
     rename.add_argument("new", help="its new name")
@@ -92,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if args.verb == "why":
         return memory_why.run(args, config)
-    with open_store(config) as store:
+    with open_store(config, quiet=args.quiet or args.json) as store:
         if args.verb == "audit":
             return memory_audit.run(args, store, with_index=config.bool("memory.index"))
         if args.verb == "inbox":
@@ -102,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         return _VERBS[args.verb](args, store)
 
 
-def open_store(config: Config) -> FileStore:
+def open_store(config: Config, *, quiet: bool = True) -> FileStore:
     """The project's memory for a command: recorded at the end, not in the background."""
     from lamina.memory.file_store import FileStore
     from lamina.memory.gate import GateContext
@@ -128,16 +135,18 @@ def open_store(config: Config) -> FileStore:
         place.directory,
         place.state,
         gate=gate,
-        emit=_tell,
+        emit=lambda event: _tell(event, quiet=quiet, claude=config.claude),
         before_first_write=lambda: claim(place),
         inbox_most=config.int("memory.inbox_most"),
     )
 
 
-def _tell(event: Event) -> None:
+def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
     """What the store found wrong goes to stderr, whatever is printed."""
     if isinstance(event, Warned):
         note(harmless(event.message))
+    elif isinstance(event, MemoryAdopted) and not quiet:
+        note(adopted(len(event.files), "written by Claude Code" if claude else ""))
 
 
 # ---- reading
@@ -216,6 +225,9 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.memory.naming import file_name, title_of
+    from lamina.secrets import secrets_in
+
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
     if text is None:
@@ -224,27 +236,29 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
     first = re.split(r"(?<=[.!?])\s|\n", text, maxsplit=1)[0]
-    name = args.name or " ".join(first.split()[:6]).rstrip(".,:;!?")
+    description = args.description or " ".join(first.split())[:200]
+    name = args.name or title_of(text)
+    folder = "team/" if args.team else ""
+    hide = secrets_in(text, name, description, rules=store.admission.rules.secret_rules)
+    made = file_name(args.type, hide.mask(name, ""), hide.mask(description, ""))
     proposal = Proposal(
-        path=_file_name(args, name),
+        path=folder + (md(args.file) if args.file else made),
         name=name,
-        description=args.description or " ".join(first.split())[:200],
+        description=description,
         type=args.type,
         body=text,
         writer="user",
         reason="lamina memory add",
+        allow_secret=args.allow_secret,
     )
     with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
-        outcome = store.remember(proposal)
-    return told(args, outcome)
+        # A name that the user chose is kept to, or refused where another memory has it.
+        outcome = store.write(proposal) if args.file else store.remember(proposal)
+    return told(args, outcome, store)
 
 
-def _file_name(args: argparse.Namespace, name: str) -> str:
-    folder = "team/" if args.team else ""
-    if args.file:
-        return folder + (args.file if args.file.endswith(".md") else f"{args.file}.md")
-    slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60].rstrip("_")
-    return f"{folder}{args.type}_{slug or time.strftime('%Y%m%d_%H%M%S')}.md"
+def md(name: str) -> str:
+    return name if name.endswith(".md") else f"{name}.md"
 
 
 def _edit(args: argparse.Namespace, store: FileStore) -> int:
@@ -258,38 +272,55 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
     index = path.rsplit("/", 1)[-1] == "MEMORY.md"
     with kept_if_refused(new, ".md"):
         outcome = store.write_file(
-            path, content, writer="user", base=old, reason="lamina memory edit", pointer=not index
+            path,
+            content,
+            writer="user",
+            base=old,
+            reason="lamina memory edit",
+            pointer=not index,
+            allow_secret=args.allow_secret,
         )
-    return told(args, outcome)
+    return told(args, outcome, store)
 
 
 def _rename(args: argparse.Namespace, store: FileStore) -> int:
-    new = args.new if args.new.endswith(".md") else f"{args.new}.md"
-    return told(args, store.rename(find(store, args.path), new))
+    return told(args, store.rename(find(store, args.path), md(args.new)), store)
 
 
 def _forget(args: argparse.Namespace, store: FileStore) -> int:
-    forgotten: list[str] = []
+    forgotten: dict[str, str] = {}  # and the commit that brings each back
     for word in args.path:
-        path = word if args.purge and _gone(store, word) else find(store, word)
+        path = (_gone(store, word) if args.purge else "") or find(store, word)
         store.forget(path, purge_history=args.purge, reason="lamina memory forget")
-        forgotten.append(path)
+        forgotten[path] = "" if args.purge else store.journal.newest_of_ours(path)
     if args.purge:
-        from lamina.recall.shelf import Shelf
+        from lamina.recall.memory_index import MemoryIndex
 
-        Shelf(store).drop_the_gone()
+        MemoryIndex(store).drop_the_gone()
     if args.json:
-        out_json({"forgotten": forgotten, "purged": args.purge})
-    else:
-        out(f"Forgotten: {', '.join(forgotten)}.")
-    if not args.purge and not args.quiet:
-        note("`lamina memory undo` brings it back; `--purge` takes it out of the history too.")
+        out_json({"forgotten": [*forgotten], "purged": args.purge, "undo": [*forgotten.values()]})
+        return 0
+    for_good = ", and taken out of the history for good" if args.purge else ""
+    out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
+    if args.purge or args.quiet:
+        return 0
+    for path, commit in forgotten.items():
+        if commit:
+            note(f"{command(args, f'memory undo {commit}')} brings {harmless(path)} back.")
+    names = " ".join(shlex.quote(path) for path in forgotten)
+    purge = command(args, f"memory forget {names} --purge")
+    note(harmless(f"{purge} takes it out of the history too, for good."))
     return 0
 
 
-def _gone(store: FileStore, path: str) -> bool:
-    """A memory that is only in the history any more can still be purged, by its full name."""
-    return path.endswith(".md") and store.files.read(path) is None
+def _gone(store: FileStore, word: str) -> str:
+    """A memory that is only in the history any more can still be purged; "" if it is there, or if
+    nothing is known of it."""
+    path = word if word.endswith(".md") else f"{word}.md"
+    if any(store.files.read(one, 1) is not None for one in (word, path)):
+        return ""
+    store.journal.settle()
+    return path if path == word or any(store.journal.history.log(path)) else ""
 
 
 def _pin(args: argparse.Namespace, store: FileStore) -> int:
@@ -331,8 +362,9 @@ def find(store: FileStore, word: str) -> str:
     return word
 
 
-def told(args: argparse.Namespace, outcome: Outcome) -> int:
-    """Say what became of a write."""
+def told(args: argparse.Namespace, outcome: Outcome, store: FileStore) -> int:
+    """Say what became of a write, and how to take it back."""
+    commit = store.journal.newest_of_ours(outcome.path) if outcome.changed else ""
     if args.json:
         out_json(
             {
@@ -341,12 +373,15 @@ def told(args: argparse.Namespace, outcome: Outcome) -> int:
                 "changed": outcome.changed,
                 "reason": outcome.reason,
                 "warnings": list(outcome.warnings),
+                "commit": commit,
             }
         )
         return 0
     out(outcome.sentence)
     for warning in () if args.quiet else outcome.warnings:
         note(harmless(warning))
+    if commit and not args.quiet:
+        note(f"{command(args, f'memory undo {commit}')} takes it back.")
     return 0
 
 

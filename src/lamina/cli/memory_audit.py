@@ -52,6 +52,8 @@ def _show(
     counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
     what = "1 memory" if found.checked == 1 else f"{found.checked:,} memories"
     out(style(f"{what} looked at: {counts or 'nothing wrong'}", "dim"))
+    if found.counts["secret"] and not quiet:
+        note("A secret: change it where it is used, then `lamina memory forget FILE --purge`.")
     if steps and not fixing and not quiet:
         note(
             f"`lamina memory audit --fix` would do {len(steps)} repair{'s' * (len(steps) != 1)}; "
@@ -70,6 +72,7 @@ def _as_json(found: Audit, steps: Sequence[Step], done: Sequence[Repaired]) -> d
                 "reason": fault.reason,
                 "doubtful": fault.doubtful,
                 "other": fault.other,
+                **({"line": fault.line, "rule": fault.rule} if fault.rule else {}),
             }
             for fault in found.faults
         ],

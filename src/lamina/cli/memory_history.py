@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb
+from lamina.cli.options import add_verb, command
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import MemoryStoreError
 
 if TYPE_CHECKING:
     from lamina.memory.commits import Commit
     from lamina.memory.file_store import FileStore
+    from lamina.memory.intents import Change
 
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
@@ -27,7 +29,12 @@ def add_verbs(verbs: Any) -> None:
     blame = add_verb(verbs, "blame", "say of each line who wrote it, when and why")
     blame.add_argument("path", help="the file")
     undo = add_verb(verbs, "undo", "take a change back; what came later stays")
-    undo.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
+    undo.add_argument(
+        "commit",
+        nargs="?",
+        default="",
+        help="its id or the beginning (the last made through Lamina and not taken back yet)",
+    )
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
     restore.add_argument("path", help="the file")
     restore.add_argument("commit", help="the change's id or the beginning")
@@ -44,14 +51,15 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
 
     changed: list[str] = []
     try:
-        changed = store.catch_up()
+        first = store.journal.history.empty  # what is found then is told as an event
+        found = store.catch_up()
+        changed = [] if first else found
     except MemoryStoreError as error:
         if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame"):
             raise
         note(f"{error} Shown is what was recorded before.")
     if changed and not args.quiet and not args.json:
-        names = ", ".join(harmless(path) for path in changed[:5])
-        note(f"Changed outside since the last time, now recorded: {names}.")
+        note(f"Changed outside since the last time, now recorded: {_listed(changed, 5)}.")
     match args.verb:
         case "log":
             return _log(args, store)
@@ -115,7 +123,7 @@ def print_diff(text: str) -> None:
 
 
 def _blame(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.blame import blame
+    from lamina.memory.blame import blame, written_at
 
     path = _named(store, args.path)
     lines = blame(store.journal.history.versions(path))
@@ -129,26 +137,55 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
             ]
         )
         return 0
+    stat = store.files.stat(path)
+    mtime = stat.st_mtime if stat else 0.0
     for line in lines:
         commit = line.commit
-        who = f"{commit.id[:8]} {commit.writer:<10} {_day(commit.when)}"
+        who = f"{commit.id[:8]} {commit.writer:<10} {_day(written_at(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
     return 0
 
 
 def _undo(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.undo import undo
+    from lamina.layers.dream_undo import last_dream, take_back
+    from lamina.memory.undo import effect, last_change, named, undo
 
-    commit = _chosen(store, args.commit)
-    if not commit:
-        note("No history yet: there is nothing to undo.")
+    commit = named(store, args.commit) if args.commit else last_change(store)
+    if commit is None:
+        note(
+            "Nothing that was changed through Lamina is left to undo. `lamina memory log` lists all "
+            "changes; one from outside is undone by its id."
+        )
         return 0
-    paths = undo(store, commit)
+    if commit.writer == "outside" and not args.quiet and not args.json:
+        note(f"{commit.id[:8]} was not made through Lamina. {_announced(effect(store, commit))}")
+    dream = last_dream(store, commit.id)  # the next one leaves alone what comes back
+    paths = take_back(store, commit.id)[1] if dream else undo(store, commit.id)
+    redo = store.journal.newest_of_ours(paths[0]) if paths else ""
     if args.json:
-        out_json({"undone": commit, "paths": paths})
-    else:
-        out(f"Undone {commit[:8]}: {', '.join(harmless(path) for path in paths) or 'no change'}.")
+        out_json({"undone": commit.id, "paths": paths, "redo": redo})
+        return 0
+    done = ", ".join(harmless(path) for path in paths) or "nothing of it was left"
+    out(f"Undone {commit.id[:8]} ({one_line(commit.subject, 60)}): {done}.")
+    if redo and not args.quiet:
+        note(f"{command(args, f'memory undo {redo}')} does it again.")
     return 0
+
+
+def _announced(changes: Sequence[Change]) -> str:
+    """What an undo is about to do to files that others wrote."""
+    kinds = {
+        "deletes": [one.path for one in changes if one.after is None],
+        "brings back": [one.path for one in changes if one.before is None],
+        "changes": [one.path for one in changes if None not in (one.before, one.after)],
+    }
+    told = [f"{what} {_listed(paths)}" for what, paths in kinds.items() if paths]
+    return f"Undoing it {'; '.join(told) or 'changes nothing'}."
+
+
+def _listed(paths: Sequence[str], most: int = 10) -> str:
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(harmless(path) for path in paths[:most]) + more
 
 
 def _restore(args: argparse.Namespace, store: FileStore) -> int:

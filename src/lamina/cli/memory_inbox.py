@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lamina.cli.editor import edited_text, kept_if_refused
 from lamina.cli.memory_history import print_diff
@@ -28,6 +28,9 @@ def add_verbs(verbs: Any) -> None:
     )
     inbox.add_argument("item", nargs="*", help="ids or their beginnings")
     inbox.add_argument("--all", action="store_true", help="everything that waits")
+    inbox.add_argument(
+        "--allow-secret", action="store_true", help="save it though it looks like a secret"
+    )
 
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
@@ -51,7 +54,13 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
             note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
         else:
             out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
+            for warning in () if args.quiet else _warnings(row):
+                note(harmless(warning))
     return code
+
+
+def _warnings(row: dict[str, object]) -> list[str]:
+    return cast("list[str]", row.get("warnings", []))
 
 
 def _chosen(args: argparse.Namespace, store: FileStore) -> list[InboxItem]:
@@ -74,9 +83,14 @@ def _do(args: argparse.Namespace, store: FileStore, item: InboxItem) -> dict[str
         proposed = proposed_content(store, item).decode("utf-8", "surrogateescape")
         text = edited_text(proposed, ".md")
         with kept_if_refused(text, ".md"):
-            outcome = accept(store, item.id, edited=text.encode("utf-8", "surrogateescape"))
+            outcome = accept(
+                store,
+                item.id,
+                edited=text.encode("utf-8", "surrogateescape"),
+                allow_secret=args.allow_secret,
+            )
     else:
-        outcome = accept(store, item.id)
+        outcome = accept(store, item.id, allow_secret=args.allow_secret)
     return {"done": "accepted", "warnings": list(outcome.warnings)}
 
 

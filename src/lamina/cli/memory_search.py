@@ -15,21 +15,20 @@ from lamina.errors import UsageError
 if TYPE_CHECKING:
     from lamina.memories import Memory
     from lamina.memory.file_store import FileStore
-    from lamina.recall.rank import Hit
+    from lamina.recall import Match
 
 _LEAST_TEXT = 20  # columns for what a memory says
 
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.recall.searches import fitting
-    from lamina.recall.shelf import Shelf
+    from lamina.recall.memory_index import MemoryIndex, fitting
 
     words = " ".join(args.words)
     if not words.strip():
         raise UsageError("Give a word to search for: lamina memory search deploy")
-    found = fitting(Shelf(store), words, args.number, time.time())
+    found = fitting(MemoryIndex(store), words, args.number, time.time())
     if args.json:
-        out_json([_as_json(hit, memory) for hit, memory in found])
+        out_json([_as_json(match, memory) for match, memory in found])
     elif found:
         out(table(_rows(found)))
     else:
@@ -37,29 +36,29 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _rows(found: Sequence[tuple[Hit, Memory]]) -> list[list[str]]:
+def _rows(found: Sequence[tuple[Match, Memory]]) -> list[list[str]]:
     """Names as whole as they can be: they are what other commands ask for."""
     longest = max(len(memory.path) for _, memory in found)
     name = max(20, min(longest, width() - 16 - _LEAST_TEXT))
     room = max(_LEAST_TEXT, width() - 16 - min(name, longest))
     return [
         [
-            f"{hit.confidence:.0%}",
+            f"{match.confidence:.0%}",
             memory.type or "-",
             one_line(memory.path, name),
             one_line(memory.description or memory.body, room),
         ]
-        for hit, memory in found
+        for match, memory in found
     ]
 
 
-def _as_json(hit: Hit, memory: Memory) -> dict[str, Any]:
+def _as_json(match: Match, memory: Memory) -> dict[str, Any]:
     from lamina.cli.memory import as_json
 
-    parts = {name: round(value, 3) for name, value in hit.parts.items() if value}
+    parts = {name: round(value, 3) for name, value in match.parts.items() if value}
     return {
-        "score": round(hit.score, 3),
-        "confidence": round(hit.confidence, 3),
+        "score": round(match.score, 3),
+        "confidence": round(match.confidence, 3),
         "parts": parts,
         **as_json(memory),
     }

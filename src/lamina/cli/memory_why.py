@@ -14,7 +14,7 @@ from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.recall.why import Recalled
+    from lamina.recall.why import RecallRecord
 
 
 def add_verbs(verbs: Any) -> None:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, config: Config) -> int:
     return 0
 
 
-def show(found: Sequence[Recalled]) -> None:
+def show(found: Sequence[RecallRecord]) -> None:
     from lamina.recall.why import lines
 
     for one in found:

@@ -5,6 +5,7 @@ and the settings that the options lead to. Touches nothing until `config_of` is 
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -72,6 +73,14 @@ def examples(text: str) -> str:
     """The end of a help page."""
     lines = [line.strip() for line in text.strip().splitlines()]
     return "examples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def command(args: argparse.Namespace, words: str) -> str:
+    """A command for a hint, quoted, with the options that lead to the same memory."""
+    options = ["--claude"] if args.claude else []
+    options += [f"--home {shlex.quote(args.home)}"] if args.home else []
+    options += [f"--project {shlex.quote(args.project)}"] if args.project != "." else []
+    return f"`{' '.join(['lamina', words, *options])}`"
 
 
 def config_of(args: argparse.Namespace, **overrides: Any) -> Config:

@@ -1,22 +1,26 @@
-"""`lamina sessions grep`: every line that a regular expression fits in what was said, in calls and in
-tool results, of Lamina's sessions and in Claude mode also of Claude Code's transcripts. Reads session
-files, block by block, and keeps the derived sketches by which most blocks are passed over unread.
+"""`lamina sessions grep`: every line that a regular expression fits in what was said, in calls and
+in tool results, of Lamina's sessions and in Claude mode also of Claude Code's transcripts. ripgrep
+finds the entries that may hold a hit; those are decoded and searched by Python's own expression.
+Only reads.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
 from math import inf
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.memory_history import count
@@ -29,10 +33,12 @@ from lamina.errors import UsageError
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.messages import Json
-    from lamina.recall.sketches import Sketches
 
 _DAY = 86_400.0
-_SKETCHING = 0.25  # of the time allowed: what has no sketch then gets one next time
+# What ripgrep is given at a time. It takes 20 ms for so many bytes, and only whole batches are
+# known to be searched when the time is up; the names must fit on a command line.
+_BATCH_BYTES = 64_000_000
+_BATCH_FILES = 200
 
 
 def add_verbs(verbs: Any) -> argparse.ArgumentParser:
@@ -46,8 +52,8 @@ def add_verbs(verbs: Any) -> argparse.ArgumentParser:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One line of text that fits."""
+class MatchingLine:
+    """One line of text that fits, and whose it is."""
 
     session: str
     who: str
@@ -64,48 +70,38 @@ def run(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
         pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
     except re.error as error:
         raise UsageError(f"{args.pattern!r} is no regular expression: {error}.") from error
-    sketches = _sketches(config, files)
-    files = _with_claude(files, config, everywhere=args.all)
-    search = _Search(args, pattern, files, sketches)
-    hits: list[Hit] = []
+    search = _Search(args, pattern, _with_claude(files, config, everywhere=args.all))
+    found: list[MatchingLine] = []
     try:
-        for hit in search.hits():
-            if args.number and len(hits) == args.number:
-                search.more = True
-                break
-            hits.append(hit)
-            if not args.json:
-                search.progress.clear()
-                room = max(20, width() - 22)
-                head = f"{one_line(hit.session[:8], 8)} {one_line(hit.who, 9):9} "
-                out(style(head, "dim") + _around(hit.text, pattern, room))
+        with closing(search.lines()) as lines:
+            for line in lines:
+                if args.number and len(found) == args.number:
+                    search.more = True
+                    break
+                found.append(line)
+                if not args.json:
+                    search.progress.clear()
+                    room = max(20, width() - 22)
+                    head = f"{one_line(line.session[:8], 8)} {one_line(line.who, 9):9} "
+                    out(style(head, "dim") + _around(line.text, pattern, room))
     finally:
         search.progress.clear()
     if args.json:
-        out_json([hit.to_json() for hit in hits])
+        out_json([line.to_json() for line in found])
     if not args.quiet:
-        search.tell(len(hits))
-    return 0 if hits else 1
+        search.tell(len(found))
+    return 0 if found else 1
 
 
 class _Search:
     """One pass over the files."""
 
     def __init__(
-        self,
-        args: argparse.Namespace,
-        pattern: re.Pattern[str],
-        files: Sequence[Path],
-        sketches: Sketches,
+        self, args: argparse.Namespace, pattern: re.Pattern[str], files: Sequence[Path]
     ) -> None:
-        from lamina.recall.expressions import plain_of
-        from lamina.recall.sketches import Wanted
-
         self._pattern = pattern
-        self._plain = plain_of(pattern)
-        self._wanted = Wanted(self._plain)
+        self._candidates = candidate_pattern(pattern)
         self._files = files
-        self._sketches = sketches
         self._seconds: float = args.seconds
         self._since: float = -inf if args.since is None else args.since
         self._until: float = inf if args.until is None else args.until
@@ -117,61 +113,121 @@ class _Search:
     def tell(self, found: int) -> None:
         if self._left:
             many = "1 session was" if self._left == 1 else f"{self._left} sessions were"
-            note(
-                f"Stopped after {self._seconds:g} s: {many} not searched to the end. `--seconds 0` does."
-            )
+            stopped = f"Stopped after {self._seconds:g} s: {many} not searched to the end."
+            note(f"{stopped} `--seconds 0` does.")
         elif self.more:
             note("There are more: `-n 0` shows all.")
         elif not found:
             note("Nothing found.")
 
-    def hits(self) -> Iterator[Hit]:
-        start, allowed = time.monotonic(), self._seconds if self._seconds > 0 else inf
-        self._deadline = start + allowed
-        self._sketches.begin(self._files, start + allowed * _SKETCHING)
-        sizes = [_size(file) for file in self._files]
-        done, total = 0, sum(sizes)
-        for number, (file, size) in enumerate(zip(self._files, sizes, strict=True)):
+    def lines(self) -> Generator[MatchingLine]:
+        self._deadline = time.monotonic() + self._seconds if self._seconds > 0 else inf
+        readable = self._readable()
+        total, done, searched = sum(size for _, size in readable), 0, 0
+        for batch in _batches(readable):
+            place = {file: number for number, (file, _) in enumerate(batch)}
+            reached = 0
             try:
-                for read, found in self._in_file(file):
-                    yield from found
-                    self.progress(done + read, total)
-                    if time.monotonic() > self._deadline:
-                        raise _TimeIsUp
+                for file, line in self._entries([file for file, _ in batch]):
+                    reached = place[file]
+                    yield from self._in_entry(file, line)
+                    self._check_time()
+                self._check_time()
             except _TimeIsUp:
-                self._left = len(self._files) - number
+                self._left = len(readable) - searched - reached
                 return
-            done += size
+            searched += len(batch)
+            done += sum(size for _, size in batch)
+            self.progress(done, total)
 
-    def _in_file(self, file: Path) -> Iterator[tuple[int, list[Hit]]]:
-        """(bytes passed, hits) block by block."""
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _TimeIsUp
+
+    def _readable(self) -> list[tuple[Path, int]]:
+        """The files that can be searched, with their sizes."""
+        found: list[tuple[Path, int]] = []
+        for file in self._files:
+            try:
+                stat = file.stat()
+                # What was written last in a file is no newer than the file; a day is for odd
+                # clocks.
+                if S_ISREG(stat.st_mode) and stat.st_mtime >= self._since - _DAY:
+                    file.open("rb").close()
+                    found.append((file, stat.st_size))
+            except OSError as error:
+                note(f"lamina: {file} can't be read: {error.strerror}.")
+        return found
+
+    def _entries(self, files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
+        """The lines of these files that may hold a hit, in order."""
+        from lamina.recall.transcripts import lines
+        from lamina.tools.grep import find_ripgrep
+
+        ripgrep = find_ripgrep()
+        if self._candidates and ripgrep:
+            works = yield from self._by_ripgrep(ripgrep, self._candidates, files)
+            if works:
+                return
+
+        for file in files:
+            try:
+                yield from ((file, line) for _, line in lines(file))
+            except OSError as error:
+                note(f"lamina: {file} can't be read: {error.strerror}.")
+
+    def _by_ripgrep(
+        self, ripgrep: str, candidates: str, files: Sequence[Path]
+    ) -> Generator[tuple[Path, bytes], None, bool]:
+        """The same by ripgrep; False if it is of no use, before it found anything."""
+        from lamina.ledger import log
+
+        # One thread keeps the files in order; no encoding is guessed, and no file is called binary.
+        how = "--no-config --no-messages --threads=1 --text --encoding=none --no-mmap --null"
+        shown = "--with-filename --no-heading --no-line-number --color=never"
+        limits = [f"--max-columns={log.MAX_LINE}", f"--regexp={candidates}", "--"]
+        arguments = [ripgrep, *how.split(), *shown.split(), *limits, *files]
+        nothing = subprocess.DEVNULL
         try:
-            # What was written last in a file is no newer than the file; a day is for odd clocks.
-            if file.stat().st_mtime < self._since - _DAY:
-                return
-            for end, block in self._sketches.blocks(file, self._wanted):
-                hits: list[Hit] = []
-                if block and self._plain.may_be_in(block):
-                    for line in BytesIO(block):
-                        if self._plain.may_be_in(line):
-                            hits += self._in_line(file, line)
-                yield end, hits
-        except OSError as error:
-            note(f"lamina: {file} can't be read: {error.strerror}.")
+            process = subprocess.Popen(
+                arguments, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing
+            )
+        except OSError:
+            return False
+        allowed = min(max(self._deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+        alarm = threading.Timer(allowed, process.kill)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            held, found = b"", False
+            for piece in process.stdout or ():
+                held += piece
+                name, named, line = held.partition(b"\0")
+                if not named:
+                    continue  # a name with a line end in it goes on
+                held, found = b"", True
+                yield Path(os.fsdecode(name)), line
+            failed = process.wait() == 2
+            if failed and found:
+                note("lamina: some sessions went or changed while they were searched.")
+            return found or not failed
+        finally:
+            alarm.cancel()
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
 
-    def _in_line(self, file: Path, line: bytes) -> Iterator[Hit]:
-        from lamina.recall.recorded import value_of
+    def _in_entry(self, file: Path, line: bytes) -> Iterator[MatchingLine]:
+        from lamina.recall.transcripts import value_of
 
-        value = value_of(line)
-        if value is None:
-            return
-        when, texts = _said(value)
+        when, texts = _said(value_of(line))
         if when < self._since or when > self._until:
             return
         for who, text in texts:
             with _alarm(self._deadline):
                 rows = [row for row in text.splitlines() if self._pattern.search(row)]
-            yield from (Hit(_session(file), who, row, when) for row in rows)
+            yield from (MatchingLine(_session(file), who, row, when) for row in rows)
 
 
 class _TimeIsUp(Exception):
@@ -201,30 +257,18 @@ def _alarm(until: float) -> Generator[None]:
 def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
     from lamina.cli.transcript import texts_of
     from lamina.ledger.edits import written_at
-    from lamina.recall.recorded import claude_texts, claude_time
+    from lamina.recall.transcripts import claude_texts, claude_time
 
     if value.get("kind") == "message":
         return written_at(value), texts_of(value)
     return claude_time(value), claude_texts(value)
 
 
-def _sketches(config: Config, files: Sequence[Path]) -> Sketches:
-    """They lie beside our sessions; those of Claude Code's transcripts in our own home."""
-    from lamina.ledger.places import find_project_folder
-    from lamina.recall.sketches import FOLDER, Sketches
-
-    folders = {find_project_folder(config.own_home, config.project), *(f.parent for f in files)}
-    places = {folder: folder / FOLDER for folder in folders}
-    if config.claude:
-        places[config.home / "projects"] = config.own_home / FOLDER
-    return Sketches(places)
-
-
 def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> list[Path]:
     """In Claude mode also Claude Code's transcripts and those of its agents, newest first."""
     if not config.claude:
         return list(files)
-    from lamina.recall.recorded import claude_folders
+    from lamina.recall.transcripts import claude_folders
 
     everything = (config.home / "projects").glob("*")
     folders = everything if everywhere else claude_folders(config.home, config.project)
@@ -249,11 +293,17 @@ def _changed(file: Path) -> int:
         return 0
 
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
+def _batches(files: Sequence[tuple[Path, int]]) -> Iterator[list[tuple[Path, int]]]:
+    batch: list[tuple[Path, int]] = []
+    size = 0
+    for file in files:
+        if batch and (size + file[1] > _BATCH_BYTES or len(batch) == _BATCH_FILES):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += file[1]
+    if batch:
+        yield batch
 
 
 def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
@@ -262,3 +312,78 @@ def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
     start = max(0, (found.start() if found else 0) - room // 3)
     shown = text[start : start + 4 * room]  # more than fits: a line may be a hundred megabytes
     return one_line(("…" if start else "") + shown, room)
+
+
+# ---- which entries may hold a hit
+
+_LONGEST, _MOST_WAYS = 64, 200  # ripgrep refuses expressions without bound
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]")
+_ESCAPED_PLAIN = ("\\.", "\\-", "\\_")
+_CODE = re.compile(r"\\[xuUN0-9]")  # a character by its number, or a group again
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|[()|]|\{[\d,]*\}|[*+?]|[^\\]", re.DOTALL)
+# Python writes the numbers of a call anew (1e2 as 100.0, 1e400 as Infinity): any call may hold
+# them.
+_NUMBER = re.compile(r"[0-9.e-]+|[infty]+", re.IGNORECASE)
+_CALL = '"input"'
+_ASCII_BY_NUMBER = r"\\u00[2-7]"  # we don't write that, but JSON allows it
+# i, s and k also fit these when case is ignored; ripgrep knows of two of the four.
+_OTHER_CASES = r"[\u0130\u0131]|\\u0(?:13[01]|17f)|\\u212a"
+
+
+def candidate_pattern(pattern: re.Pattern[str]) -> str:
+    """What ripgrep is to look for in the JSON of entries, so that no hit is missed; "" where only
+    reading all of them is sure. A hit of each branch must hold its longest stretch of letters,
+    digits and `_.-`. Nothing else counts: of two words in a call, say, nobody knows how the file
+    writes what is between them."""
+    folds = bool(pattern.flags & re.IGNORECASE)
+    ways: list[str] = []
+    for stretches in _branches(pattern, folds=folds):
+        longest = max(stretches, key=len)[:_LONGEST]
+        if not longest:
+            return ""
+        ways.append("".join(map(_in_json, longest)))
+        if _NUMBER.fullmatch(longest):
+            ways.append(_CALL)
+    if len(ways) > _MOST_WAYS:
+        return ""
+    ways += [_ASCII_BY_NUMBER, *([_OTHER_CASES] if folds else [])]
+    return f"(?i:{'|'.join(ways)})" if folds else "|".join(ways)
+
+
+def _in_json(letter: str) -> str:
+    """A letter as it is, or by its number."""
+    if letter.isascii():
+        return re.escape(letter)
+    return f"(?:{letter}|(?i:{re.escape(json.dumps(letter)[1:-1])}))"
+
+
+def _branches(pattern: re.Pattern[str], *, folds: bool) -> list[list[str]]:
+    """For each branch outside of groups its plain stretches; one empty one where none is sure."""
+    if pattern.flags & re.VERBOSE or "(?#" in pattern.pattern:
+        return [[""]]
+    branches, depth = [[""]], 0
+    for sign in _TOKEN.findall(pattern.pattern):
+        stretches = branches[-1]
+        if _CODE.fullmatch(sign):
+            return [[""]]
+        if sign in ("(", "(?"):
+            depth += 1
+        elif sign == "|" and depth == 0:
+            branches.append([""])
+            continue
+        elif sign in ("*", "?") or (sign[0] == "{" and len(sign) > 1):
+            stretches[-1] = stretches[-1][:-1]  # what stands before may be missing
+        letter = sign[1:] if sign in _ESCAPED_PLAIN else sign
+        if depth == 0 and sign != "." and _is_plain(letter, folds=folds):
+            stretches[-1] += letter
+        else:
+            stretches.append("")
+        if sign == ")":
+            depth -= 1
+    return branches
+
+
+def _is_plain(sign: str, *, folds: bool) -> bool:
+    if len(sign) != 1 or sign.isascii():
+        return _PLAIN.fullmatch(sign) is not None
+    return sign.isalnum() and not (folds and not sign.lower() == sign == sign.upper())

@@ -20,7 +20,7 @@ from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.recall.past import PastSessions, Said
+    from lamina.recall.transcripts import FoundMessage, TranscriptIndex
 
 _ALL = 1_000_000
 
@@ -36,8 +36,8 @@ def add_verbs(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace, config: Config) -> int:
-    from lamina.recall.lexical import question_terms
-    from lamina.recall.searches import said_in
+    from lamina.recall.scoring import question_terms
+    from lamina.recall.transcripts import said_in
 
     words = " ".join(args.words)
     if not question_terms(words):
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, config: Config) -> int:
     return 0 if found else 1
 
 
-def _show(args: argparse.Namespace, found: Sequence[Said]) -> None:
+def _show(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
     if args.json:
         rows = [asdict(said) for said in found]
         rounded = ("score", "confidence")
@@ -83,11 +83,12 @@ def _show(args: argparse.Namespace, found: Sequence[Said]) -> None:
         note("Nothing found.")
 
 
-def _indexes(config: Config) -> list[PastSessions]:
+def _indexes(config: Config) -> list[TranscriptIndex]:
     """Lamina's own sessions; in Claude mode also Claude Code's, whose index lies with ours."""
     from lamina.ledger.places import find_project_folder
-    from lamina.recall.recorded import claude_folders
-    from lamina.recall.searches import past_sessions
+    from lamina.recall.transcripts import claude_folders, transcript_indexes
 
     own = find_project_folder(config.own_home, config.project)
-    return past_sessions(own, claude_folders(config.home, config.project) if config.claude else ())
+    return transcript_indexes(
+        own, claude_folders(config.home, config.project) if config.claude else ()
+    )

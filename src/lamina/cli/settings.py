@@ -17,6 +17,7 @@ from lamina.cli.terminal import note, out, out_json, style
 from lamina.config import BY_NAME, SETTINGS, Config, Setting, absolute, find_home, settings_files
 from lamina.config.layers import Source, SourceKind, accept, known, parsed, read_small
 from lamina.errors import SettingsError, StorageError, UsageError
+from lamina.ledger.places import make_private
 
 
 def change(path: Path, name: str, value: Any) -> None:
@@ -227,6 +228,8 @@ def _set(args: argparse.Namespace, name: str, text: str) -> int:
     path = _files(args)[kind]
     value = parsed(setting, text, "the command")
     accept(setting, value, Source(kind, str(path)), str(path))
+    if kind == "user":
+        make_private(path.parent)
     change(path, name, value)
     if not args.quiet:
         out(f"{name} = {as_text(value)} in {path}")

@@ -1,5 +1,5 @@
 """A recorded session as people read it: who said what, which tools ran, what layers took out of the
-view. Reads one ledger and the tool results that were moved beside it.
+view. Reads one ledger.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import UsageError
-from lamina.ledger import log, places
+from lamina.ledger import log
 from lamina.messages import Json, text_of
 
 _SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
@@ -24,15 +24,6 @@ class Session:
     file: Path
     entries: list[Json]
     problems: list[log.Problem]
-
-    @property
-    def results(self) -> Path:
-        return results_of(self.file)
-
-
-def results_of(file: Path) -> Path:
-    """Where layer 1 moved large results of a session."""
-    return file.with_suffix("") / places.RESULTS
 
 
 def read(file: Path) -> Session:
@@ -64,7 +55,7 @@ def lines(session: Session) -> Iterator[tuple[str, str]]:
     for entry in session.entries:
         kind = entry["kind"]
         if kind == "message":
-            yield from _message(session, entry)
+            yield from _message(entry)
         elif kind == "edit":
             yield "edit: ", _edit(entry)
 
@@ -87,16 +78,15 @@ def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
 
 
 def whole_result(session: Session, tool_use_id: str) -> bytes:
-    """A tool result's bytes: from the file that it was moved to, or from the record."""
+    """A tool result's bytes, from the record: the file that it was moved to is only a copy."""
     for entry in session.entries:
         for block in _blocks(entry) if entry["kind"] == "message" else ():
             if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
-                moved = _moved_file(session.results, tool_use_id)
-                return moved.read_bytes() if moved else _content(block).encode("utf-8", "replace")
+                return _content(block).encode("utf-8", "replace")
     raise UsageError(f"The session {session.file.stem} has no tool result {tool_use_id}.")
 
 
-def _message(session: Session, entry: Json) -> Iterator[tuple[str, str]]:
+def _message(entry: Json) -> Iterator[tuple[str, str]]:
     who = "you: " if entry.get("role") == "user" else "agent: "
     origins: list[Any] = entry.get("origins") or []
     for number, block in enumerate(_blocks(entry)):
@@ -109,10 +99,7 @@ def _message(session: Session, entry: Json) -> Iterator[tuple[str, str]]:
                 given = json.dumps(block.get("input"), ensure_ascii=False)
                 yield "call: ", f"{block.get('name')} {given}  [{block.get('id')}]"
             case "tool_result":
-                yield (
-                    "result: ",
-                    _shortened(_moved(session.results, block) or _content(block), block),
-                )
+                yield "result: ", _shortened(_content(block), block)
             case "thinking" | "redacted_thinking":
                 pass  # not said to anybody
             case other:
@@ -156,18 +143,6 @@ def _kept(fold: Json) -> str:
         f"{boundary.get('tokens_before'):,} tokens before; fidelity {found.get('score'):.0%} of "
         f"{found.get('probes')} probes" + (f" ({each})" if each else "")
     )
-
-
-def _moved(results: Path, block: Json) -> str:
-    file = _moved_file(results, str(block.get("tool_use_id")))
-    return file.read_bytes().decode("utf-8", "replace") if file else ""
-
-
-def _moved_file(results: Path, tool_use_id: str) -> Path | None:
-    if "/" in tool_use_id or tool_use_id in ("", ".", ".."):
-        return None
-    file = results / f"{tool_use_id}.txt"
-    return file if file.is_file() and not file.is_symlink() else None
 
 
 def _content(block: Json) -> str:

@@ -69,7 +69,8 @@ def json_layer(kind: SourceKind, path: Path, warn: Callable[[str], None]) -> Lay
         value = cast("dict[str, Any]", table).get(key)
         if value is None:
             continue
-        if _not_for_projects(kind, name, value):
+        if source.in_project and BY_NAME[name].refused_from_project(value):
+            # That file can't be corrected for our sake.
             warn(f"{path} is inside the project: its {key} was left out.")
             continue
         values[name] = accept(BY_NAME[name], value, source, f"{path} ({key})")
@@ -86,11 +87,3 @@ def environment_layer(env: Mapping[str, str]) -> Layer:
             values[name] = parsed(BY_NAME[name], text, f"the variable {variable}")
             places[name] = variable
     return Layer(Source("environment"), values, places)
-
-
-def _not_for_projects(kind: SourceKind, name: str, value: object) -> bool:
-    """The other tool's files can't be corrected for our sake, so what a project may not set is left out."""
-    if kind not in ("project", "local"):
-        return False
-    may = BY_NAME[name].project_may
-    return may == "nothing" or (may == "switch off" and value is not False)

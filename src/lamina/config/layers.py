@@ -29,6 +29,11 @@ class Source:
     kind: SourceKind
     where: str = ""
 
+    @property
+    def in_project(self) -> bool:
+        """Did whoever wrote the repository perhaps write this?"""
+        return self.kind in ("project", "local")
+
     def __str__(self) -> str:
         return f"{self.kind}: {self.where}" if self.where else self.kind
 
@@ -128,8 +133,8 @@ def nearest(name: str, names: Mapping[str, Any]) -> str:
 
 def accept(setting: Setting, value: object, source: Source, place: str) -> Value:
     """The value, checked for type, limits and for who may set it."""
-    if source.kind in ("project", "local"):
-        _guard_project(setting, value, place)
+    if source.in_project and (reason := setting.refused_from_project(value)):
+        raise SettingsError(f"{place} is inside the project and {reason}")
     try:
         return setting.checked(value)
     except BadValue as error:
@@ -141,20 +146,6 @@ def parsed(setting: Setting, text: str, place: str) -> Value:
         return setting.parsed(text)
     except BadValue as error:
         raise SettingsError(f"{setting.name} in {place} {error}.") from None
-
-
-def _guard_project(setting: Setting, value: object, place: str) -> None:
-    """A repository that somebody cloned must not redirect memory, run commands or spend money."""
-    if setting.project_may == "nothing":
-        raise SettingsError(
-            f"{place} is inside the project and may not set {setting.name}. "
-            "Set it with `lamina settings set --user`, or delete it there."
-        )
-    if setting.project_may == "switch off" and value is not False:
-        raise SettingsError(
-            f"{place} is inside the project and may only switch {setting.name} off. "
-            "Write false, or delete it there."
-        )
 
 
 def _taken(table: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Value]]:

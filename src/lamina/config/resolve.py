@@ -35,7 +35,10 @@ def _resolve(setting: Setting, layers: Sequence[Layer]) -> tuple[Value, Source]:
         return setting.default, Source("default")
     source = found[0].source_of(setting.name)
     if not setting.adds_up:
-        return found[0].values[setting.name], source
+        value = found[0].values[setting.name]
+        if setting.project_may == "lower" and source.in_project:
+            return min((value, source), _resolve(setting, found[1:]), key=lambda one: one[0])
+        return value, source
     total: Value = copy.deepcopy(setting.default)
     for layer in reversed(found):
         total = _added(total, layer.values[setting.name])

@@ -13,8 +13,10 @@ from typing import Any, Literal, TypeAlias, cast
 Kind = Literal["str", "int", "float", "bool", "strings", "table"]
 Value: TypeAlias = Any  # what the setting's kind says, checked
 
-# Whether a file inside the project may set it: freely, only to switch it off, or not at all.
-ProjectMay = Literal["set", "switch off", "nothing"]
+# What a file inside the project may do with it. A repository that somebody cloned brings such files
+# along, so a new setting is closed to them until its row says otherwise: what runs, reads, sends,
+# spends, or hides something of the user's stays closed.
+ProjectMay = Literal["nothing", "switch off", "lower", "set"]
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
@@ -41,7 +43,7 @@ class Setting:
     kind: Kind
     default: Value
     help: str
-    project_may: ProjectMay = "set"
+    project_may: ProjectMay = "nothing"
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
@@ -57,8 +59,27 @@ class Setting:
 
     @property
     def from_project(self) -> bool:
-        """May a file inside the project set it (be it only to switch it off)?"""
+        """May a file inside the project set it (be it only to switch it off or lower it)?"""
         return self.project_may != "nothing"
+
+    def refused_from_project(self, value: object) -> str:
+        """Why a file inside the project may not set this value, as the rest of a sentence that names
+        the file; empty if it may."""
+        match self.project_may:
+            case "nothing":
+                return (
+                    f"may not set {self.name}. "
+                    "Set it with `lamina settings set --user`, or delete it there."
+                )
+            case "switch off" if value is not False:
+                return f"may only switch {self.name} off. Write false, or delete it there."
+            case "lower" if isinstance(value, (int, float)) and value > self.default:
+                return (
+                    f"may only lower {self.name}. "
+                    f"Write at most {self.default:g}, or delete it there."
+                )
+            case _:
+                return ""
 
     def checked(self, value: object) -> Value:
         """The value in the setting's type; BadValue says what is wrong with it."""

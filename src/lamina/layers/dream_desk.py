@@ -6,26 +6,33 @@ into the files through the journal, or none of it.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from functools import partial
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
+from lamina.layers.dream_judge import After, Judge, Judged
 from lamina.layers.dream_snapshot import Authors, Snapshot
-from lamina.local.claims import statements
 from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import dated
-from lamina.memories import Memory, Proposal, Verdict
-from lamina.memory import drafts
+from lamina.local.standing import Fate
+from lamina.memories import Proposal, Verdict
 from lamina.memory.file_store import FileStore
-from lamina.memory.gate import decide
-from lamina.memory.index import INDEX, LOADED_BYTES, LOADED_LINES, pointers_of, without_pointer
+from lamina.memory.index import (
+    INDEX,
+    LOADED_BYTES,
+    LOADED_LINES,
+    pointers_of,
+    short_hook,
+    with_pointer,
+    without_pointer,
+)
 from lamina.memory.intents import Change, Note
-from lamina.memory.topics import edit_topic, read_topic, why_ambiguous
-from lamina.recall import uses
+from lamina.memory.topics import edit_topic, read_topic
+from lamina.recall.memory_index import USES_FILE, load_uses, unused
+from lamina.secrets import Rules, redact, secrets_in
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
 _TRIES = 50
@@ -54,6 +61,13 @@ class Step:
     typed: tuple[str, ...] = ()  # changed files that still are the user's own word
     doubtful: tuple[str, ...] = ()
     inbox: tuple[tuple[Proposal, Verdict, bytes], ...] = ()
+    warnings: tuple[str, ...] = ()  # what the gate remarked; also among the problems
+    merged: tuple[str, ...] = ()  # went, and all that they said stands in other files
+    problems: tuple[str, ...] = ()  # what was wanted and is not done, with its reason
+
+    @property
+    def improved(self) -> list[str]:
+        return [path for path in self.files if path not in self.removed]
 
     @property
     def files(self) -> list[str]:
@@ -79,15 +93,16 @@ class Desk:
         store.journal.settle()
         self.authors = Authors(store.journal.history)
         self.labels = self._labels()
-        counted = uses.load(store.state / uses.NAME)
+        counted = load_uses(store.state / USES_FILE)
         self.uses = {path: use.count for path, use in counted.items() if use.count}
         self.last_used = {
             path: datetime.fromtimestamp(use.last, UTC).astimezone().date()
             for path, use in counted.items()
             if use.last > 0
         }
-        self.in_vain = frozenset(uses.unused(counted))
+        self.in_vain = frozenset(unused(counted))
         self.said = self._said()
+        self.judge = Judge(store, self.before, self.authors, self.labels)
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -116,7 +131,7 @@ class Desk:
         return found
 
     def plan(self, files: Mapping[str, bytes] | None = None, gone: Collection[str] = ()) -> Plan:
-        index = self.before.index or b""
+        index = self._index(files or {})
         for path in gone:
             index = without_pointer(index, path)
         return consolidate(
@@ -129,133 +144,68 @@ class Desk:
             last_used=self.last_used,
             in_vain=self.in_vain,
             said=self.said,
+            overrules=self.judge.overrules,
+            by_hand=self.judge.by_hand,
         )
+
+    def _index(self, files: Mapping[str, bytes]) -> bytes:
+        """The index as it was, but for lines that repeated a description: they follow it."""
+        index = self.before.index or b""
+        for pointer in pointers_of(index):
+            path, old = pointer.file, self.before.files.get(pointer.file)
+            if old is None or files.get(path, old) == old:
+                continue
+            label, new = self.labels.get(path, ""), read_topic(path, files[path]).description
+            said = short_hook(path, pointer.title, read_topic(path, old).description, suffix=label)
+            if pointer.hook == said and new:
+                hook = short_hook(path, pointer.title, new, suffix=label)
+                index = with_pointer(index, path, "", hook)
+        return index
 
     # ---- from a wish to a step
 
     def step(self, wish: Dreamed | None = None) -> Step:
-        """The deterministic part on top of a wish, with only what the gate lets through."""
-        files, gone = (
-            dict((wish or Dreamed(self.before.files)).files),
-            dict(wish.gone if wish else {}),
-        )
-        own = {path for path in files if files[path] != self.before.files.get(path)}
+        """The deterministic part on top of a wish: only what the gate lets through, and no removal
+        of anything that will not stand on disk afterwards."""
+        wish = wish or Dreamed(self.before.files)
+        draft = Draft(dict(wish.files), dict(wish.gone), self.before.files)
         inbox: list[tuple[Proposal, Verdict, bytes]] = []
         for _ in range(_TRIES):
-            plan = self.plan(files, gone)
-            after = _carried_out(plan, files)
-            bad, typed = self._judged(plan, after, own, inbox)
-            bad += self._never_to_come_back(after)
+            plan = self.plan(draft.files, draft.gone)
+            after = _carried_out(plan, draft.files)
+            judged = self.judge.gate(plan, after, draft.own)
+            inbox += judged.inbox
+            draft.remarks |= judged.remarks
+            bad = dict(judged.bad)
+            fates: dict[str, Fate] = {}
             if not bad:
-                return self._assembled(plan, after, gone, typed, inbox)
-            for path in bad:
-                self._leave_alone(path, plan, files, own)
+                aged = {drop.path for drop in plan.drops if not drop.because}
+                fates = self.judge.fates(after, aged - draft.gone.keys())
+                bad = {
+                    path: f"“{fate.lost.strip()[:80]}” would stand nowhere any more"
+                    for path, fate in fates.items()
+                    if fate.lost
+                }
+            if not bad:
+                return self._assembled(plan, after, draft, judged, fates, inbox, wish.problems)
+            for path, why in bad.items():
+                self.held |= draft.give_up(path, why, plan)
         raise LaminaError("The dream found no change that the gate takes. Nothing was changed.")
-
-    def _never_to_come_back(self, after: Mapping[str, bytes | MemoryStoreError]) -> list[str]:
-        """Memories whose present text the gate would refuse (somebody put it there past the gate):
-        undoing a dream that changed them would fail, so none does."""
-        rules = dataclasses.replace(self.store.admission.rules, memories=(), pinned=())
-        changed = [path for path, old in self.before.files.items() if after.get(path) != old]
-        proposals = [
-            drafts.proposal_of(read_topic(path, self.before.files[path]), "user", "")
-            for path in changed
-        ]
-        return [one.path for one in proposals if decide(one, rules).decision == "refuse"]
-
-    def _leave_alone(self, path: str, plan: Plan, files: dict[str, bytes], own: set[str]) -> None:
-        """Plan again without touching this memory, or those that were to become a part of it."""
-        self.held.add(path)
-        self.held.update(p for merge in plan.merges if merge.into == path for p in merge.absorbed)
-        if path in own:
-            own.discard(path)
-            if path in self.before.files:
-                files[path] = self.before.files[path]
-            else:
-                files.pop(path, None)
-
-    def _judged(
-        self,
-        plan: Plan,
-        after: Mapping[str, bytes | MemoryStoreError],
-        own: set[str],
-        inbox: list[tuple[Proposal, Verdict, bytes]],
-    ) -> tuple[list[str], list[str]]:
-        """Paths that the gate does not take, and those that still are the user's own word."""
-        taken_in = {merge.into: merge.absorbed for merge in plan.merges}
-        bad: list[str] = []
-        typed: list[str] = []
-        for path, content in after.items():
-            if content == self.before.files.get(path):
-                continue
-            if isinstance(content, MemoryStoreError) or (path in own and why_ambiguous(content)):
-                bad.append(path)
-                continue
-            wider = {*own, *(p for p in self.before.files if p not in after)} if path in own else ()
-            sources = (path, *taken_in.get(path, ()), *wider)
-            proposal, verdict = self._asked(path, content, sources, plan.memories)
-            if verdict.decision == "inbox" and path not in own:
-                # The rules only put together what memories of this kind said already: no new
-                # claim, though not everybody's line of it is known to be the user's.
-                _, verdict = self._asked(path, content, sources, plan.memories, anyone=True)
-                verdict = dataclasses.replace(verdict, origin="")
-            if verdict.decision != "accept":
-                bad.append(path)
-                if verdict.decision == "inbox" and path not in self.before.files:
-                    inbox.append((proposal, verdict, content))
-            elif verdict.origin == "typed":
-                typed.append(path)
-            elif path in own and path not in self.labels:
-                self.labels[path] = f" (source: {verdict.origin})"
-        return bad, typed
-
-    def _asked(
-        self,
-        path: str,
-        content: bytes,
-        sources: Collection[str],
-        others: Sequence[Memory],
-        *,
-        anyone: bool = False,
-    ) -> tuple[Proposal, Verdict]:
-        memory = read_topic(path, content)
-        proposal = drafts.proposal_of(memory, "dream", "")
-        known = [other for other in others if other.path != path]
-        if path in self.before.files:
-            known.append(read_topic(path, self.before.files[path]))
-        context = dataclasses.replace(
-            self.store.admission.rules,
-            memories=known,
-            pinned=self.store.pinned(),
-            forgotten=self.store.tombstones.why,
-            vouched=partial(self._vouched, sources, anyone),
-        )
-        return proposal, decide(proposal, context)
-
-    def _vouched(self, sources: Collection[str], anyone: bool, path: str) -> str:
-        """Lines that rest on the user's word, whole and sentence by sentence, and its index line.
-
-        `anyone`: all lines of memories that carry no label, whoever wrote them.
-        """
-        plain = [source for source in sources if source not in self.labels]
-        if anyone:
-            texts = [self.before.files.get(one, b"").decode("utf-8", "replace") for one in plain]
-        else:
-            texts = [self.authors.vouched(one) for one in plain]
-        if path not in self.labels and any(texts):
-            texts += [p.hook for p in pointers_of(self.before.index or b"") if p.file == path]
-        return "\n".join([*texts, *(part.text for text in texts for part in statements(text))])
 
     def _assembled(
         self,
         plan: Plan,
-        after: Mapping[str, bytes | MemoryStoreError],
-        gone: Mapping[str, str],
-        typed: list[str],
-        inbox: list[tuple[Proposal, Verdict, bytes]],
+        after: After,
+        draft: Draft,
+        judged: Judged,
+        fates: Mapping[str, Fate],
+        inbox: Sequence[tuple[Proposal, Verdict, bytes]],
+        said: Sequence[str],
     ) -> Step:
-        fresh = self.labels != self._labels()  # found only while judging: the index shows them
-        index = self.plan(_plain(after), gone).index if fresh else plan.index
+        index = plan.index
+        if judged.labels:  # found only while judging: the index shows them
+            self.labels |= judged.labels
+            index = self.plan(_plain(after), draft.gone).index
         changes = [
             Change(path, self.before.files.get(path), content)
             for path, content in _plain(after).items()
@@ -263,22 +213,101 @@ class Desk:
         ]
         lost = [path for path in self.before.files if path not in after]
         changes += [Change(path, self.before.files[path], None) for path in lost]
-        text = index.encode("utf-8", "surrogateescape")
+        rules, old = self.store.admission.rules.secret_rules, self.before.index or b""
+        fresh_secrets = secrets_in(index, rules=rules).beyond(old.decode("utf-8", "replace"))
+        text = fresh_secrets.mask(index).encode("utf-8", "surrogateescape")
         if text != (self.before.index or b""):
             changes.append(Change(INDEX, self.before.index, text))
-        reasons = _reasons(plan, gone)
+        reasons = _reasons(plan, draft.gone, fates)
         unexplained = [path for path in lost if path not in reasons]
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
         _demand_limits(text, self.before.index or b"")
-        doubts = [f"{named(doubt.paths)}: {doubt.reason}" for doubt in plan.doubtful]
+        remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
+        doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
         return Step(
-            tuple(changes),
-            tuple(reasons[path] for path in sorted(reasons)),
-            tuple(typed),
-            tuple(doubts),
-            tuple(inbox),
+            changes=tuple(changes),
+            reasons=tuple(redact(reasons[path], rules) for path in sorted(reasons)),
+            typed=tuple(judged.typed),
+            doubtful=tuple(doubts),
+            inbox=tuple(inbox),
+            warnings=remarks,
+            merged=tuple(
+                p for p in lost if p in fates and fates[p].holders and not fates[p].overruled
+            ),
+            problems=(
+                *remarks,
+                *(redact(draft.mask(one, rules), rules) for one in draft.problems.values()),
+                *(redact(one, rules) for one in said),
+            ),
         )
+
+
+@dataclass(slots=True)
+class Draft:
+    """A wish while it is judged: what can't be had is given up piece by piece, and named."""
+
+    files: dict[str, bytes]
+    gone: dict[str, str]
+    before: Mapping[str, bytes]
+    own: set[str] = field(init=False)  # files that are not as the rules found them
+    problems: dict[str, str] = field(default_factory=dict[str, str])  # by path, the last holds
+    remarks: dict[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+    wished: list[str] = field(init=False)  # all that the wish would write, names included
+
+    def __post_init__(self) -> None:
+        self.own = {path for path in self.files if self.files[path] != self.before.get(path)}
+        texts = [self.files[path].decode("utf-8", "replace") for path in self.own]
+        self.wished = [*texts, *self.own, *map(str.upper, self.own)]
+        for path in self.own & self.before.keys():
+            self.files[path] = _with_keys_of(path, self.files[path], self.before[path])
+
+    def mask(self, text: str, rules: Rules | None) -> str:
+        """The text without secrets that were wished for, folded into a file's name among them."""
+        return secrets_in(*self.wished, rules=rules).mask(text)
+
+    def give_up(self, path: str, why: str, plan: Plan) -> set[str]:
+        """Wish one thing less: a new title and description first, then all that changes this file.
+        The paths that the rules may not touch either."""
+        old = self.before.get(path)
+        stays = f"{path} stays as it was: {why}"
+        if path in self.gone and old is not None:
+            self.files[path] = old
+            self.problems[path] = f"{path} stays: {why} (the wish: {self.gone.pop(path)})"
+            return set()
+        if path not in self.own:
+            self.problems[path] = stays
+            return {path, *(p for m in plan.merges if m.into == path for p in m.absorbed)}
+        plain = None if old is None else _with_head_of(path, self.files[path], old)
+        if plain is not None and plain not in (self.files[path], old):
+            self.files[path] = plain
+            self.problems[path] = f"{path} keeps its title and description: {why}"
+            return set()
+        self.own.discard(path)
+        if old is None:
+            del self.files[path]
+        else:
+            self.files[path] = old
+        self.problems[path] = stays if old is not None else f"{path} was not written: {why}"
+        return set()
+
+
+def _with_head_of(path: str, content: bytes, old: bytes) -> bytes | None:
+    """The file with the title and description that it had; None where that can't be written."""
+    before = read_topic(path, old)
+    with contextlib.suppress(MemoryStoreError):
+        return edit_topic(content, name=before.name, description=before.description)
+    return None
+
+
+def _with_keys_of(path: str, content: bytes, old: bytes) -> bytes:
+    """The file with keys of its frontmatter that a rewrite forgot: the day it counts from, a pin."""
+    before, now = read_topic(path, old).extra, read_topic(path, content).extra
+    forgotten = {key: value for key, value in before.items() if key not in now}
+    with contextlib.suppress(MemoryStoreError):
+        return edit_topic(content, extra=forgotten) if forgotten else content
+    return content
 
 
 def named(paths: Sequence[str], most: int = 5) -> str:
@@ -313,13 +342,21 @@ def _carried_out(plan: Plan, files: Mapping[str, bytes]) -> dict[str, bytes | Me
     return after
 
 
-def _plain(after: Mapping[str, bytes | MemoryStoreError]) -> dict[str, bytes]:
+def _plain(after: After) -> dict[str, bytes]:
     return {path: content for path, content in after.items() if isinstance(content, bytes)}
 
 
-def _reasons(plan: Plan, gone: Mapping[str, str]) -> dict[str, str]:
+def _reasons(plan: Plan, gone: Mapping[str, str], fates: Mapping[str, Fate]) -> dict[str, str]:
     """One line for each memory that changed or went."""
-    reasons = {path: f"{path} removed: {why}" for path, why in gone.items()}
+    reasons: dict[str, str] = {}
+    for path, why in gone.items():
+        fate = fates.get(path, Fate())
+        became = [f"merged into {named(fate.holders)}"] if fate.holders else []
+        if fate.overruled:
+            became.append(f"removed: {named(fate.overruled)} says otherwise since")
+        told = bool(became) and all(one in why for one in (*fate.holders, *fate.overruled))
+        words = ", ".join(became or ["removed: it said nothing"])
+        reasons[path] = f"{path} {words}" + ("" if told else f" ({why})")
     for merge in plan.merges:
         for path in merge.absorbed:
             reasons[path] = f"{path} merged into {merge.into}"
@@ -328,6 +365,9 @@ def _reasons(plan: Plan, gone: Mapping[str, str]) -> dict[str, str]:
         reasons[drop.path] = f"{drop.path} dropped: {drop.reason}{because}"
     for rewrite in plan.rewrites:
         reasons[rewrite.path] = f"{rewrite.path}: {rewrite.reason}"
+    for path, fate in fates.items():
+        if fate.overruled and path not in reasons:
+            reasons[path] = f"{path}: {named(fate.overruled)} says otherwise since"
     return reasons
 
 

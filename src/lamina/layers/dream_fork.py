@@ -1,15 +1,15 @@
 """The dream with a model: a fork that works on a copy of the memory, and the review of what it left.
 
-The fork writes in the copy alone. What comes back is taken file by file: nothing lost without a
-reason, nothing of the user's own word lost at all, nothing said that stood nowhere before. Touches
-the copy, which it makes and removes.
+The fork writes in the copy alone. What comes back is taken file by file: nothing removed without a
+reason, nothing said that stood nowhere before. Whether all still stands is judged at the end, by
+`dream_judge`. Touches the copy, which it makes and removes.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -21,22 +21,22 @@ from lamina.errors import ModelError
 from lamina.layers import fork_tools
 from lamina.layers.dream_desk import Desk, Dreamed, named
 from lamina.layers.dream_snapshot import Snapshot
-from lamina.local.claims import statements
-from lamina.local.desk import covered
+from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory import wording
+from lamina.memory.claims import statements
 from lamina.memory.index import INDEX
 from lamina.memory.scan import manifest
 from lamina.memory.topics import read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
+from lamina.secrets import Rules, secrets_in
 from lamina.state import State
 
 MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
 _NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+|[\w-]+\.[a-z]{1,4})`")
 _MOST_NAMED = 20
-_MOST_LOST = 4  # one in so many facts may go in one dream, or three
 _LARGEST_COPY = 1_000_000
 
 T = TypeVar("T")
@@ -64,7 +64,22 @@ async def dream(
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)
-    return await _aside(lambda: review(desk.before, left, "\n".join(logs.values()), desk.held))
+    rules = desk.store.admission.rules.secret_rules
+
+    def reviewed() -> Dreamed:
+        wish = review(desk.before, left, "\n".join(logs.values()), desk.held)
+        return _masked(wish, left, rules)
+
+    return await _aside(reviewed)
+
+
+def _masked(wish: Dreamed, left: Mapping[str, bytes], rules: Rules | None) -> Dreamed:
+    """With nothing in its sentences, which are kept and shown, of secrets that the fork wrote."""
+    texts = [content.decode("utf-8", "replace") for content in left.values()]
+    names = [name for path in left for name in (path, path.upper())]
+    hide = secrets_in(*texts, *names, rules=rules)
+    gone = {path: hide.mask(reason) for path, reason in wish.gone.items()}
+    return Dreamed(wish.files, gone, [hide.mask(problem) for problem in wish.problems])
 
 
 async def _aside(work: Callable[[], T]) -> T:
@@ -103,7 +118,9 @@ def _told(permit: Permit, copy: Path, tell: Tell) -> Permit:
         if decision.allow:
             path = Path(str(input.get("file_path") or input.get("path") or ""))
             inside = path.is_relative_to(copy.resolve()) and path != copy.resolve()
-            tell(spec.name, path.relative_to(copy.resolve()).as_posix() if inside else "")
+            file = path.relative_to(copy.resolve()).as_posix() if inside else ""
+            hide = secrets_in(str(input.get("content") or ""), file, file.upper())
+            tell(spec.name, hide.mask(file))
         return decision
 
     return telling
@@ -114,12 +131,10 @@ def _told(permit: Permit, copy: Path, tell: Tell) -> Permit:
 
 def make_copy(before: Snapshot, copy: Path) -> None:
     shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir(parents=True, mode=0o700)
+    private_folder(copy)
     files = {**before.files, **({INDEX: before.index} if before.index is not None else {})}
     for path, content in files.items():
-        target = copy / path
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target.write_bytes(content)
+        write_private(copy / path, content)
 
 
 def read_copy(copy: Path) -> dict[str, bytes]:
@@ -170,12 +185,16 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     gone: dict[str, str] = {}
     problems: list[str] = []
     said = "\n".join([diary, *(_text(memory) for memory in before.memories())])
+    said += "\n" + said.replace("_", " ")  # as claims are compared
     known = wording.content_stems(said.replace("_", " "))
     for path, content in left.items():
         if content == before.files.get(path):
             continue
-        reason = _GONE.fullmatch(content.decode("utf-8", "replace"))
-        if path in held or path.startswith("team/"):
+        text = content.decode("utf-8", "replace")
+        reason = _GONE.fullmatch(text)
+        if text.encode() != content:
+            problems.append(f"{path} would hold what is no text")
+        elif path in held or path.startswith("team/"):
             problems.append(f"{path} is not the dream's to change")
         elif reason:
             if path in files:
@@ -188,32 +207,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     problems += [
         f"{path} would be lost without a reason" for path in before.files if path not in left
     ]
-    problems += _restore_lost(before, files, gone)
-    uncovered = [path for path in gone if not _kept(read_topic(path, before.files[path]), files)]
-    if len(uncovered) > max(3, len(before.files) // _MOST_LOST):
-        problems.append(f"{len(uncovered)} memories would go at once, so none of them did")
-        for path in uncovered:
-            files[path] = before.files[path]
-            del gone[path]
     return Dreamed(files, gone, tuple(problems))
-
-
-def _restore_lost(before: Snapshot, files: dict[str, bytes], gone: dict[str, str]) -> Iterator[str]:
-    """The user's own word stays: a file that lost a part of it comes back as it was."""
-    for memory in before.memories():
-        path = memory.path
-        changed = files.get(path) != before.files[path]
-        if changed and memory.type in ("user", "feedback") and not _kept(memory, files):
-            files[path] = before.files[path]
-            gone.pop(path, None)
-            yield f"{path} would lose words of the user"
-
-
-def _kept(memory: Memory, files: Mapping[str, bytes]) -> bool:
-    """Whether all that a memory says is still said somewhere."""
-    others = [read_topic(path, content) for path, content in files.items()]
-    said = [part.text for part in statements(memory.body)] or [memory.description]
-    return all(any(covered(line, other) for other in others) for line in said)
 
 
 def _new_claim(path: str, content: bytes, said: str, known: frozenset[str]) -> str:

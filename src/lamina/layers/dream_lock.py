@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder
 
 NAME = ".consolidate-lock"
 _ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for abandoned
@@ -114,10 +114,10 @@ def repair(path: Path) -> None:
 
 
 def _opened(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         private_folder(path.parent)
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = open_private(path, flags)
     except OSError as error:
         odd = error.errno in (errno.EISDIR, errno.ELOOP)
         why = "it is no plain file. Remove it" if odd else error.strerror

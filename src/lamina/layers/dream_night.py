@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import LaminaError, MemoryStoreError, alone
-from lamina.events import DreamChanged, MemoryUpdated
+from lamina.events import DreamChanged, MemoryUpdated, Warned
 from lamina.layers import dream_fork
 from lamina.layers.dream_desk import Desk, Dreamed, GaveWay, Step, carry_out
 from lamina.layers.dream_lock import DreamLock
@@ -27,6 +27,8 @@ from lamina.layers.dream_record import DreamRecord, Progress
 from lamina.layers.dream_snapshot import Snapshot
 from lamina.memory.blame import diff_text
 from lamina.memory.file_store import FileStore
+from lamina.memory.leaks import safe_path
+from lamina.memory.naming import free_names
 from lamina.memory.topics import new_topic
 from lamina.messages import Json
 from lamina.state import State
@@ -59,6 +61,9 @@ class Dreamt:
             "by": self.by,
             "commit": self.commit,
             "files": self.step.files,
+            "improved": self.step.improved,
+            "merged": list(self.step.merged),
+            "removed": [path for path in self.step.removed if path not in self.step.merged],
             "reasons": list(self.step.reasons),
             "doubtful": list(self.step.doubtful),
             "inbox": [proposal.path for proposal, _, _ in self.step.inbox],
@@ -83,7 +88,6 @@ class Night:
         self._progress = Progress(secrets.token_hex(6), os.getpid(), clock.now())
         self._killed = False
         self._brought_in: Dreamt | None = None  # from then on nothing ends it any more
-        self._problems: tuple[str, ...] = ()
         self._by = "rules"
         self._diary = self._record.diary_since(lock.last_ns / 1e9)
         self._marks: dict[str, str] = {}  # entries of the diary that the rules work in now
@@ -148,10 +152,12 @@ class Night:
             wish = await _aside(lambda: self._distilled(desk, logs))
         self._tell("prune", "Checking the result and the index")
         step = await _aside(lambda: desk.step(wish))
+        for warning in step.warnings:
+            self._state.emit(Warned(warning))
         if step.empty:
-            return self._nothing()
+            return self._nothing(step)
         if not self._apply:
-            return Dreamt("completed", would_do(step), step, "", self._by, self._problems)
+            return Dreamt("completed", would_do(step), step, "", self._by, step.problems)
         return await self._carried_out(desk, step)
 
     def _look(self) -> Desk:
@@ -168,7 +174,8 @@ class Night:
         for mark, proposals in distil(logs, self._record.distilled()):
             self._marks[mark] = ""
             for one in proposals:
-                name = one.path if one.path not in files else f"{one.path[:-3]}_{mark[:6]}.md"
+                path = safe_path(one, self._store.admission.rules.secret_rules)
+                name = next(free for free in free_names(path, mark) if free not in files)
                 files[name] = new_topic(
                     name=one.name,
                     description=one.description,
@@ -188,7 +195,7 @@ class Night:
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         if wish is not None:
-            self._by, self._problems = "model", tuple(wish.problems)
+            self._by = "model"
             self._diary = self._progress.started
         return wish
 
@@ -213,7 +220,7 @@ class Night:
             commit, no_room = carry_out(self._store, desk.before, step, time.time())
             self._lock.succeeded(now)
             full = (f"the inbox is full: {no_room} found no room there",) if no_room else ()
-            problems = (*self._problems, *full)
+            problems = (*step.problems, *full)
             return Dreamt("completed", _summary(step), step, commit, self._by, problems)
 
         done = await _to_the_end(write, self._note_brought_in)
@@ -225,10 +232,11 @@ class Night:
     def _note_brought_in(self, done: Dreamt) -> None:
         self._brought_in = done
 
-    def _nothing(self) -> Dreamt:
+    def _nothing(self, step: Step) -> Dreamt:
         if self._apply:
             self._lock.succeeded(self._state.deps.clock.now())
-        return Dreamt("nothing", "Nothing to do: memory is in order.", by=self._by)
+        text = "Nothing was changed." if step.problems else "Nothing to do: memory is in order."
+        return Dreamt("nothing", text, by=self._by, problems=step.problems)
 
     # ---- saying so
 
@@ -304,18 +312,28 @@ async def _to_the_end(work: Callable[[], T], note: Callable[[T], None]) -> T:
 
 def would_do(step: Step) -> str:
     """The end of a dry run."""
-    if step.files:
-        return f"Would improve {_counted(step)}. Nothing was changed."
-    what = "put the index in order" if step.changes else "leave something in the inbox"
-    return f"Would {what}. Nothing was changed."
-
-
-def _counted(step: Step) -> str:
-    count = len(step.files)
-    return f"{count} {'memory' if count == 1 else 'memories'}"
+    done = ", ".join(_counted(step, "improve", "merge", "remove"))
+    if not done:
+        done = "put the index in order" if step.changes else "leave something in the inbox"
+    return f"Would {done}. Nothing was changed."
 
 
 def _summary(step: Step) -> str:
-    if step.files:
-        return f"Improved {_counted(step)}."
-    return "Put the index in order." if step.changes else "Left something in the inbox."
+    done = _counted(step, "Improved", "Merged", "Removed")
+    if not done:
+        done = ["Put the index in order" if step.changes else "Left something in the inbox"]
+    return " ".join(f"{one}." for one in done)
+
+
+def _counted(step: Step, improved: str, merged: str, removed: str) -> list[str]:
+    """A removal is no improvement, whatever it is good for: each is counted as what it is."""
+    counts = (
+        (improved, len(step.improved), ""),
+        (merged, len(step.merged), " into others"),
+        (removed, len(step.removed) - len(step.merged), ""),
+    )
+    return [
+        f"{verb} {count} {'memory' if count == 1 else 'memories'}{where}"
+        for verb, count, where in counts
+        if count
+    ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.messages import Json
 
 _TURNS = 30
@@ -84,8 +84,8 @@ class DreamRecord:
         """One line a dream, in one write, so that several processes may share the file."""
         with contextlib.suppress(OSError):
             private_folder(self.folder)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            descriptor = os.open(self.folder / "log.jsonl", flags, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            descriptor = open_private(self.folder / "log.jsonl", flags)
             try:
                 os.write(descriptor, msgspec.json.encode(line) + b"\n")
             finally:
@@ -145,10 +145,7 @@ class DreamRecord:
 
     def _put(self, name: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
-            private_folder(self.folder)
-            temporary = self.folder / f".{name}.{os.getpid()}"
-            temporary.write_bytes(content)
-            temporary.replace(self.folder / name)
+            write_private(self.folder / name, content)
 
     def _table(self, name: str) -> Json:
         try:

@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime
 from lamina.errors import MemoryStoreError
 from lamina.local.desk import dated
 from lamina.memories import Memory
-from lamina.memory.blame import blame, users_word
+from lamina.memory.blame import blame, rests_on_user, users_word, written_at
+from lamina.memory.claims import same_words, statements
 from lamina.memory.commits import Commit, earlier_name
 from lamina.memory.file_store import FileStore
 from lamina.memory.history import History, HistoryDamaged
@@ -65,11 +66,21 @@ class Snapshot:
         return next((p for p in paths if self.files.get(p) != other.files.get(p)), "")
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Whose word a statement is, and since when."""
+
+    when: float
+    typed: bool
+    by_hand: bool = False  # nobody vouches for it and no tool of ours made it: an editor did
+
+
 class Authors:
     """Who wrote which memory, from one walk through the history."""
 
     def __init__(self, history: History) -> None:
         self._history = history
+        self._words: dict[str, dict[str, Word]] = {}
         self._commits: dict[str, list[Commit]] = {}
         with contextlib.suppress(HistoryDamaged):
             for commit in history.log():
@@ -84,15 +95,29 @@ class Authors:
                 return commit.origin
         return ""
 
+    def words(self, path: str, mtime: float) -> dict[str, Word]:
+        """Each statement of a memory, by `same_words`; nothing where the history is damaged."""
+        if path not in self._words:
+            found: dict[str, Word] = {}
+            with contextlib.suppress(HistoryDamaged):
+                for line in blame(self._versions(path)):
+                    commit = line.commit
+                    typed = rests_on_user(commit, path)
+                    outside = commit.writer == "outside"
+                    when = min(commit.when, mtime) if outside else commit.when
+                    word = Word(when, typed, not typed and (outside or not commit.origin))
+                    found.update((same_words(part.text), word) for part in statements(line.text))
+            self._words[path] = found
+        return self._words[path]
+
     def said_on(self, path: str, mtime: float) -> set[date]:
         """The days on which lines with relative dates came into a memory, by its history."""
         days: set[date] = set()
         with contextlib.suppress(HistoryDamaged):
             for line in blame(self._versions(path)):
-                when = line.commit.when
-                if line.commit.writer == "outside":  # written at the file's time, found later
-                    when = min(when, mtime)
-                day = datetime.fromtimestamp(when, UTC).astimezone().date()
+                day = (
+                    datetime.fromtimestamp(written_at(line.commit, mtime), UTC).astimezone().date()
+                )
                 if dated(line.text, day) != line.text:
                     days.add(day)
         return days

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ import anyio
 import anyio.to_thread
 
 from lamina import prompts
-from lamina.errors import Conflict, GateRefused, InboxFull, ModelError
-from lamina.events import LayerActed, MemoryUpdated
+from lamina.errors import GateRefused, InboxFull, ModelError
+from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction_evidence import NewWords, any_typed, said_at
 from lamina.layers.extraction_unwanted import WHY, Unwanted
@@ -30,9 +30,11 @@ from lamina.ledger.record import Ledger
 from lamina.memories import Proposal
 from lamina.memory.scan import manifest
 from lamina.memory.store import Outcome
-from lamina.memory.topics import read_topic
+from lamina.memory.topics import read_topic, topic_at
 from lamina.messages import Json
+from lamina.secrets import secrets_in
 from lamina.state import State
+from lamina.tools.memory_evidence import taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -54,6 +56,7 @@ class Extracted:
     inbox: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
     no_room: int = 0  # what the inbox could not take
+    warnings: list[str] = field(default_factory=list[str])  # what the gate remarked
     revived: list[str] = field(default_factory=list[str])  # forgotten once, and asked for again
     reason: str = ""
 
@@ -63,14 +66,15 @@ class Extracted:
         elif outcome.changed and outcome.path not in self.files:
             self.files.append(outcome.path)
             self.revived += [outcome.path] if outcome.revived else []
-        return outcome.sentence
+        self.warnings += outcome.warnings
+        return "\n".join([outcome.sentence, *outcome.warnings])
 
     def turn_away(self, error: GateRefused) -> None:
         self.refused.append(str(error))
         self.no_room += isinstance(error, InboxFull)
 
     def to_json(self) -> Json:
-        shown = ("by", "files", "inbox", "refused", "revived", "reason")
+        shown = ("by", "files", "inbox", "refused", "warnings", "revived", "reason")
         return {name: value for name in shown if (value := getattr(self, name))}
 
 
@@ -182,6 +186,8 @@ def _say(state: State, done: Extracted) -> None:
         state.emit(
             LayerActed(LAYER, f"{path} was forgotten; you asked for it again, so it is back")
         )
+    for warning in done.warnings:
+        state.emit(Warned(warning))
     if waiting := len(done.inbox):
         what = "1 memory waits" if waiting == 1 else f"{waiting} memories wait"
         state.emit(LayerActed(LAYER, f"{what} in the inbox: `lamina memory inbox`", 0, waiting))
@@ -264,24 +270,31 @@ def _keep(
     before: bytes | None,
 ) -> str:
     """One file of the fork, on its way through the gate."""
-    if len(content) > 2 * store.admission.rules.max_bytes:  # the rest would only cost time
-        error = GateRefused(f"{path}: {len(content):,} bytes are too many for a memory.")
+    rules = store.admission.rules
+    shown = secrets_in(path, path.upper(), rules=rules.secret_rules).mask(path)
+    if len(content) > 2 * rules.max_bytes:  # the rest would only cost time
+        error = GateRefused(f"{shown}: {len(content):,} bytes are too many for a memory.")
         done.turn_away(error)
         raise error
     text = content.decode("utf-8", "replace")
+    shown = secrets_in(text, shown, rules=rules.secret_rules).mask(shown)
     strict = read_topic(path, content).type in ("user", "feedback")
     body, evidence = words.evidence_for(text, strict=strict)
     try:
         if len(done.files) + len(done.inbox) >= _MOST_FILES:
-            raise GateRefused(f"{path}: one look at a conversation keeps {_MOST_FILES} at most.")
+            raise GateRefused(f"{shown}: one look at a conversation keeps {_MOST_FILES} at most.")
         if Unwanted(words.entries)(body, evidence):
-            raise GateRefused(f"{path}: {WHY}.")
+            raise GateRefused(f"{shown}: {WHY}.")
+        data = words.dated(path, body.encode(), before, evidence)
         outcome = store.write_file(
             path,
-            words.dated(path, body.encode(), before, evidence),
+            data,
             writer="extraction",
             base=before,
             evidence=evidence,
+            takes_back=taken_back(
+                topic_at(path, before), topic_at(path, data), words.entries, words.session
+            ),
             session=words.session,
             reason="extracted from the conversation",
             pointer=True,
@@ -339,16 +352,7 @@ def _message(entry: Json) -> Mapping[str, Any]:
 
 
 def _write(store: FileStore, proposal: Proposal, done: Extracted) -> None:
-    for name in free_names(proposal.path):
-        try:
-            done.take(store.write(replace(proposal, path=name)))
-        except Conflict:
-            continue  # another memory has that name
-        except GateRefused as error:
-            done.turn_away(error)
-        return
-
-
-def free_names(path: str, most: int = 20) -> list[str]:
-    stem = path.removesuffix(".md")
-    return [path, *(f"{stem}-{number}.md" for number in range(2, most))]
+    try:
+        done.take(store.remember(proposal))
+    except GateRefused as error:
+        done.turn_away(error)

@@ -17,6 +17,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.held import Held, hold
 from lamina.messages import Json, text_of
 from lamina.ports import Decision, Permit, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.state import State
@@ -157,26 +158,26 @@ class KeptWrite:
         return files.with_real_path(input, "file_path", context)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        path = Path(input["file_path"])
-
-        def work() -> ToolOutcome:
-            before = None
-            if os.path.lexists(path):
-                before, _ = files.load(path)
+        def work(place: Held) -> ToolOutcome:
+            path, before = place.path, None
+            if place.status is not None:
+                before, _ = files.load(place)
                 if not files.require_unchanged(path, before, context, "overwrite").whole:
                     raise ToolError(f"Only a part of {path} was read. Read all of it first.")
             content = str(input["content"]).encode("utf-8", "replace")
             return _kept(path, self._root, content, before, self._keep, context)
 
-        return await anyio.to_thread.run_sync(work)
+        with files.held(input["file_path"], context) as place:
+            return await anyio.to_thread.run_sync(work, place)
 
 
 class KeptEdit(KeptWrite):
     """Edit, done on a copy whose new content goes to the function."""
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        path = Path(input["file_path"])
-        before, _ = await anyio.to_thread.run_sync(files.load, path)
+        with files.held(input["file_path"], context) as place:
+            path = place.path
+            before, _ = await anyio.to_thread.run_sync(files.load, place)
         seen = files.require_unchanged(path, before, context, "edit")
         with tempfile.TemporaryDirectory(prefix="lamina-edit-") as folder:
             copy = Path(os.path.realpath(folder)) / "copy.md"
@@ -201,9 +202,10 @@ def _kept(
     context: ToolContext,
 ) -> ToolOutcome:
     sentence = keep(path.relative_to(root).as_posix(), content, before)
-    if os.path.lexists(path):  # what is there now counts as seen: the function may have changed it
-        data, status = files.load(path)
-        context.files[str(path)] = files.seen(data, status, whole=True)
+    with hold(path) as now:
+        if now.status is not None:  # it counts as seen: the function may have changed it
+            data, status = files.load(now)
+            context.files[str(path)] = files.seen(data, status, whole=True)
     return ToolOutcome(sentence, meta={"path": str(path)})
 
 

@@ -17,7 +17,7 @@ from lamina import prompts
 from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import write_private
 from lamina.local import notes_file, summariser
 from lamina.local.happened import happened
 from lamina.messages import Json, Response
@@ -172,11 +172,8 @@ def _read(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        private_folder(path.parent)
-        temporary.write_text(text, "utf-8")
-        os.replace(temporary, path)
+        write_private(path, text.encode("utf-8"))
     except OSError as error:
         raise StorageError(f"Can't write the notes {path}: {error.strerror}.") from error
 

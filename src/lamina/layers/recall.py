@@ -23,10 +23,9 @@ from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Memory
 from lamina.messages import Json, Request, Response
 from lamina.recall import why
-from lamina.recall.attach import attachments
-from lamina.recall.prefetch import Given, Prefetch, Recalls, Wish, question_in
-from lamina.recall.select import Selection, Selector
-from lamina.recall.shelf import Shelf
+from lamina.recall.memory_index import MemoryIndex
+from lamina.recall.prefetch import Prefetch, Recalls, ShownMemories, attachments, question_in
+from lamina.recall.select import RecallRequest, Selection, Selector
 from lamina.state import State
 
 LAYER = "recall"
@@ -55,10 +54,10 @@ async def warm_up(state: State) -> None:
         return
 
     async def refresh() -> None:
-        await anyio.to_thread.run_sync(recalls.shelf.refresh, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(recalls.index.refresh, abandon_on_cancel=True)
 
     try:
-        if recalls.shelf.quick:
+        if recalls.index.quick:
             return
         if state.deps.interactive:  # the user is still to type
             state.background.start(f"{LAYER} index", refresh)
@@ -85,7 +84,7 @@ def end(state: State) -> None:
             if prefetch.selection:
                 left = "they were picked after the turn's last call"
             reason = why.recall_entry(
-                prefetch.wish.entry, prefetch.candidates, prefetch.selection, left=left
+                prefetch.request.entry, prefetch.candidates, prefetch.selection, left=left
             )
             with suppress(LaminaError):  # what ended the turn is said, not this
                 state.ledger.append(reason)
@@ -105,7 +104,7 @@ async def after_turn(state: State) -> None:
         }
         state.ledger.append(why.use_entry(one.recall, uses))
         counted = {path: use.used for path, use in uses.items()}
-        await anyio.to_thread.run_sync(recalls.shelf.count, counted, state.deps.clock.now())
+        await anyio.to_thread.run_sync(recalls.index.count, counted, state.deps.clock.now())
 
 
 def _words(memory: Any) -> str:
@@ -129,10 +128,10 @@ def _begin(state: State, recalls: Recalls) -> None:
 def _look(state: State, recalls: Recalls, entry: Json) -> None:
     typed = "\n".join(words for origin, words in blocks_of_entry(entry) if origin == "typed")
     question = question_in(typed)
-    seen, spent = in_view(state, recalls.shelf)
+    seen, spent = in_view(state, recalls.index)
     if not question or spent >= recalls.limits.session_bytes:
         return
-    wish = Wish(
+    request = RecallRequest(
         str(entry["uuid"]),
         question,
         state.deps.clock.now(),
@@ -140,7 +139,7 @@ def _look(state: State, recalls: Recalls, entry: Json) -> None:
         exclude=seen,
         vouched=recalls.vouched,
     )
-    prefetch = Prefetch(recalls.shelf, wish, recalls.limits, _selector(state))
+    prefetch = Prefetch(recalls.index, request, recalls.limits, _selector(state))
     recalls.underway.append(prefetch)
     if prefetch.begin():
         return
@@ -149,10 +148,10 @@ def _look(state: State, recalls: Recalls, entry: Json) -> None:
         recalls.underway.remove(prefetch)
 
 
-def in_view(state: State, shelf: Shelf) -> tuple[set[str], int]:
+def in_view(state: State, index: MemoryIndex) -> tuple[set[str], int]:
     """Memories that the view shows already, recalled or read, and the bytes of the recalled ones.
     A compaction takes them out of the view, and so resets both."""
-    directory = os.path.realpath(shelf.store.directory)
+    directory = os.path.realpath(index.store.directory)
     entries = state.ledger.entries
     seen: set[str] = set()
     spent = 0
@@ -230,13 +229,13 @@ def _show(
     selection: Selection | None,
     memories: Sequence[tuple[Memory, str]],
 ) -> None:
-    seen, spent = in_view(state, recalls.shelf)
+    seen, spent = in_view(state, recalls.index)
     fresh = [pair for pair in memories if pair[0].path not in seen]
     fresh = fresh[: recalls.limits.files - prefetch.shown]
     shown = attachments(
         fresh,
-        directory=str(recalls.shelf.store.directory),
-        now=prefetch.wish.now,
+        directory=str(recalls.index.store.directory),
+        now=prefetch.request.now,
         limits=recalls.limits,
         room=recalls.limits.session_bytes - spent,
     )
@@ -250,7 +249,7 @@ def _show(
         left = "they were gone when they were to be read"
     recall, message = str(uuid4()), str(uuid4())
     reason = why.recall_entry(
-        prefetch.wish.entry,
+        prefetch.request.entry,
         prefetch.candidates,
         selection,
         attached=message if shown else "",
@@ -266,5 +265,5 @@ def _show(
     prefetch.shown += len(shown)
     names = [one.path for one in shown]
     given = [memory for memory, _ in fresh if memory.path in names]
-    recalls.given.append(Given(recall, message, prefetch.wish.question, given))
+    recalls.given.append(ShownMemories(recall, message, prefetch.request.question, given))
     state.emit(MemoryRecalled(tuple(names), sum(one.bytes for one in shown)))

@@ -1,29 +1,35 @@
 """Layer 1: a large tool result goes to disk, a preview with its path stays in the view.
 
 Touches `<session>/tool-results/` and appends one edit. Only results that the model has not seen are
-moved: what was shown whole stays whole, and a replacement keeps its bytes for ever.
+moved: what was shown whole stays whole, and a replacement keeps its bytes for ever. The record has
+every result whole; what a command does to the files is undone from it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import StorageError
-from lamina.events import LayerActed
+from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
-from lamina.ledger.places import RESULTS, private_folder
+from lamina.ledger.places import RESULTS, write_private
 from lamina.ledger.view import Row
-from lamina.messages import Block, text_of, tool_result
-from lamina.state import State
+from lamina.messages import Block, Json, text_of, tool_result
+from lamina.state import MovedResult, State
 
 LAYER = "tool_results"
+_TOLD = re.compile(
+    r"<persisted-output>\nThis result has [^\n]*? KB\. All of it is in ([^\n]+); read that"
+)
+# A file that was changed so shortly before may be changed again without a new time.
+_CLOCK_STEP_NS = 50_000_000
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,120}")
 
 
@@ -143,7 +149,10 @@ def _store(state: State, result: _Result) -> int:
     )
     if len(words) >= len(result.text):
         return 0
-    write_whole(path, data)
+    try:
+        write_private(path, data, lasting=True)
+    except OSError as error:
+        raise StorageError(f"Can't keep a tool result at {path}: {error.strerror}.") from error
     result.moved = words
     return len(words) - len(result.text)
 
@@ -176,20 +185,79 @@ def tail(data: bytes, size: int) -> str:
     return part.decode("utf-8", "ignore")
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """The file has all of it or is not there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+# ---- keeping the files as they were
+
+
+def mend(state: State) -> None:
+    """Put back what a command changed of the files, so that reading one gives the result's bytes."""
+    _note_moved(state)
     try:
-        private_folder(path.parent)
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        mended = [path for path, one in state.moved.items() if _mended(state, path, one)]
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise StorageError(f"Can't keep a tool result at {path}: {error.strerror}.") from error
+        state.emit(Warned(f"Can't put {error.filename} back as it was: {error.strerror}."))
+        return
+    if mended:
+        what = "a tool result" if len(mended) == 1 else f"{len(mended)} tool results"
+        state.emit(Warned(f"Something changed {what} in {mended[0].parent}; put back as it was."))
+
+
+def _note_moved(state: State) -> None:
+    entries = state.ledger.entries
+    for entry in entries[state.moved_until :]:
+        if entry["kind"] == "edit" and entry.get("layer") == LAYER and entry.get("op") == "replace":
+            for item in entry.get("items", ()):
+                _note_one(state, item)
+    state.moved_until = len(entries)
+
+
+def _note_one(state: State, item: Json) -> None:
+    position = state.ledger.projection.position.get(item["entry"])
+    told = _TOLD.match(str(item["with"].get("content")))
+    if told is None or position is None:
+        return
+    path = Path(told[1])
+    # In a copy of a session the previews name the first one's files.
+    if path.parent.name == RESULTS and path.parents[2] == state.deps.folder.parent:
+        block = state.ledger.entries[position]["content"][item["block"]]
+        state.moved[path] = MovedResult(block)
+
+
+def _mended(state: State, path: Path, moved: MovedResult) -> bool:
+    stamp = _stamp(path)
+    if stamp is not None and stamp == moved.stamp:
+        return False
+    ours = path.parent.parent == state.deps.folder
+    if not ours and not path.parent.is_dir():
+        return False  # that session was deleted
+    data = text_of(moved.block["content"]).encode("utf-8", "replace")
+    intact = stamp is not None and _content(path) == data
+    if not intact:
+        if path.parent.is_symlink():
+            path.parent.unlink()  # else the result would be written wherever it leads
+        write_private(path, data, lasting=True)
+    moved.stamp = _stamp(path, settled=True)
+    return not intact
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # a command may have taken the right to read it away
+        return b""
+
+
+def _stamp(path: Path, *, settled: bool = False) -> tuple[int, ...] | None:
+    """What tells an unchanged file: nobody can set the time of its last change. None if it is no plain
+    file, or, for `settled`, if the clock may not have moved on since."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode) or path.parent.is_symlink():
+        return None
+    if settled and time.time_ns() - found.st_ctime_ns < _CLOCK_STEP_NS:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def _preview_block(result: _Result) -> Block:

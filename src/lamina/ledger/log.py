@@ -23,7 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.errors import LedgerError, SessionBusy
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder
 from lamina.messages import Json
 
 MAX_LINE = 256 * 1024 * 1024  # a longer line is passed over unread: it would fill the memory
@@ -236,7 +236,7 @@ def _open_locked(path: Path) -> int:
     try:
         private_folder(path.parent)
         new = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     except OSError as error:
         raise LedgerError(
             f"Can't open the session file {path} for writing: {error.strerror}. "

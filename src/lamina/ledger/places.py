@@ -93,6 +93,29 @@ def private_folder(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """A descriptor of a file under the home. One that is made by it is its owner's alone, whatever the
+    umask; one that is there keeps its mode. Fits as `opener` of `open`."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def write_private(path: Path, data: bytes, *, lasting: bool = False) -> None:
+    """The file has all of it or is as it was. `lasting`: even if the power fails right afterwards."""
+    private_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb", opener=open_private) as file:
+            file.write(data)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
 def _owner(folder: Path) -> str | None:
     """The path that the folder's record names; None where there is no record yet."""
     record = folder / RECORD
@@ -121,9 +144,8 @@ def _claim(folder: Path, path: str) -> bool:
     content = json.dumps({"path": path}).encode() + b"\n"
     temporary = folder / f".{RECORD}.{secrets.token_hex(6)}"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            with open(descriptor, "wb") as file:
+            with open(temporary, "xb", opener=open_private) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -146,5 +168,5 @@ def _put_if_absent(temporary: Path, record: Path) -> None:
     except FileExistsError:
         return
     except OSError:  # this file system has no hard links
-        with contextlib.suppress(FileExistsError), open(record, "xb") as file:
+        with contextlib.suppress(FileExistsError), open(record, "xb", opener=open_private) as file:
             file.write(temporary.read_bytes())

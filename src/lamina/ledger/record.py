@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import joining, log, tokens
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Purpose, Request, Usage
 
@@ -314,7 +314,7 @@ def fork_file(source: Path, target: Path) -> None:
     """Copy a session's record to a new one; a torn last line is repaired when that is opened."""
     try:
         private_folder(target.parent)
-        with source.open("rb") as old, target.open("xb") as new:
+        with source.open("rb") as old, open(target, "xb", opener=open_private) as new:
             shutil.copyfileobj(old, new, 1024 * 1024)
     except OSError as error:
         raise LedgerError(

@@ -7,11 +7,11 @@ A plan of a carried-out plan is empty. Pure: values in, values out; no files, no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from lamina.local.desk import Desk, Doubt, Drop, Merge, Rewrite
+from lamina.local.desk import Desk, Doubt, Drop, Merge, Overrules, Rewrite
 from lamina.local.index_order import TidyIndex, repaired
 from lamina.local.replacing import drop_replaced
 from lamina.local.tidying import age_out, merge_alike, move_long_hooks, write_out_dates
@@ -50,13 +50,17 @@ def consolidate(
     last_used: Mapping[str, date] | None = None,
     in_vain: Collection[str] = (),
     said: Mapping[str, date | None] | None = None,
+    overrules: Overrules | None = None,
+    by_hand: Callable[[str], bool] = lambda _: False,
 ) -> Plan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
 
     By path, `uses` counts answers that used a memory and `last_used` says when the last one did;
     `in_vain` were shown again and again and never of use; `said` knows better than the file's time
-    from which day relative dates count (None: nobody knows). `labels` holds, for memories that are not the user's own word, what
-    their index line ends with; such a memory never replaces or takes in one that is.
+    from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
+    not the user's own word, what their index line ends with; such a memory never takes in one that
+    is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
+    somebody wrote past the store: those never age out.
     """
     desk = Desk(
         memories,
@@ -67,6 +71,8 @@ def consolidate(
         last_used=last_used,
         in_vain=in_vain,
         said=said,
+        overrules=overrules,
+        by_hand=by_hand,
     )
     move_long_hooks(desk, index)
     _until_nothing_changes(desk)

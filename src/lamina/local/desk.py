@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from lamina.local.claims import fenced_blocks, statements
 from lamina.local.dates import with_absolute_dates
 from lamina.memories import Memory
-from lamina.memory.wording import content_stems, hard_tokens
+from lamina.memory.claims import covered, fenced_blocks, headings, statements
+from lamina.memory.wording import content_stems
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Doubt:
 
 
 Said = Callable[[Memory], "date | None"]  # the day from which its relative dates count
+# Whether a statement of a newer memory may take the place of one in an older memory.
+Overrules = Callable[[Memory, str, Memory, str], bool]
 
 
 class Desk:
@@ -68,9 +70,13 @@ class Desk:
         last_used: Mapping[str, date] | None = None,
         in_vain: Collection[str] = (),
         said: Mapping[str, date | None] | None = None,
+        overrules: Overrules | None = None,
+        by_hand: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.uses = uses
         self._said = said or {}
+        self._overrules = overrules
+        self._by_hand = by_hand
         self.last_used = last_used or {}
         self.in_vain = frozenset(in_vain)
         self.labels = labels
@@ -93,6 +99,17 @@ class Desk:
     def may_change(self, memory: Memory) -> bool:
         pinned = memory.extra.get("pinned", "").strip().casefold() in {"true", "yes", "1"}
         return not (memory.team or pinned or memory.path in self._pinned)
+
+    def overrules(self, newer: Memory, new: str, older: Memory, old: str) -> bool:
+        if not self.may_change(older) or stamp(newer) <= stamp(older):
+            return False
+        if self._overrules is not None:
+            return self._overrules(newer, new, older, old)
+        return newer.path not in self.labels or older.path in self.labels
+
+    def by_hand(self, path: str) -> bool:
+        """Did somebody write it, or what it took in, past the store?"""
+        return any(map(self._by_hand, (path, *self._absorbed.get(path, ()))))
 
     def get(self, path: str) -> Memory | None:
         return self._now.get(path)
@@ -208,15 +225,6 @@ def text_of(memory: Memory) -> str:
     return f"{memory.description}\n{memory.body}"
 
 
-def covered(statement: str, memory: Memory) -> bool:
-    """Whether one single statement of the memory says all of this one."""
-    stems, tokens = content_stems(statement), hard_tokens(statement)
-    if not stems and not tokens:
-        return True
-    said = [memory.name, memory.description, *(other.text for other in statements(memory.body))]
-    return any(stems <= content_stems(other) and tokens <= hard_tokens(other) for other in said)
-
-
 def missing_statements(into: Memory, other: Memory) -> list[str]:
     """What `other` says and `into` does not, as lines."""
     lines = [line.text for line in statements(other.body) if not covered(line.text, into)]
@@ -225,8 +233,8 @@ def missing_statements(into: Memory, other: Memory) -> list[str]:
         lines.append(other.description.strip())
         grown = replace(into, body=with_lines(into.body, lines))
     everything = content_stems(f"{grown.name}\n{grown.description}\n{grown.body}")
-    if not _is_file_name(other) and not content_stems(other.name) <= everything:
-        lines.append(other.name.strip())
+    titles = [*headings(other.body), *([] if _is_file_name(other) else [other.name.strip()])]
+    lines += [title for title in titles if not content_stems(title) <= everything]
     blocks = [block for block in fenced_blocks(other.body) if block not in into.body]
     return [*lines, *blocks]
 

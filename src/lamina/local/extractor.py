@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Any
 
@@ -27,12 +27,14 @@ from lamina.local.facts import (
     role,
 )
 from lamina.local.finding import Find
+from lamina.local.judge import opinion
 from lamina.local.judged import completed, judged, weighed
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.local.wishes import wish
-from lamina.memories import Evidence, Proposal
+from lamina.memories import Evidence, MemoryType, Proposal
+from lamina.memory.naming import file_name, free_names
 
 
 def extract(
@@ -50,11 +52,25 @@ def extract(
     for _, group in groupby(sentences, key=lambda sentence: sentence.message):
         for find in _finds_in(list(group), foreign):
             proposal = _proposal(find, session)
-            known = proposals.get(proposal.path)
-            if known is not None and known.body != proposal.body:
-                proposal = _under_free_name(proposal, proposals)
-            proposals.setdefault(proposal.path, proposal)
+            for path in free_names(proposal.path, proposal.body):
+                known = proposals.setdefault(path, replace(proposal, path=path))
+                if known.body == proposal.body:
+                    break
     return list(proposals.values())
+
+
+def kind_of(fact: str) -> MemoryType:
+    """The type of what the user asked to remember: the same, whoever writes it down."""
+    asked = {"role": "user", "origin": "typed", "content": f"Remember that {fact}"}
+    # Any day will do: dates make a fact of the project, whichever they are.
+    message = typed_sentences([asked], datetime(2000, 1, 1, tzinfo=UTC))
+    found = wish(message, 0, LANGUAGES[message[0].lang]) if message else None
+    if found is None:
+        return "user" if _ABOUT_ME.search(fact) else "project"
+    return found.type if found.certain else opinion(message, 0).type
+
+
+_ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
 
 
 def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
@@ -164,7 +180,7 @@ def _proposal(find: Find, session: str) -> Proposal:
     # The index is read on another day: "tomorrow" must not stand there alone either.
     dated = with_absolute_dates(subject, said) if find.type == "project" else subject
     return Proposal(
-        path=phrasing.file_name(find.type, phrasing.title(subject, rules)),
+        path=file_name(find.type, phrasing.title(subject, rules)),
         name=phrasing.title(dated, rules),
         description=phrasing.shortened(dated, 150),
         type=find.type,
@@ -195,13 +211,3 @@ def _due(text: str, said: date) -> str:
     """The last day that a statement speaks of, if it lies ahead."""
     ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said]
     return max(ahead).isoformat() if ahead else ""
-
-
-def _under_free_name(proposal: Proposal, taken: Mapping[str, Proposal]) -> Proposal:
-    """Two memories with the same title: the later one gets a number."""
-    stem = proposal.path.removesuffix(".md")
-    for number in range(2, 1000):
-        path = f"{stem}-{number}.md"
-        if path not in taken or taken[path].body == proposal.body:
-            return replace(proposal, path=path)
-    return proposal

@@ -1,4 +1,4 @@
-"""Words a memory with what the user said: title, file name, body. Adds structure, never a claim.
+"""Words a memory with what the user said: title, body. Adds structure, never a claim.
 
 The gate compares every word of a `user` or `feedback` memory with the quotes that it rests on, so
 titles and bodies are cut from the quote. Pure functions; nothing here touches anything.
@@ -6,9 +6,7 @@ titles and bodies are cut from the quote. Pure functions; nothing here touches a
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 from lamina.memory.wording import content_stems
@@ -22,13 +20,6 @@ _OPENERS = re.compile(
     r"|(?:so|and|but|also|oh|please|pls|kindly|bitte|und|fyi|btw)\b[,\s]+"
     r"|(?:不对|唉|嗯|好的?|对|没错|很好|另外|还有|哦|我说过好?多?次?了)[，,！!。]\s*)+",
     re.IGNORECASE,
-)
-_TRANSLITERATED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
-_SMALL_WORDS = frozenset(
-    """a an the to of in on at for and or but so is are was be been i im i'm my me we our you
-    your it its this that these with as by from please not do does don't dont der die das den
-    dem des ein eine einen einem einer und oder aber ich bin du wir ist sind im am zum zur
-    mit bei für von auf dass bitte nicht es zu mir dir""".split()  # noqa: SIM905 - a word list
 )
 
 
@@ -61,19 +52,6 @@ def title(text: str, cues: Cues) -> str:
         if len(content_stems(text[: clause.start()])) > 2:
             return shortened(text[: clause.start()], 60)
     return shortened(text, 60)
-
-
-def file_name(kind: str, text: str) -> str:
-    """`feedback_no_mocks.md`: readable where the script allows it, else with a short hash."""
-    folded = unicodedata.normalize("NFKD", text.lower().translate(_TRANSLITERATED))
-    folded = re.sub(r"['’]", "", folded)
-    words = re.findall(r"[a-z0-9]+", folded.encode("ascii", "ignore").decode())
-    telling = [word for word in words if word not in _SMALL_WORDS and len(word) > 1][:6]
-    stem = "_".join((kind, *telling))[:60].rstrip("_")
-    latin = sum(char.isascii() for char in text if char.isalnum())
-    if not telling or latin * 2 < sum(char.isalnum() for char in text):
-        stem += "_" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-    return stem + ".md"
 
 
 def sentence_case(text: str) -> str:

@@ -1,7 +1,7 @@
 """Drops statements that a later memory of the same subject replaced or declared over. Pure.
 
-The later one wins by its own date. It never wins over the user's own word unless it is one, and
-what is only likely is reported instead.
+The later one wins by its own date, over the user's own word and what was written by hand only if it
+is the user's own word. What is only likely is reported instead.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lamina.local.claims import Statement, claim, declares_over, judge, negations, statements
 from lamina.local.desk import Desk, stamp
 from lamina.memories import Memory
+from lamina.memory.claims import Statement, claim, declares_over, judge, negations, statements
 from lamina.memory.wording import content_stems
 
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
@@ -33,17 +33,12 @@ def drop_replaced(desk: Desk) -> bool:
             judgement = judge(old.text, new.text)
         if not judgement:
             continue
-        if judgement == "sure" and _may_replace(desk, newer, older):
+        if judgement == "sure" and desk.overrules(newer, new.text, older, old.text):
             _remove(desk, current, old.text, newer)
             changed = True
         else:
             desk.doubt(sorted((older.path, newer.path)), f"these may contradict each other: “{old.text[:60]}” and “{new.text[:60]}”")  # fmt: skip
     return changed
-
-
-def _may_replace(desk: Desk, newer: Memory, older: Memory) -> bool:
-    own_word = newer.path not in desk.labels or older.path in desk.labels
-    return stamp(newer) > stamp(older) and own_word and desk.may_change(older)
 
 
 def _pairs(desk: Desk) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:

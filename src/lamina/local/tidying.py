@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 
-from lamina.local.claims import negations, statements
 from lamina.local.desk import (
     Desk,
     covered,
@@ -19,6 +18,8 @@ from lamina.local.desk import (
 )
 from lamina.local.index_order import hook_beyond_limit
 from lamina.memories import Memory
+from lamina.memory.claims import negations, statements
+from lamina.memory.contradictions import tells_apart
 from lamina.memory.index import pointers_of
 from lamina.memory.wording import content_stems, hard_tokens, likeness
 
@@ -46,11 +47,13 @@ def write_out_dates(desk: Desk) -> bool:
 
 def age_out(desk: Desk) -> bool:
     """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
-    later if nobody asked for it, last if it was used once."""
+    later if nobody asked for it, last if it was used once. What somebody wrote by hand stays."""
     changed = False
     for memory in desk.open():
         due = _due(memory) if memory.type == "project" else None
-        if due is not None and (reason := _of_no_use(desk, memory.path, due)):
+        if due is None or desk.by_hand(memory.path):
+            continue
+        if reason := _of_no_use(desk, memory.path, due):
             desk.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
             changed = True
     return changed
@@ -106,7 +109,8 @@ def move_long_hooks(desk: Desk, index: str) -> None:
 
 
 def merge_alike(desk: Desk) -> bool:
-    """Memories that say the same become one: the one that is used, else the fuller, else the first."""
+    """Memories that say the same become one: one that the store wrote, whose word is known; of those
+    the one that is used, else the fuller, else the first."""
     merged = False
     for one, other in _alike_pairs(desk):
         first, second = desk.get(one), desk.get(other)
@@ -118,8 +122,13 @@ def merge_alike(desk: Desk) -> bool:
     return merged
 
 
-def _preference(desk: Desk, memory: Memory) -> tuple[int, int, str]:
-    return (-desk.uses.get(memory.path, 0), -len(memory.body), memory.path)
+def _preference(desk: Desk, memory: Memory) -> tuple[bool, int, int, str]:
+    return (
+        desk.by_hand(memory.path),
+        -desk.uses.get(memory.path, 0),
+        -len(memory.body),
+        memory.path,
+    )
 
 
 def _alike_pairs(desk: Desk) -> Iterator[tuple[str, str]]:
@@ -150,7 +159,7 @@ def _says_the_same(desk: Desk, one: Memory, other: Memory) -> bool:
     if one.type != other.type or (one.path in desk.labels) != (other.path in desk.labels):
         return False
     first, second = text_of(one), text_of(other)
-    if negations(first) != negations(second):
+    if negations(first) != negations(second) or tells_apart(first, second):
         return False
     left, right = hard_tokens(first), hard_tokens(second)
     if likeness(first, second) >= _ALIKE and (left <= right or right <= left):

@@ -6,18 +6,32 @@ It reads pins, tombstones, what is known of the memories, and the history; it ch
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
 
-from lamina.errors import GateRefused
+from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import Memory, Proposal, Verdict, Writer
-from lamina.memory.blame import blame, users_word
-from lamina.memory.gate import GateContext, decide, decide_index, nothing_vouched
+from lamina.memory.blame import BlamedLine, blame, users_word
+from lamina.memory.commits import Commit
+from lamina.memory.gate import (
+    GateContext,
+    decide,
+    decide_index,
+    decide_removal,
+    nothing_vouched,
+)
 from lamina.memory.history import HistoryDamaged
-from lamina.memory.index import is_index
+from lamina.memory.index import is_index, pointers_of
 from lamina.memory.journal import Journal
 from lamina.memory.known import KnownMemories
+from lamina.memory.leaks import secrets_of
 from lamina.memory.pins import Pins
+from lamina.memory.removal import Saying, left_out, still_said
 from lamina.memory.tombstones import Tombstones
 from lamina.memory.topics import read_topic, why_ambiguous
+
+_OUR_WRITERS = ("agent", "extraction", "team")  # what they wrote of facts they may take back
 
 
 class Admission:
@@ -36,24 +50,143 @@ class Admission:
         self._pins = pins
         self._journal = journal
 
-    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
-        """Accept or inbox; refusals are raised. `current` is the file before the change, `exact` the
-        bytes after it where the writer gave those."""
+    def judge(
+        self,
+        proposal: Proposal,
+        current: bytes | None,
+        exact: bytes | None,
+        *,
+        after: bytes | None = None,
+        unsettled: Collection[str] = (),
+        mtime: float = 0.0,
+    ) -> Verdict:
+        """Accept or inbox; refusals are raised. `current` is the file before the change, `after` what
+        it would become (None: nobody knows), `exact` the bytes that the writer gave, if it gave any.
+        `unsettled` are files that were changed too and may yet be put back; `mtime` is the time of the
+        file before the change, where that is in the directory already."""
         path = proposal.path
         if exact is not None and proposal.writer != "user" and not is_index(path):
-            demand_clear(path, exact, current)
+            shown = secrets_of(proposal, self.rules.secret_rules).mask(path)
+            demand_clear(shown, exact, current)
         if is_index(path):
-            before, after = (
+            before, after_text = (
                 (content or b"").decode("utf-8", "replace") for content in (current, exact)
             )
-            verdict = decide_index(before, after, proposal.writer, self._context(path, None))
+            context = self._context(path, None)
+            verdict = decide_index(
+                before, after_text, proposal.writer, context, allow_secret=proposal.allow_secret
+            )
+            if verdict.decision == "accept" and proposal.writer != "user":
+                leaving = self._leaving_index(path, before, after_text)
+                context = dataclasses.replace(context, leaving=leaving)
+                dropped = decide_removal(proposal, context)
+                verdict = dropped if dropped.decision == "inbox" else verdict
         else:
             old = None if current is None else read_topic(path, current)
-            verdict = decide(proposal, self._context(path, old))
+            context = self._context(path, old)
+            if old is not None and after is not None and proposal.writer != "user":
+                leaving = self._leaving(old, read_topic(path, after), unsettled, mtime)
+                context = dataclasses.replace(context, leaving=leaving)
+            verdict = decide(proposal, context)
         return _let_in(verdict)
+
+    def judge_removed(
+        self,
+        proposal: Proposal,
+        content: bytes,
+        *,
+        unsettled: Collection[str] = (),
+        mtime: float = 0.0,
+    ) -> Verdict:
+        """Whether a file may go that a tool removed: what it says is said elsewhere, or taken back."""
+        path = proposal.path
+        if is_index(path):
+            leaving = self._leaving_index(path, content.decode("utf-8", "replace"), "")
+        else:
+            leaving = self._leaving(read_topic(path, content), None, unsettled, mtime)
+        return decide_removal(proposal, dataclasses.replace(self.rules, leaving=leaving))
+
+    def _leaving(
+        self, old: Memory, new: Memory | None, unsettled: Collection[str] = (), mtime: float = 0.0
+    ) -> Sequence[Saying]:
+        """What a person said in a file that no memory would say any more."""
+        lost = left_out(old, new)
+        if new is not None and old.type is not None and new.type != old.type:
+            lost.append(Saying(f"type: {old.type}"))
+        if not lost:
+            return ()
+        lines = self._lines(old.path)
+        now = self._known.get(old.path)
+        mtime = mtime or (now.mtime if now is not None else 0.0)
+        own = old.type in ("user", "feedback")
+        theirs = [one for one in lost if own or not _ours(one.text, lines)]
+        others = self._others(old, unsettled) if theirs else []
+        return [
+            dataclasses.replace(one, since=self._since(one.text, lines, mtime))
+            for one in theirs
+            if not any(self._says(path, one.text) for path in _saying(one.text, others))
+        ]
+
+    def _says(self, path: str, text: str) -> bool:
+        now = self._known.on_disk(path)
+        return now is not None and still_said(text, [now])
+
+    def would_lose(self, memory: Memory) -> bool:
+        """Does it say what only a person may take back?"""
+        return bool(self._leaving(memory, None))
+
+    def _leaving_index(self, path: str, before: str, after: str) -> Sequence[Saying]:
+        """What lines of an index said that neither its new lines nor a memory says. A pointer to a file
+        that is gone says nothing."""
+        gone = [line for line in before.splitlines() if line not in set(after.splitlines())]
+        lines = self._lines(path) if gone else []
+        said = [_said_by(line, self._known) for line in gone if not _ours(line, lines)]
+        if not any(said):
+            return ()
+        others = [*self._known.all(), Memory(path, "", "", None, after)]
+        return [
+            Saying(text, since=self._since(text, lines, 0.0))
+            for text in said
+            if text and not still_said(text, others)
+        ]
+
+    def _others(self, old: Memory, unsettled: Collection[str]) -> list[Memory]:
+        """Where a statement of this memory may stand on: of the user's own word only in a memory that
+        has to prove the same."""
+        own = old.type in ("user", "feedback")
+        return [
+            one
+            for one in self._known.all()
+            if one.path != old.path
+            and one.path not in unsettled
+            and (not own or one.type in ("user", "feedback"))
+        ]
+
+    def _lines(self, path: str) -> list[BlamedLine]:
+        try:
+            self._journal.settle()
+            return blame(self._journal.history.versions(path))
+        except HistoryDamaged:
+            return []
+
+    def _since(self, text: str, lines: Sequence[BlamedLine], mtime: float) -> float:
+        """When a statement was said: by the words it rests on, by its commit, by its file."""
+        commits = [line.commit for line in lines if text in line.text]
+        if not commits:
+            return mtime or math.inf
+        return max(self._said(commit, mtime) for commit in commits)
+
+    def _said(self, commit: Commit, mtime: float) -> float:
+        said = [self.rules.said_at(commit.session, entry) for entry in commit.entries]
+        if any(said):
+            return max(said)
+        # What was changed by hand is recorded later than it was said.
+        by_hand = commit.writer == "outside" and mtime > 0
+        return min(commit.when, mtime) if by_hand else commit.when
 
     def judge_moved(self, proposal: Proposal, old: str) -> Verdict:
         """Moving says nothing new: only what no memory may be called or hold is in the way."""
+        proposal = dataclasses.replace(proposal, allow_secret=True)
         return _let_in(decide(proposal, self._context(old, None)))
 
     def demand_unpinned(self, path: str, writer: Writer) -> None:
@@ -86,11 +219,24 @@ class Admission:
 
     def vouched(self, path: str) -> str:
         """The lines of a file that, by its history, rest on the user's word."""
-        try:
-            self._journal.settle()
-            return users_word(blame(self._journal.history.versions(path)), path)
-        except HistoryDamaged:
-            return ""
+        return users_word(self._lines(path), path)
+
+
+def _saying(text: str, memories: Sequence[Memory]) -> Iterator[str]:
+    return (one.path for one in memories if still_said(text, [one]))
+
+
+def _said_by(line: str, known: KnownMemories) -> str:
+    """What an index line says beside naming a file."""
+    if pointer := next(iter(pointers_of(line.encode("utf-8", "replace"))), None):
+        there = known.get(pointer.file) is not None
+        return re.sub(r"\(source: [^()]*\)$", "", pointer.hook).strip() if there else ""
+    return "" if line.startswith("#") else line.strip(" -*\t")
+
+
+def _ours(text: str, lines: Sequence[BlamedLine]) -> bool:
+    writers = {line.commit.writer for line in lines if text in line.text}
+    return bool(writers) and writers <= set(_OUR_WRITERS)
 
 
 def demand_clear(path: str, content: bytes, before: bytes | None) -> None:
@@ -101,6 +247,8 @@ def demand_clear(path: str, content: bytes, before: bytes | None) -> None:
 
 
 def _let_in(verdict: Verdict) -> Verdict:
+    if verdict.decision == "refuse" and verdict.update_of:
+        raise SaidAlready(verdict.reason, verdict.update_of)
     if verdict.decision == "refuse":
         raise GateRefused(verdict.reason)
     return verdict

@@ -1,6 +1,6 @@
 """Looks at a whole memory directory and lists what is wrong with it, with the reason. Pure.
 
-Junk, duplicates, contradictions, stale, dangling, oversized, unlabelled. What only a reader can judge
+Secrets, junk, duplicates, contradictions, stale, dangling, oversized, unlabelled. What only a reader can judge
 is marked as doubtful; only what is certain gets a step in the plan of fixes.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -18,12 +18,14 @@ from lamina.memory.alike import alike_pairs
 from lamina.memory.contradictions import contradictions
 from lamina.memory.freshness import age_days
 from lamina.memory.index import ADVISED_LINE, LOADED_BYTES, LOADED_LINES, pointers_of
+from lamina.memory.leaks import leaks_in
+from lamina.secrets import Rules, secrets_in
 
 FaultKind = Literal[
-    "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled"
+    "secret", "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled"
 ]
 KINDS: tuple[FaultKind, ...] = (
-    "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled",
+    "secret", "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled",
 )  # fmt: skip
 
 _ALIKE = 0.72  # as the gate judges near-duplicates
@@ -54,6 +56,8 @@ class Fault:
     reason: str
     doubtful: bool = False  # a reader must judge
     other: str = ""  # the second memory of a pair
+    line: int = 0  # of a secret in its file
+    rule: str = ""  # the rule that knows the secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +89,18 @@ def audit(
     team_index: bytes = b"",
     last_used: Mapping[str, float] | None = None,
     with_index: bool = True,
+    texts: Mapping[str, str] | None = None,
+    secret_rules: Rules | None = None,
 ) -> Audit:
-    """All faults by kind, then by path. `memories` come with their bodies."""
+    """All faults by kind, then by path. `memories` come with their bodies; `texts` are their files,
+    in which secrets are looked for. No reason repeats one."""
+    indexes = {"MEMORY.md": index, "team/MEMORY.md": team_index}
+    texts = {
+        **(texts or {}),
+        **{path: one.decode("utf-8", "replace") for path, one in indexes.items()},
+    }
     faults = [
+        *_secrets(texts, secret_rules),
         *_junk(memories),
         *_duplicates(memories, {path for path, _ in _listed(index, team_index)}),
         *_contradictions(memories),
@@ -98,8 +111,10 @@ def audit(
         *_unlabelled(memories),
         *(_text_in_index(index, team_index) if with_index else ()),
     ]
+    hide = secrets_in(*{texts[one.path] for one in faults if one.rule}, rules=secret_rules)
+    faults = [replace(fault, reason=hide.mask(fault.reason)) for fault in faults]
     order = {kind: number for number, kind in enumerate(KINDS)}
-    faults.sort(key=lambda fault: (order[fault.kind], fault.path, fault.reason))
+    faults.sort(key=lambda fault: (order[fault.kind], fault.path, fault.line, fault.reason))
     return Audit(len(memories), tuple(faults))
 
 
@@ -125,6 +140,13 @@ def plan_fixes(memories: Sequence[Memory], found: Audit) -> tuple[Step, ...]:
             if guess:
                 steps.append(Step("set_type", fault.path, f"its name begins with {guess}", guess))
     return tuple(step for step in steps if step.action == "delete" or step.path not in gone)
+
+
+def _secrets(texts: Mapping[str, str], rules: Rules | None) -> Iterator[Fault]:
+    for path, text in texts.items():
+        for leak in leaks_in(text, path, rules):
+            reason = f"line {leak.line} looks like a secret ({leak.rule})"
+            yield Fault("secret", path, reason, line=leak.line, rule=leak.rule)
 
 
 def _said(memory: Memory) -> str:

@@ -17,11 +17,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Self
 
+from lamina import syscalls
 from lamina.errors import Conflict, MemoryStoreError
 from lamina.ledger.places import private_folder
-from lamina.memory import syscalls
 from lamina.memory.naming import printable
-from lamina.memory.syscalls import EXCHANGE, NO_REPLACE, Unsupported
+from lamina.syscalls import EXCHANGE, Unsupported
 
 TEMPORARY_PREFIX = ".lamina-tmp-"
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -247,7 +247,7 @@ class Beneath:
                     return syscalls.openat2(root, path, flags)
                 except Unsupported:
                     self._openat2 = False
-            return _open_by_parts(root, parts, flags)
+            return syscalls.open_by_parts(root, parts, flags)
         except FileNotFoundError:
             return None
 
@@ -305,18 +305,6 @@ class Beneath:
         return f"Can't {verb} {where}: {error.strerror or error}."
 
 
-def _open_by_parts(root: int, parts: list[str], flags: int) -> int:
-    current = os.dup(root)
-    try:
-        for part in parts[:-1]:
-            below = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
-            os.close(current)
-            current = below
-        return os.open(parts[-1], flags | os.O_NOFOLLOW, dir_fd=current)
-    finally:
-        os.close(current)
-
-
 def _demand_plain_file(descriptor: int) -> None:
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -349,11 +337,7 @@ def _content(directory: int, name: str) -> bytes | None:
 def _put_new(directory: int, temporary: str, name: str) -> None:
     """Give the file its name unless somebody has it already."""
     try:
-        try:
-            syscalls.renameat2(directory, temporary, name, NO_REPLACE)
-        except Unsupported:
-            os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            os.unlink(temporary, dir_fd=directory)
+        syscalls.put_new(directory, temporary, name)
     except FileExistsError:
         raise Conflict(f"{name} was made by somebody else meanwhile. Read it first.") from None
 

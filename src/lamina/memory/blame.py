@@ -46,6 +46,12 @@ def rests_on_user(commit: Commit, path: str = "") -> bool:
     return typed or (bool(path) and path in commit.marks.get("Typed", "").split())
 
 
+def written_at(commit: Commit, mtime: float) -> float:
+    """When the commit's lines came into a file that was last changed at `mtime`: what was written
+    outside is older than the look that found it."""
+    return min(commit.when, mtime) if commit.writer == "outside" and mtime else commit.when
+
+
 def diff_text(path: str, before: bytes | None, after: bytes | None) -> str:
     """A unified diff of one file."""
     old, new = _text(before).splitlines(), _text(after).splitlines()

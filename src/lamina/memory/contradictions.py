@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lamina.memory import wording
 from lamina.memory.alike import alike_pairs
+from lamina.memory.naming import negates
 
 _ALIKE = 0.6  # of the words that are left when what decides is taken out
 _FEWEST = 3  # words that a sentence must share to speak of the same thing
@@ -30,8 +31,10 @@ _OPPOSITES = (
     ("allowed", "forbidden"), ("on", "off"), ("true", "false"), ("tabs", "spaces"),
     ("required", "optional"), ("sync", "async"), ("public", "private"), ("prefers", "dislikes"),
     ("yes", "no"), ("accepted", "rejected"), ("uses", "avoids"), ("first", "last"),
+    ("over", "under"), ("up", "down"),
 )  # fmt: skip
 _OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
+_COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
 _DECIDES = {*_NOT, *_DAYS, *_MONTHS, *_OPPOSITE}
 
 
@@ -70,6 +73,24 @@ def difference(one: str, other: str) -> str:
     if mine and theirs and len(mine) == len(theirs) and not mine & theirs:
         return f"{min(mine)} / {min(theirs)}"
     return ""
+
+
+def tells_apart(one: str, other: str) -> bool:
+    """Of two texts with nearly the same words: do they name different things, or say different things
+    of the same? A number, a letter, a day, a negation or the order of a comparison decides."""
+    for marks in (_numbers, _letters):
+        mine, theirs = marks(one), marks(other)
+        if mine - theirs and theirs - mine:
+            return True
+    if negates(one) != negates(other) or difference(one, other):
+        return True
+    turned = {(less, more) for more, less in _COMPARED.findall(one.casefold())}
+    return not turned.isdisjoint(_COMPARED.findall(other.casefold()))
+
+
+def _letters(text: str) -> set[str]:
+    """Letters that stand alone as names do: "shop A"."""
+    return {letter.casefold() for letter in re.findall(r"\b[A-HJ-Z]\b(?!['’])", text)}
 
 
 def _sentences(text: str) -> Iterator[str]:

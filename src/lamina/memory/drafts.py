@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from lamina.errors import Conflict
+from lamina.errors import Conflict, NameTaken
 from lamina.memories import Memory, Proposal, Verdict, Writer
 from lamina.memory.intents import Note
 from lamina.memory.merge import merge_memory
 from lamina.memory.store import Outcome
 from lamina.memory.topics import edit_topic, new_topic, read_topic
+from lamina.memory.wording import fold, sentences
 
 
 def written(
@@ -41,7 +42,7 @@ def written(
             raise Conflict(f"{proposal.path} was changed by somebody else. Read it again.")
         wanted = fitting
     elif not replace and not _says_the_same(existing, wanted):
-        raise Conflict(f"{proposal.path} exists already. Read it, then write the change to it.")
+        raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
     return edit_topic(
         current,
         name=wanted.name,
@@ -57,6 +58,18 @@ def written(
 def _keeping_extra(wanted: Memory, base: Memory) -> Memory:
     """A proposal that does not mention an extra key does not mean to remove it."""
     return dataclasses.replace(wanted, extra={**base.extra, **wanted.extra})
+
+
+def goes_on_with(proposal: Proposal, existing: Memory) -> bool:
+    """Does it say all that the memory says, word for word, and perhaps more? Then it may take that
+    memory's place; anything else, a newer value or the opposite, gets a file of its own."""
+    if proposal.type != existing.type or not existing.body.strip():
+        return False
+    return _statements(existing.body) <= _statements(proposal.body)
+
+
+def _statements(text: str) -> set[str]:
+    return {fold(one).casefold().rstrip(".!。！ ") for one in sentences(text)}
 
 
 def _says_the_same(one: Memory, other: Memory) -> bool:

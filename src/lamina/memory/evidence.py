@@ -164,8 +164,11 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     for line in _bare(vouched, targets).splitlines():
         value = _HEAD_KEY.sub("", line)
         proven.update(map(wording.fold, (line, value, _spelled(value, proposal.type))))
-    lines = _bare(text, targets).splitlines()
-    return "\n".join(line for line in lines if wording.fold(line) not in proven)
+    lines = [line for line in _bare(text, targets).splitlines() if wording.fold(line) not in proven]
+    return "\n".join(
+        " ".join(one for one in wording.sentences(line) if wording.fold(one) not in proven)
+        for line in lines
+    )
 
 
 def _spelled(name: str, kind: str | None) -> str:

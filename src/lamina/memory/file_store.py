@@ -7,11 +7,12 @@ tombstones, pins, derived index). Nothing else is touched.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from lamina.errors import Conflict, MemoryStoreError, StorageError
+from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, StorageError
 from lamina.events import Emit, Warned, quiet
 from lamina.ledger.places import make_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
@@ -24,8 +25,9 @@ from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
-from lamina.memory.naming import printable
-from lamina.memory.outside import nothing_new, record_outside
+from lamina.memory.leaks import for_index
+from lamina.memory.naming import free_names, printable
+from lamina.memory.outside import first_sight, nothing_new, record_outside
 from lamina.memory.pins import Pins
 from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.scan import Scan, Scanner
@@ -56,6 +58,7 @@ class FileStore:
         inbox_most: int = MOST,
     ) -> None:
         self._before_first_write = before_first_write
+        self.emit = emit
         self.directory = directory
         self.state = state or directory.with_name(f"{directory.name}.lamina")
         self.files = Beneath(directory)
@@ -63,12 +66,18 @@ class FileStore:
         self.scanner = Scanner(self.files, self.state / "headers.sqlite")
         self.tombstones = Tombstones(self._own)
         self._pins = Pins(self._own)
-        self.inbox = Inbox(self.state / "inbox", most=inbox_most)
-        self.journal = Journal(self.files, self.state, self.tombstones, emit, background=background)
-        self._known = KnownMemories(self.files, self.scanner)
-        self.admission = Admission(
-            gate or GateContext(), self._known, self.tombstones, self._pins, self.journal
+        rules = gate or GateContext()
+        self.inbox = Inbox(self.state / "inbox", most=inbox_most, secret_rules=rules.secret_rules)
+        self.journal = Journal(
+            self.files,
+            self.state,
+            self.tombstones,
+            emit,
+            background=background,
+            found=self._first_sight,
         )
+        self._known = KnownMemories(self.files, self.scanner)
+        self.admission = Admission(rules, self._known, self.tombstones, self._pins, self.journal)
         self._open(emit)
         if background and directory.is_dir():
             self.journal.start(self._look_outside)
@@ -147,10 +156,39 @@ class FileStore:
         return self._write(proposal, content, base=base, exact=None, pointer=pointer)
 
     def remember(
-        self, proposal: Proposal, *, base: Memory | None = None, replace: bool = False
+        self,
+        proposal: Proposal,
+        *,
+        base: Memory | None = None,
+        replace: bool = False,
+        pointer: bool = True,
     ) -> Outcome:
-        """The Remember tool: topic file and pointer in one call."""
-        return self.write(proposal, base=base, replace=replace)
+        """Write a memory that its writer did not look up first. What stands there already is not
+        written again, and a name that another memory has is no reason to refuse: it gets the next."""
+        if base is not None or replace:
+            return self.write(proposal, base=base, replace=replace, pointer=pointer)
+        for path in free_names(proposal.path, proposal.body):
+            existing = self._called(path)
+            if existing is not None:
+                path = existing.path  # noqa: PLW2901 - as it is spelled there
+                pinned = proposal.writer != "user" and path in self.pinned()
+                if pinned or not drafts.goes_on_with(proposal, existing):
+                    continue
+            named = dataclasses.replace(proposal, path=path)
+            try:
+                return self.write(named, base=existing, pointer=pointer)
+            except SaidAlready as said:
+                return Outcome(said.path, "accept", changed=False)
+            except Conflict:
+                continue  # somebody was faster
+        raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
+
+    def _called(self, path: str) -> Memory | None:
+        """The memory of this name, in upper or lower case; the gate says what is wrong with a name."""
+        for spelled in (path, *self._known.but(path, None).spellings(path)):
+            with suppress(MemoryStoreError):
+                return self.read(spelled)
+        return None
 
     def write_file(
         self,
@@ -160,10 +198,12 @@ class FileStore:
         writer: Writer,
         base: bytes | None,
         evidence: Sequence[Evidence] = (),
+        takes_back: Sequence[Evidence] = (),
         session: str = "",
         reason: str = "",
         pointer: bool = False,
         subject: str = "",
+        allow_secret: bool = False,
     ) -> Outcome:
         """A plain Write or Edit of a memory file, byte for byte, through the same gate.
 
@@ -179,8 +219,10 @@ class FileStore:
             extra=memory.extra,
             writer=writer,
             evidence=evidence,
+            takes_back=takes_back,
             session=session,
             reason=reason,
+            allow_secret=allow_secret,
         )
 
         def merged(current: bytes | None) -> bytes:
@@ -231,14 +273,21 @@ class FileStore:
         path = proposal.path
         with self.journal.writing():
             current = self.files.read(path) if _readable_path(path) else None
-            verdict = self.judge(proposal, current, exact)
+            try:
+                after, conflict = content(current), None
+            except Conflict as error:  # told only if the gate has nothing to say
+                after, conflict = None, error
+            verdict = self.judge(proposal, current, exact, after=after)
             if verdict.decision == "inbox":
                 item = self.inbox.add(proposal, verdict, base=base, exact=exact)
-                return drafts.outcome_of(path, verdict, inbox_id=item.id)
-            changes = [Change(path, current, content(current))]
+                return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
+            if conflict is not None:
+                raise conflict
+            changes = [Change(path, current, after)]
             rework = None
             if pointer and not is_index(path):
-                rework = pointers.adding(proposal, verdict.origin, base)
+                shown = for_index(proposal, self.admission.rules.secret_rules)
+                rework = pointers.adding(shown, verdict.origin, base)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
             stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
@@ -249,10 +298,21 @@ class FileStore:
             self._known.noted(changes)
             return drafts.outcome_of(path, verdict, changed=changed)
 
-    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
+    def judge(
+        self,
+        proposal: Proposal,
+        current: bytes | None,
+        exact: bytes | None,
+        *,
+        after: bytes | None = None,
+        unsettled: Collection[str] = (),
+        mtime: float = 0.0,
+    ) -> Verdict:
         """What the gate says; refusals are raised. `current` is the file before the change, which
         may be in the directory already when a tool wrote it by itself."""
-        return self.admission.judge(proposal, current, exact)
+        return self.admission.judge(
+            proposal, current, exact, after=after, unsettled=unsettled, mtime=mtime
+        )
 
     def index_change(self, path: str, rework: pointers.Rework) -> Change:
         index = pointers.index_of(path)
@@ -364,7 +424,13 @@ class FileStore:
             return []
         self.make_state()
         with self.journal.recording() as history:
+            if history.empty:
+                return self.journal.record_first_sight()
             return record_outside(self.files, self.scanner, history, busy=self.journal.intents)
+
+    def _first_sight(self) -> dict[str, bytes]:
+        history, intents = self.journal.history, self.journal.intents
+        return first_sight(self.files, self.scanner, history, busy=intents)
 
     def _look_outside(self) -> None:
         """In the background, when a session opens: edits by hand since the last time."""

@@ -20,7 +20,7 @@ from lamina.memory import drafts, pointers, polarity, wording
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
 from lamina.memory.intents import Change, Note
-from lamina.memory.naming import printable
+from lamina.memory.naming import free_names, printable
 from lamina.memory.parting import SAYS_IT, TOUCHES_IT, Parted, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
@@ -180,7 +180,7 @@ def forget(
         )
         said = _short(memory.description or memory.body)
         gone = memory.path + (f" (“{said}”)" if said else "")
-    undo = f"lamina memory undo {_commit_of(store, rest or memory.path)}".rstrip()
+    undo = f"lamina memory undo {store.journal.newest_of_ours(rest or memory.path)}".rstrip()
     sentence = f"Forgotten: {gone}. It won't come back by itself. `{undo}` takes this back."
     return Forgotten("certain", sentence, memory.path, rest)
 
@@ -228,17 +228,8 @@ def _free(store: FileStore, old: str, wanted: str) -> str:
     """The wanted path, with a number if another memory has it."""
     if wanted == old:
         return old
-    names = [wanted, *(f"{wanted.removesuffix('.md')}-{number}.md" for number in range(2, 100))]
+    names = free_names(wanted, old)
     return next((name for name in names if store.files.read(name, 1) is None), old)
-
-
-def _commit_of(store: FileStore, path: str) -> str:
-    """So that the right change is undone whatever is written meanwhile; "" without a history."""
-    with suppress(MemoryStoreError):
-        store.journal.settle()
-        commit = next(store.journal.history.log(path), None)
-        return commit.id[:8] if commit and commit.subject.startswith("forget ") else ""
-    return ""
 
 
 def not_forgotten(found: Meant, wish: str, how: str) -> Forgotten:

@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lamina.memories import MEMORY_TYPES, Memory, Proposal, Verdict, Writer
 from lamina.memory import evidence, wording
 from lamina.memory.characters import hidden_character, speaks_as_system
+from lamina.memory.contradictions import tells_apart
 from lamina.memory.familiar import Familiar, Listed, stems_said
 from lamina.memory.index import pointers_of
+from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name
 from lamina.memory.orders import find_order, speaks_for_user
+from lamina.memory.origins import typed_parts
+from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ _HEADINGS = (
     *MEMORY_TYPES,
     "memory memories index team topics notes rules facts preferences references",
 )
+_MASKED = "it held a secret, which is masked here"
 _KEY = re.compile(r"[A-Za-z_][\w.-]{0,79}")
 
 
@@ -90,6 +95,8 @@ class GateContext:
     vouched: Callable[[str], str] = nothing_vouched
     # Whose word a memory is by the history; "" if nobody recorded it.
     origin_of: Callable[[str], str] = nothing_vouched
+    # What a person said in this file that the write drops and no other memory says.
+    leaving: Sequence[Saying] = ()
     scope: Scope = "personal"
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
@@ -105,31 +112,89 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
 
     `Verdict.origin` is whose word the memory is (`typed` for the user's own): the store records it
     and shows it in the index line where it is not `typed`. `Verdict.update_of` names the memory that
-    an inbox entry should update instead of doubling it.
+    an inbox entry should update instead of doubling it. No sentence repeats a secret.
     """
+    hide = secrets_of(proposal, context.secret_rules)
+    if not hide:
+        return _decided(proposal, context)
+    there = proposal.path in context.known.spellings(proposal.path)
+    named = not there and hide.named_by(proposal.path)
+    leaks = leaks_of(proposal, context.secret_rules)
+    verdict = _decided(proposal, context, leaks, named=named)
+    warnings = [hide.mask(one) for one in verdict.warnings]
+    return dataclasses.replace(verdict, reason=hide.mask(verdict.reason), warnings=warnings)
+
+
+def _decided(
+    proposal: Proposal, context: GateContext, leaks: Sequence[Leak] = (), *, named: bool = False
+) -> Verdict:
+    """`named`: a new file's name would give a secret away."""
     twin, alike = _nearest(proposal, context.known)
+    other = context.known.get(twin) if twin else None
+    apart = other is not None and tells_apart(_said(proposal), _said(other))
     forgotten = context.forgotten(proposal)
     revives = bool(forgotten) and _asked_again(proposal, context)
-    refusal = _why_refused(proposal, context, "" if revives else forgotten)
-    if not refusal and alike >= _SAME and proposal.writer != "user":
+    new = new_leaks(leaks, context.known.get(proposal.path))
+    refusal = _why_refused(proposal, context, "" if revives else forgotten, leaks)
+    refusal = refusal or _why_secret(proposal, new, named=named)
+    same = alike >= _SAME and not apart
+    if not refusal and same and proposal.writer != "user":
         refusal = f"{twin} says the same already"
     if refusal:
-        return Verdict("refuse", _sentence(refusal), update_of=twin if alike >= _SAME else "")
-    warnings = [*_secret_warnings(_all_text(proposal), context), *_form_warnings(proposal)]
+        return Verdict("refuse", _sentence(refusal), update_of=twin if same else "")
+    warnings = [*(leak.sentence for leak in leaks), *_form_warnings(proposal)]
     if proposal.writer == "user":
         if twin:
-            warnings.append(f"{twin} says nearly the same: update it instead?")
+            warnings.append(_twin_warning(twin, apart=apart))
         if forgotten:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
     reason, origin = _why_inbox(proposal, context, "" if revives else forgotten)
+    if new or named:
+        reason = _MASKED
     if twin and not reason:
-        reason = f"{twin} says nearly the same, so this should update it"
+        if apart and origin == "typed":  # the user's word is kept beside the older one
+            warnings.append(_twin_warning(twin, apart=apart))
+        else:
+            reason = f"{twin} says nearly the same, so this should update it"
+    reason = reason or why_kept(proposal, context)
     if reason:
         return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
     return Verdict("accept", "", warnings, origin=origin, revives=revives)
+
+
+def _twin_warning(twin: str, *, apart: bool) -> str:
+    if apart:
+        return f"{twin} differs from this in little: both are kept."
+    return f"{twin} says nearly the same: update it instead?"
+
+
+def why_kept(proposal: Proposal, context: GateContext) -> str:
+    """Which of the statements that would leave the user did not take back; "" if they did."""
+    if not context.leaving or proposal.writer == "user":
+        return ""
+    typed = [
+        (context.said_at(session, item.entry), part)
+        for item in proposal.takes_back
+        for session in [item.session or proposal.session]
+        for part in typed_parts(context.origin_text(session, item.entry))
+    ]
+    gone = taken_back(context.leaving, typed, proposal.path)
+    kept = [one.text for one in context.leaving if one not in gone]
+    if not kept:
+        return ""
+    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    return (
+        f"{proposal.path} would lose “{wording.fold(kept[0])[:80]}”{more}, which nobody took back"
+    )
+
+
+def decide_removal(proposal: Proposal, context: GateContext) -> Verdict:
+    """The same for a file that is to go: only what it says is looked at."""
+    reason = why_kept(proposal, context)
+    return Verdict("inbox" if reason else "accept", _sentence(reason) if reason else "")
 
 
 def _asked_again(proposal: Proposal, context: GateContext) -> bool:
@@ -157,18 +222,24 @@ def _asked_again(proposal: Proposal, context: GateContext) -> bool:
     return bool(wishes and new) and not evidence.why_unproven(asked, record, context.known, vouched)
 
 
-def decide_index(before: str, after: str, writer: Writer, context: GateContext) -> Verdict:
+def decide_index(
+    before: str, after: str, writer: Writer, context: GateContext, *, allow_secret: bool = False
+) -> Verdict:
     """The same for a direct edit of MEMORY.md: new lines must point to memories that exist."""
     if len(after.encode("utf-8", "replace")) > context.max_bytes:
         return Verdict("refuse", f"MEMORY.md would exceed {context.max_bytes:,} bytes.")
     if hidden := hidden_character(after):
         return Verdict("refuse", f"MEMORY.md would hold {hidden}: remove it.")
-    warnings = _secret_warnings(after, context)
+    leaks = leaks_in(after, "MEMORY.md", context.secret_rules)
+    warnings = [leak.sentence for leak in leaks]
     if warnings and context.scope == "team":
         return Verdict("refuse", warnings[0])
+    new = [leak for leak in leaks if leak.value not in before]
+    if new and not allow_secret and writer in ("user", "agent"):
+        return Verdict("refuse", _leave_out(new[0], writer))
     if writer == "user":
         return Verdict("accept", "", warnings, origin="typed")
-    reason = _why_bad_index(before, after, context)
+    reason = _MASKED if new else _why_bad_index(before, after, context)
     decision = "inbox" if reason else "accept"
     return Verdict(decision, _sentence(reason) if reason else "", warnings, origin="assistant")
 
@@ -247,18 +318,24 @@ def _all_text(proposal: Proposal) -> str:
     return f"{proposal.name}\n{proposal.description}\n{proposal.hook}\n{extra}\n{proposal.body}"
 
 
+def _said(memory: Memory | Proposal) -> str:
+    return f"{memory.description}\n{memory.body}"
+
+
 def _is_team(proposal: Proposal, context: GateContext) -> bool:
     return context.scope == "team" or proposal.path.startswith("team/")
 
 
-def _why_refused(proposal: Proposal, context: GateContext, forgotten: str) -> str:
+def _why_refused(
+    proposal: Proposal, context: GateContext, forgotten: str, leaks: Sequence[Leak]
+) -> str:
     """The rules without appeal, cheapest first. Only pins and tombstones yield to the user."""
     taken = context.known.spellings(proposal.path)
     if bad := why_bad_name(proposal.path, taken) or _why_bad_form(proposal, context.max_bytes):
         return bad
     if hidden := hidden_character(_all_text(proposal)):
         return f"{proposal.path} would hold {hidden}: remove it"
-    if _is_team(proposal, context) and (private := _why_not_for_team(proposal, context)):
+    if _is_team(proposal, context) and (private := _why_not_for_team(proposal, leaks)):
         return private
     if proposal.writer == "user":
         return ""
@@ -269,11 +346,25 @@ def _why_refused(proposal: Proposal, context: GateContext, forgotten: str) -> st
     return ""
 
 
-def _why_not_for_team(proposal: Proposal, context: GateContext) -> str:
+def _why_secret(proposal: Proposal, new: Sequence[Leak], *, named: bool) -> str:
+    """Who can be told saves no secret unawares; what works in the background waits without it."""
+    if proposal.writer not in ("user", "agent"):
+        return ""
+    if new and not proposal.allow_secret:
+        return _leave_out(new[0], proposal.writer)
+    return "the file's name would give a secret away: choose another" if named else ""
+
+
+def _leave_out(leak: Leak, writer: Writer) -> str:
+    or_insist = ", or insist with `lamina memory add --allow-secret`" if writer == "user" else ""
+    return f"{leak.sentence.removesuffix('.')}: leave it out{or_insist}."
+
+
+def _why_not_for_team(proposal: Proposal, leaks: Sequence[Leak]) -> str:
     if proposal.type == "user":
         return "memories about the user stay personal: write it outside team/"
-    if found := _secret_warnings(_all_text(proposal), context):
-        return f"team memory never holds secrets: {found[0]}"
+    if leaks:
+        return f"team memory never holds secrets: {leaks[0].sentence}"
     return ""
 
 
@@ -310,21 +401,19 @@ def _form_warnings(proposal: Proposal) -> list[str]:
     return warnings
 
 
-def _secret_warnings(text: str, context: GateContext) -> list[str]:
-    from lamina.secrets import scan
-
-    return [
-        f"Line {found.line} looks like a secret ({found.rule})."
-        for found in scan(text, context.secret_rules)
-    ]
-
-
 def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
     """Why a person should look first ("" if not), and whose word the memory is."""
     record = evidence.Record(context.origin_text, context.before, context.dates)
     vouched = context.vouched(proposal.path)
     unproven = evidence.why_unproven(proposal, record, context.known, vouched)
+    new, known = _what_is_new(proposal, context, vouched)
+    others_stand = False
+    if unproven and known != vouched:
+        unproven = evidence.why_unproven(new, record, context.known, known)
+        others_stand = not unproven
     origin = evidence.weakest_origin(proposal, record) if unproven else "typed"
+    if others_stand:  # the label of what stands there stays
+        origin = context.origin_of(proposal.path) or origin
     if marker := speaks_as_system(_all_text(proposal)):
         return f"it speaks as the system or another turn: {marker}", origin
     if forgotten:
@@ -332,7 +421,7 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
-        text = evidence.claimed_text(proposal, context.known, vouched)
+        text = evidence.claimed_text(new, context.known, known)
         kind = proposal.type or "memory"
         if order := find_order(text):
             return f"a {kind} states facts, and this gives an order: “{order}”", origin
@@ -343,6 +432,18 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin
     return "", origin
+
+
+def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tuple[Proposal, str]:
+    """An update without what the file says already, and all lines that need no proof: what stands
+    there is not said anew. Of a file that becomes the user's word only now, all is."""
+    old = context.known.get(proposal.path)
+    if old is None or (proposal.type in ("user", "feedback") and old.type != proposal.type):
+        return proposal, vouched
+    fresh = [part for part in clauses(proposal.description) if not still_said(part, [old])]
+    new = dataclasses.replace(proposal, description=", ".join(fresh))
+    standing = [old.name, old.description, old.body, *wording.sentences(old.body)]
+    return new, "\n".join([vouched, *standing])
 
 
 def _nearest(proposal: Proposal, known: Familiar) -> tuple[str, float]:

@@ -15,6 +15,8 @@ from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lamina.ledger.places import open_private
+
 _SCHEMA = """
 create table folders (path blob primary key, keys blob, names blob, skipped blob);
 create table files (folder blob, file blob, head text, primary key (folder, file)) without rowid;
@@ -197,6 +199,11 @@ class HeaderIndex:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
+            if self._path is not None:
+                with contextlib.suppress(
+                    OSError
+                ):  # SQLite says it better; its -wal takes this mode
+                    os.close(open_private(self._path, os.O_RDWR | os.O_CREAT))
             where: Path | str = self._path or ":memory:"
             connection = sqlite3.connect(where, timeout=1.0, check_same_thread=False)
             self._connection = connection

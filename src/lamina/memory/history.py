@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lamina.errors import MemoryStoreError, UsageError
+from lamina.ledger.places import private_folder
 from lamina.memory.commits import Commit, commit_of, earlier_name, git_commit_of
 from lamina.memory.intents import Change, Note
 
@@ -66,6 +67,10 @@ class History:
     def exists(self) -> bool:
         return (self.folder / "HEAD").exists()
 
+    @property
+    def empty(self) -> bool:
+        return next(self.log(), None) is None
+
     # ---- writing (the caller holds the history's lock)
 
     def commit(self, changes: Mapping[str, bytes | None], note: Note) -> str:
@@ -104,6 +109,8 @@ class History:
             store.add_object(made)
             if not repo.refs.set_if_equals(_BRANCH, head, made.id):
                 raise MemoryStoreError(f"{self.folder} was changed by another program. Try again.")
+            with contextlib.suppress(OSError):
+                (self.folder / os.fsdecode(_BRANCH)).chmod(0o600)
             return made.id.decode()
 
     def demand_whole(self) -> None:
@@ -309,8 +316,10 @@ class History:
             raise HistoryDamaged(f"The history {self.folder} is damaged: it is no repository.")
         fresh = self.folder.with_name(f"{self.folder.name}.begin-{os.getpid()}")
         shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True, mode=0o700)
-        Repo.init_bare(fresh, default_branch=b"main").close()
+        private_folder(fresh)
+        Repo.init_bare(fresh, default_branch=b"main", shared_repository="0600").close()
+        for file in (path for path in fresh.rglob("*") if path.is_file()):
+            file.chmod(0o600)  # the library asks the umask for these, not its own setting
         fresh.rename(self.folder)
 
     @contextlib.contextmanager
@@ -324,7 +333,9 @@ class History:
                 yield
         except (*broken, ChecksumMismatch, FileFormatException, NotGitRepository) as error:
             with contextlib.suppress(OSError):
-                (self.folder / _DAMAGED).touch()  # the next writer may not come across it itself
+                (self.folder / _DAMAGED).touch(
+                    mode=0o600
+                )  # the next writer may not come across it itself
             raise HistoryDamaged(
                 f"The history {self.folder} is damaged ({type(error).__name__}: {error}). "
                 "Memory works on; the next write begins a new history and keeps this one aside."

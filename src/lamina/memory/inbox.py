@@ -16,6 +16,8 @@ from lamina.errors import InboxFull, UsageError
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
 from lamina.memory.blame import diff_text
+from lamina.memory.leaks import without_secrets
+from lamina.secrets import Rules
 
 MOST = 200  # items that wait
 MOST_BYTES = 10_000_000
@@ -33,13 +35,22 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     base: Memory | None = None  # what its writer had read; None: a new memory
     exact: bytes | None = None  # the whole file, where its writer gave one
+    removes: bool = False  # the file is to go; the proposal is what it says
 
 
 class Inbox:
     """All that waits, oldest first."""
 
-    def __init__(self, folder: Path, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        most: int = MOST,
+        most_bytes: int = MOST_BYTES,
+        secret_rules: Rules | None = None,
+    ) -> None:
         self._files = Beneath(folder)
+        self._secret_rules = secret_rules
         self._most = most
         self._most_bytes = most_bytes
 
@@ -47,16 +58,24 @@ class Inbox:
         self._files.close()
 
     def add(
-        self, proposal: Proposal, verdict: Verdict, *, base: Memory | None, exact: bytes | None
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        removes: bool = False,
     ) -> InboxItem:
-        """Keep a proposal, once; InboxFull if there is no more room."""
+        """Keep a proposal, once and without its secrets; InboxFull if there is no more room."""
+        proposal, exact = without_secrets(proposal, exact, base, self._secret_rules)
         waiting = self.items()
         for item in waiting:
-            if (item.proposal.path, item.proposal.body, item.proposal.description) == (
+            same = (item.proposal.path, item.proposal.body, item.proposal.description) == (
                 proposal.path,
                 proposal.body,
                 proposal.description,
-            ):
+            )
+            if same and item.removes == removes:
                 return item
         item = InboxItem(
             id=f"{time.time_ns():x}{secrets.token_hex(2)}",
@@ -68,6 +87,7 @@ class Inbox:
             origin=verdict.origin,
             base=base,
             exact=exact,
+            removes=removes,
         )
         content = msgspec.json.encode(item)
         self._demand_room(len(waiting), len(content))
@@ -111,6 +131,6 @@ class Inbox:
         self._files.remove(f"{item.id}.json")
 
 
-def diff_of(item: InboxItem, current: bytes | None, proposed: bytes) -> str:
+def diff_of(item: InboxItem, current: bytes | None, proposed: bytes | None) -> str:
     """What accepting the item would change."""
     return diff_text(item.proposal.path, current, proposed)

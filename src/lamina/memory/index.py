@@ -124,12 +124,24 @@ def with_renamed(content: bytes, old: str, new: str) -> bytes:
 
 def without_change(content: bytes, before: bytes, after: bytes) -> bytes:
     """The index without what a change did to it: its new lines go, those that it took come back."""
-    old, new = _lines(before), _lines(after)
-    kept = [line for line in _lines(content) if line in old or line not in new]
-    back = [line for line in old if line not in new and line not in kept]
+    # Without their ends: the last line of a file may have got one since.
+    old, new = ([line.rstrip("\r\n") for line in _lines(text)] for text in (before, after))
+    kept = [
+        line
+        for line in _lines(content)
+        if line.rstrip("\r\n") in old or line.rstrip("\r\n") not in new
+    ]
+    there = {line.rstrip("\r\n") for line in kept}
+    back = [
+        line
+        for line, bare in zip(_lines(before), old, strict=True)
+        if bare not in new and bare not in there
+    ]
     position = _place_for(kept, [_POINTER.match(line) is not None for line in kept], "")
     if back and position > 0 and not kept[position - 1].endswith("\n"):
         kept[position - 1] += _line_end(kept)
+    if back and position < len(kept) and not back[-1].endswith("\n"):
+        back[-1] += _line_end(kept)
     return _joined([*kept[:position], *back, *kept[position:]])
 
 

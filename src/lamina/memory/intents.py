@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from lamina.errors import MemoryStoreError
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import open_private, private_folder
 from lamina.memories import Writer
 from lamina.memory.beneath import Beneath
 
@@ -143,13 +143,13 @@ def _encoded(intent: Intent) -> bytes:
 @contextlib.contextmanager
 def exclusive(lock: Path) -> Generator[None]:
     """Hold a kernel lock on the file: one holder at a time, released even by `kill -9`."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     try:
         try:
-            descriptor = os.open(lock, flags, 0o600)
+            descriptor = open_private(lock, flags)
         except FileNotFoundError:
             private_folder(lock.parent)
-            descriptor = os.open(lock, flags, 0o600)
+            descriptor = open_private(lock, flags)
     except OSError as error:
         raise MemoryStoreError(f"Can't lock the memory by {lock}: {error.strerror}.") from error
     try:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from lamina.errors import Conflict, LaminaError, MemoryStoreError
-from lamina.events import Emit, LayerFailed, MemoryUpdated, Warned
+from lamina.events import Emit, LayerFailed, MemoryAdopted, MemoryUpdated, Warned
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.history import History, HistoryDamaged
-from lamina.memory.index import INDEX
+from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Intent, IntentLog, Note, exclusive
 from lamina.memory.merge import merge_text
 from lamina.memory.tombstones import Tombstones
@@ -34,7 +34,14 @@ class Journal:
     """The only way by which the store changes memory files."""
 
     def __init__(
-        self, files: Beneath, state: Path, tombstones: Tombstones, emit: Emit, *, background: bool
+        self,
+        files: Beneath,
+        state: Path,
+        tombstones: Tombstones,
+        emit: Emit,
+        *,
+        background: bool,
+        found: Callable[[], Mapping[str, bytes]],
     ) -> None:
         self._files = files
         self._state = state
@@ -48,6 +55,8 @@ class Journal:
         self._thread: threading.Thread | None = None
         self._first: Callable[[], object] | None = None
         self._looking = threading.Lock()
+        self._found = found  # every file as it was before the first write
+        self._all_ours = False
 
     # ---- changing files
 
@@ -229,8 +238,32 @@ class Journal:
             self._emit(Warned(f"{error} It is now {aside}."))
             self._record(intent)
 
+    def record_first_sight(self) -> list[str]:
+        """Adopt what is there as the first commit, all at once; the paths. The caller holds the
+        history's lock."""
+        found = self._found()
+        if found:
+            self.history.commit(found, _adoption_note(len(found)))
+            self._emit(MemoryAdopted([path for path in found if not is_index(path)]))
+        return sorted(found)
+
+    def nothing_to_adopt(self) -> None:
+        """What is in the directory now came through Lamina, though nothing is recorded yet."""
+        self._all_ours = True
+
+    def newest_of_ours(self, path: str = "") -> str:
+        """The short id of the last change made through Lamina, for a hint that stays right whatever
+        is written meanwhile; "" where the history can't tell."""
+        with contextlib.suppress(MemoryStoreError):
+            self.settle()
+            ours = (one.id[:8] for one in self.history.log(path) if one.writer != "outside")
+            return next(ours, "")
+        return ""
+
     def _record(self, intent: Intent) -> None:
         last = next(self.history.log(), None)
+        if last is None and not self._all_ours:
+            self.record_first_sight()
         if last and last.marks.get("Intent") == intent.id:
             return  # recorded just before a crash
         outside = {
@@ -323,6 +356,10 @@ def merge_contents(
 
 def _ours(content: bytes, change: Change) -> bool:
     return content == change.before or (change.after or b"").startswith(content)
+
+
+def _adoption_note(count: int) -> Note:
+    return Note(writer="outside", subject=f"adopt {count} file{'s' * (count != 1)} found here")
 
 
 def outside_note(count: int) -> Note:

@@ -64,6 +64,14 @@ class KnownMemories:
         with self._lock:
             return self._memory(path) if path in self._kept else None
 
+    def on_disk(self, path: str) -> Memory | None:
+        """As the file is at this moment, whatever was seen of it before."""
+        with contextlib.suppress(MemoryStoreError):
+            content = self._files.read(path)
+            if content is not None and not is_binary(content):
+                return read_topic(path, content)
+        return None
+
     def spellings(self, path: str) -> set[str]:
         with self._lock:
             return set(self._spelled.get(path.casefold(), ()))

@@ -1,9 +1,17 @@
-"""The rules for names of memory files: what may be a path beneath the memory directory. Pure."""
+"""The names of memories: what may be a path, the path and title made from a sentence, and the next
+path where one is taken. Whoever writes a memory names it here. Pure.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+from lamina.memory.polarity import turned_round
+from lamina.memory.wording import fold, sentences
+from lamina.secrets import secrets_in
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
@@ -12,6 +20,118 @@ _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$", "clock$"]
     + [f"{port}{number}" for port in ("com", "lpt") for number in range(10)]
 )
+
+# Words that tell nothing. No negation is among them: a name must never say the opposite.
+_SMALL_WORDS = frozenset(
+    """a an the to of in on at for and or but so is are was be been i im my me we our you your it
+    its this that these with as by from please do does der die das den dem des ein eine einen einem
+    einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
+    mir dir""".split()  # noqa: SIM905 - a word list
+)
+_NO = re.compile(
+    r"(?:not|never|no|none|nothing|nobody|neither|nor|cannot|without"
+    r"|(?:do|does|did|is|are|was|were|ca|wo|would|should|could|must|has|have|had|need|ai)nt"
+    r"|nicht|nichts|nie|niemals|niemand|nirgends|weder|kein(?:e[mnrs]?)?|ohne)"
+)
+# "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
+_CHINESE_NO = re.compile(
+    r"不(?![过错仅但断同]|得不)|(?<![特区级类个分性告差])别(?![人的名处])|[没沒勿未]|禁止"
+)
+_APOSTROPHES = re.compile(r"['’‘`´]")
+_INTERJECTION = re.compile(r"(?i)^(?:no|nope|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
+_TRANSLITERATED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+)
+_NAME_WORDS = 6
+_NAME_LETTERS = 60
+_TITLE_LETTERS = 60
+_LONGEST_TITLE = 200
+_NUMBERED = 50  # files of one name that get a number; the next ones get a hash
+
+
+def file_name(kind: str, title: str, says: str = "") -> str:
+    """`feedback_dont_mock_database.md`: readable where the script allows it, else with a short hash.
+
+    Negations, numbers and letters that tell two things apart ("shop A") stay in. Where a title
+    turns round what the memory `says`, the name is made from that.
+    """
+    text = says if says and turned_round(title, [says]) else title
+    text = secrets_in(text).mask(text, "")  # a name is shown, listed and kept in many places
+    words = _fitting(text, _NAME_LETTERS - len(kind))
+    stem = "_".join((kind, *words))
+    latin = sum(char.isascii() for char in text if char.isalnum())
+    if not words or latin * 2 < sum(char.isalnum() for char in text):
+        stem += f"_{_hash(text)}"
+    return f"{stem}.md"
+
+
+def title_of(text: str) -> str:
+    """The first words of a text for a heading; as many as it takes to keep its negation."""
+    first = next(iter(sentences(text)), "")
+    whole = fold(first)[:_LONGEST_TITLE]
+    short = whole
+    if len(whole) > _TITLE_LETTERS:
+        short = whole[: max(whole.rfind(" ", 0, _TITLE_LETTERS + 1), 0) or _TITLE_LETTERS]
+    kept = short if negates(short) == negates(whole) else whole
+    return kept.rstrip(" .,;:!?。！？，")
+
+
+def negates(text: str) -> bool:
+    """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
+    return any(_NO.fullmatch(word) for word, _ in _words(text))
+
+
+def free_names(path: str, text: str = "") -> Iterator[str]:
+    """The path, then the ones to try when another memory has it; the last is the text's own."""
+    stem = path.removesuffix(".md")
+    yield path
+    yield from (f"{stem}-{number}.md" for number in range(2, _NUMBERED))
+    yield f"{stem[:70]}-{_hash(text)}.md"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _words(text: str) -> list[tuple[str, bool]]:
+    """The words in order, in plain letters, and whether each tells something."""
+    plain = _CHINESE_NO.sub(" not ", _INTERJECTION.sub("", fold(text)))
+    plain = _APOSTROPHES.sub("", plain).translate(_TRANSLITERATED)
+    plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    found = list(re.finditer(r"[A-Za-z0-9]+", plain))
+    return [
+        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
+        for one in found
+    ]
+
+
+def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
+    """The A of "shop A is closed" and of "shop a" is no article."""
+    if word is words[0]:
+        return False
+    return word[0] == "A" or (word[0] == "a" and word is words[-1])
+
+
+def _fitting(text: str, room: int) -> list[str]:
+    """The words for a name in the order of the text: before all others what a reader must not miss,
+    which is a negation with the word that it denies, and a number or letter with what it numbers."""
+    words = [word for word, tells in _words(text) if tells]
+    denied = [at + step for at, word in enumerate(words) if _NO.fullmatch(word) for step in (0, 1)]
+    marks = [
+        at - step
+        for at, word in enumerate(words)
+        if word.isdigit() or len(word) == 1
+        for step in (0, 1)
+    ]
+    chosen: set[int] = set()
+    for at in (*denied, *marks[:_NAME_WORDS], *range(len(words))):
+        essential = at in denied or at in marks[:_NAME_WORDS]
+        if not 0 <= at < len(words) or at in chosen:
+            continue
+        if (essential or len(chosen) < _NAME_WORDS) and len(words[at]) < room:
+            chosen.add(at)
+            room -= len(words[at]) + 1
+    return [words[at] for at in sorted(chosen)]
 
 
 def why_bad_name(path: str, existing: Iterable[str] = ()) -> str:

@@ -55,6 +55,18 @@ def differences(
     ]
 
 
+def first_sight(
+    files: Beneath, scanner: Scanner, history: History, *, busy: IntentLog
+) -> dict[str, bytes]:
+    """Every file as it was before anything was written through Lamina. The history is empty."""
+    changed = differences(files, scanner, history, busy=busy)
+    found: dict[str, bytes | None] = {change.path: change.after for change in changed}
+    for intent in sorted([*busy.unapplied(), *busy.applied()], key=lambda one: one.id):
+        for change in intent.changes:
+            found.setdefault(change.path, change.before)
+    return {path: content for path, content in found.items() if content is not None}
+
+
 def record_outside(
     files: Beneath, scanner: Scanner, history: History, *, busy: IntentLog
 ) -> list[str]:

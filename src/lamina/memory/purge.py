@@ -7,7 +7,7 @@ either. It touches only the store's own folder.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from lamina.memory.commits import Commit
@@ -42,18 +42,18 @@ def purge(history: History, paths: Collection[str]) -> int:
     fresh = History(fresh_folder)
     fresh.begin()
     old_commits = list(history.log())[::-1]
-    kept = 0
+    new_ids: dict[str, str] = {}
     for commit in old_commits:
         contents: dict[str, bytes | None] = {}
         for change in history.changes(commit.id):
             if change.path not in paths:
                 contents[change.path] = _cleaned(change.path, change.after, paths)
-        if contents and fresh.commit(contents, _note(commit, paths)):
-            kept += 1
+        if contents and (new := fresh.commit(contents, _note(commit, paths, new_ids))):
+            new_ids[commit.id] = new
     history.close()
     fresh.close()
     _swap(folder, fresh_folder)
-    return len(old_commits) - kept
+    return len(old_commits) - len(new_ids)
 
 
 def purge_copies(state: Path, paths: Collection[str]) -> None:
@@ -84,21 +84,26 @@ def _cleaned(path: str, content: bytes | None, paths: Collection[str]) -> bytes 
     return content
 
 
-def _note(commit: Commit, paths: Collection[str]) -> Note:
+def _note(commit: Commit, paths: Collection[str], new_ids: Mapping[str, str]) -> Note:
     """The commit's note without any word on what was purged."""
+    undone = commit.marks.get("Undoes", "")
+    now = new_ids.get(undone, undone)
+    undoes = {"Undoes": now} if undone else {}
     touched = any(name in text for name in paths for text in (commit.subject, str(commit.marks)))
     note = Note(
         writer=commit.writer,  # type: ignore[arg-type]
-        subject=commit.subject,
+        subject=commit.subject.replace(f"undo {undone[:8]}:", f"undo {now[:8]}:", 1),
         session=commit.session,
         entries=commit.entries,
         origin=commit.origin,
         reason=commit.reason,
-        marks=dict(commit.marks),
+        marks={**commit.marks, **undoes},
         when=commit.when,
     )
     if touched or any(path in commit.paths for path in paths):
-        return Note(writer=note.writer, subject="change, purged in part", when=note.when)
+        return Note(
+            writer=note.writer, subject="change, purged in part", marks=undoes, when=note.when
+        )
     return note
 
 

@@ -7,16 +7,20 @@ memory files are attributed to it and gated after the fact: what is not accepted
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from lamina.errors import Conflict, GateRefused
-from lamina.memories import Evidence, Writer
+from lamina.memories import Evidence, Proposal, Writer
 from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
+from lamina.memory.header_index import IndexBroken
 from lamina.memory.inbox import InboxItem, diff_of
 from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Note
-from lamina.memory.outside import differences
+from lamina.memory.naming import free_names
+from lamina.memory.outside import blob_id, differences
+from lamina.memory.removal import left_out
 from lamina.memory.store import Outcome
 from lamina.memory.tombstones import ids_of
 from lamina.memory.topics import read_topic
@@ -25,6 +29,11 @@ from lamina.memory.topics import read_topic
 def inbox_diff(store: FileStore, item: InboxItem) -> str:
     """What accepting the item would change, as a unified diff."""
     current = store.files.read(item.proposal.path)
+    if item.removes:
+        return diff_of(item, current, None)
+    if current is not None and item.base is None and not is_index(item.proposal.path):
+        there = read_topic(item.proposal.path, current)
+        current = current if drafts.goes_on_with(item.proposal, there) else None
     return diff_of(item, current, proposed_content(store, item))
 
 
@@ -39,20 +48,32 @@ def proposed_content(store: FileStore, item: InboxItem) -> bytes:
         return drafts.written(item.proposal, None, None, replace=True)
 
 
-def accept(store: FileStore, item_id: str, *, edited: bytes | None = None) -> Outcome:
+def accept(
+    store: FileStore, item_id: str, *, edited: bytes | None = None, allow_secret: bool = False
+) -> Outcome:
     """Write an item, as it is or as the user edited it. Hard refusals still refuse."""
     item = store.inbox.get(item_id)
+    if item.removes and edited is None:
+        return _accept_removal(store, item)
     proposal = dataclasses.replace(
-        item.proposal, writer="user", reason=f"proposed by {item.proposal.writer}, accepted"
+        item.proposal,
+        writer="user",
+        reason=f"proposed by {item.proposal.writer}, accepted",
+        allow_secret=allow_secret,
     )
     path = proposal.path
     current = store.files.read(path)
     if edited is None and item.exact is None:
-        outcome = store.write(proposal, base=item.base)
+        outcome = store.remember(proposal, base=item.base)
     else:
         content = edited if edited is not None else item.exact or b""
         known = item.base is None if current is None else _same(path, current, item)
-        if not known and edited is None:
+        if not known and edited is None and item.base is None and not is_index(path):
+            # Another memory got the name meanwhile.
+            names = free_names(path, item.id)
+            path = next(name for name in names if store.files.read(name, 1) is None)
+            current = None
+        elif not known and edited is None:
             raise Conflict(f"{path} was changed since. Edit the item, or reject it.")
         outcome = store.write_file(
             path,
@@ -63,9 +84,20 @@ def accept(store: FileStore, item_id: str, *, edited: bytes | None = None) -> Ou
             session=proposal.session,
             reason=proposal.reason,
             pointer=not is_index(path),
+            allow_secret=allow_secret,
         )
     store.inbox.remove(item)
     return outcome
+
+
+def _accept_removal(store: FileStore, item: InboxItem) -> Outcome:
+    path = item.proposal.path
+    current = store.read_bytes(path)
+    if not _same(path, current, item):
+        raise Conflict(f"{path} was changed since. Edit the item, or reject it.")
+    store.forget(path, reason=f"proposed by {item.proposal.writer}, accepted")
+    store.inbox.remove(item)
+    return Outcome(path, "accept")
 
 
 def _same(path: str, current: bytes, item: InboxItem) -> bool:
@@ -80,10 +112,72 @@ def reject(store: FileStore, item_id: str) -> InboxItem:
     item = store.inbox.get(item_id)
     store.make_state()
     with store.journal.writing():
-        if not is_index(item.proposal.path):
-            store.tombstones.put_up(store.tombstones.new(item.proposal, kind="rejected"))
+        new = _only_new(item)
+        if not (is_index(new.path) or item.removes) and (new.body or new.description):
+            store.tombstones.put_up(store.tombstones.new(new, kind="rejected"))
     store.inbox.remove(item)
     return item
+
+
+def _only_new(item: InboxItem) -> Proposal:
+    """What was rejected of a change: not the lines that stand there and stay."""
+    proposal, base = item.proposal, item.base
+    if base is None:
+        return proposal
+    known = {*base.body.splitlines()}
+    lines = [line for line in proposal.body.splitlines() if line not in known]
+    description = "" if proposal.description == base.description else proposal.description
+    return dataclasses.replace(
+        proposal, body="\n".join(lines).strip(), description=description, name=""
+    )
+
+
+# The user's words that take back what a change drops.
+TakesBack = Callable[[Change], Sequence[Evidence]]
+
+
+def _nothing_taken_back(_change: Change) -> Sequence[Evidence]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The tool call that changed files."""
+
+    writer: Writer
+    session: str
+    evidence: Sequence[Evidence]
+    takes_back: TakesBack
+    reason: str
+
+    def proposal(self, path: str, content: bytes, change: Change) -> Proposal:
+        memory = read_topic(path, content)
+        return dataclasses.replace(
+            drafts.proposal_of(memory, self.writer, self.session),
+            evidence=self.evidence,
+            takes_back=self.takes_back(change),
+            reason=self.reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What is known of the files that a call changed, beside their content."""
+
+    unsettled: set[str]  # may yet be put back
+    times: Mapping[str, tuple[int, str]]  # when each was last changed before, and its blob
+
+    def mtime(self, change: Change) -> float:
+        when, blob = self.times.get(change.path, (0, ""))
+        known = change.before is not None and blob == blob_id(change.before)
+        return when / 1e9 if known else 0.0
+
+
+def _times(store: FileStore) -> dict[str, tuple[int, str]]:
+    try:
+        return {path: (row[0], row[3]) for path, row in store.scanner.index.recorded().items()}
+    except IndexBroken:
+        return {}
 
 
 def attribute(
@@ -92,6 +186,7 @@ def attribute(
     writer: Writer,
     session: str = "",
     evidence: Sequence[Evidence] = (),
+    takes_back: TakesBack = _nothing_taken_back,
     reason: str = "",
 ) -> list[Outcome | GateRefused]:
     """Gate what a tool call just changed by itself; `store.catch_up()` came before the call.
@@ -99,24 +194,65 @@ def attribute(
     Accepted changes are recorded as the writer's; for the others the file is put back as it was, and
     the proposal waits in the inbox or is refused.
     """
+    call = _Call(writer, session, evidence, takes_back, reason)
     store.make_state()
+    times = _times(store)
     with store.journal.recording() as history:
         changed = differences(store.files, store.scanner, history, busy=store.journal.intents)
-    # What was removed after what was written, which may say the same; the index last: its lines point
+        store.journal.nothing_to_adopt()
+    # What lost words after what gained them, which may say the same; the index last: its lines point
     # at memories that must be judged first.
-    changed.sort(key=lambda one: (one.path.endswith(INDEX), one.after is None, one.path))
+    changed.sort(
+        key=lambda one: (one.path.endswith(INDEX), one.after is None, _drops(one), one.path)
+    )
     outcomes: list[Outcome | GateRefused] = []
     gone: list[Change] = []
+    others = _Others({change.path for change in changed}, times)
     for change in changed:
         with store.journal.writing():
             if store.files.read(change.path) != change.after:
                 continue
-            if change.after is None and _forgets(store, change, changed):
+            forgets = change.after is None and _forgets(store, change, changed)
+            kept = _kept(store, change, call, others) if forgets else None
+            if forgets and kept is None:
                 gone.append(change)
             else:
-                outcomes.append(_judged(store, change, changed, writer, session, evidence, reason))
+                outcomes.append(kept or _judged(store, change, changed, call, others))
+        others.unsettled.discard(change.path)
     outcomes += [_forgotten(store, change, writer, session, reason) for change in gone]
+    if any(isinstance(outcome, GateRefused) for outcome in outcomes):
+        store.scanner.forget_index()  # it may know words of what was just taken back
     return outcomes
+
+
+def _drops(change: Change) -> bool:
+    if not change.before or change.after is None or is_index(change.path):
+        return False
+    old, new = (read_topic(change.path, one) for one in (change.before, change.after))
+    return bool(left_out(old, new))
+
+
+def _kept(
+    store: FileStore, change: Change, call: _Call, others: _Others
+) -> Outcome | GateRefused | None:
+    """Of a removed file that says what only its owner may take back: it is put back, and the removal
+    waits. None if it may go."""
+    content = change.before or b""
+    proposal = call.proposal(change.path, content, change)
+    verdict = store.admission.judge_removed(
+        proposal, content, unsettled=others.unsettled, mtime=others.mtime(change)
+    )
+    if verdict.decision == "accept":
+        return None
+    try:
+        store.admission.demand_unpinned(change.path, call.writer)
+        base = read_topic(change.path, content)
+        item = store.inbox.add(proposal, verdict, base=base, exact=None, removes=True)
+    except GateRefused as error:
+        return error
+    finally:
+        _put_back(store, change)
+    return drafts.outcome_of(change.path, verdict, inbox_id=item.id)
 
 
 def _forgets(store: FileStore, change: Change, changed: Sequence[Change]) -> bool:
@@ -159,24 +295,35 @@ def _judged(
     store: FileStore,
     change: Change,
     changed: Sequence[Change],
-    writer: Writer,
-    session: str,
-    evidence: Sequence[Evidence],
-    reason: str,
+    call: _Call,
+    others: _Others,
 ) -> Outcome | GateRefused:
     path = change.path
-    memory = read_topic(path, change.after or b"")
-    proposal = dataclasses.replace(
-        drafts.proposal_of(memory, writer, session), evidence=evidence, reason=reason
-    )
+    proposal = call.proposal(path, change.after or b"", change)
     try:
         if change.after is None:
-            store.admission.demand_unpinned(path, writer)
+            store.admission.demand_unpinned(path, call.writer)
             _demand_kept(store, change, changed)
-            note = Note(writer=writer, subject=f"remove {path}", session=session, reason=reason)
+            if is_index(path):
+                _demand_said(store, change, proposal)
+            elif change.before:
+                kept = _kept(store, change, call, others)
+                if kept is not None:
+                    return kept
+            subject = f"remove {path}"
+            note = Note(
+                writer=call.writer, subject=subject, session=call.session, reason=call.reason
+            )
             store.journal.adopt([change], note)
             return Outcome(path, "accept")
-        verdict = store.judge(proposal, change.before, change.after)
+        verdict = store.judge(
+            proposal,
+            change.before,
+            change.after,
+            after=change.after,
+            unsettled=others.unsettled,
+            mtime=others.mtime(change),
+        )
         base = read_topic(path, change.before) if change.before is not None else None
         item = None
         if verdict.decision == "inbox":
@@ -192,6 +339,13 @@ def _judged(
     note = drafts.note_of(proposal, verdict, subject)
     store.journal.adopt([change], note, lifted=ids_of(stones))
     return drafts.outcome_of(path, verdict)
+
+
+def _demand_said(store: FileStore, change: Change, proposal: Proposal) -> None:
+    """An index that says what no memory says is not removed whole: there is nothing to put it into."""
+    verdict = store.admission.judge_removed(proposal, change.before or b"")
+    if verdict.decision != "accept":
+        raise GateRefused(verdict.reason)
 
 
 def _demand_kept(store: FileStore, change: Change, changed: Sequence[Change]) -> None:

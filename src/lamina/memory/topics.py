@@ -53,6 +53,11 @@ class _Parts:
     fields: dict[str, _Field]
 
 
+def topic_at(path: str, content: bytes | None) -> Memory | None:
+    """The same where there may be no file."""
+    return None if content is None else read_topic(path, content)
+
+
 def read_topic(path: str, content: bytes, *, mtime: float = 0.0, size: int = -1) -> Memory:
     """The memory that a topic file holds; whatever the bytes are, this never fails."""
     parts = _take_apart(content)

@@ -1,21 +1,89 @@
-"""Taking back what was written: undo of any commit, and earlier versions of a file brought back.
+"""Taking back what was written: undo of the last change, or of any commit by its id, and earlier
+versions of a file brought back.
 
-Both are writes by the user like any other: gated, journalled, recorded, and can be undone again.
+Both are writes by the user like any other: journalled, recorded, and can be undone again. What another
+program wrote is only taken back by a user who names that commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from typing import NamedTuple
 
-from lamina.errors import Conflict, UsageError
+from lamina.errors import Conflict, GateRefused, UsageError
+from lamina.events import Warned
 from lamina.memory import drafts
 from lamina.memory.commits import Commit
 from lamina.memory.file_store import FileStore
+from lamina.memory.history import History
 from lamina.memory.index import is_index, without_change
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import merge_contents
 from lamina.memory.store import Outcome
 from lamina.memory.topics import read_topic
+
+
+class InForce(NamedTuple):
+    """A change that was not taken back, and the commit that brought it in last: itself, or a redo."""
+
+    change: Commit
+    by: Commit
+
+
+def in_force(history: History) -> list[InForce]:
+    """Newest first. An undo is none of them; undoing it by its id is the redo."""
+    change_of: dict[str, Commit] = {}  # what each commit makes, takes back or redoes
+    brings: set[str] = set()
+    found: dict[str, InForce] = {}
+    for commit in reversed(list(history.log())):
+        target = commit.marks.get("Undoes", "")
+        change = change_of.get(target) if target else commit
+        if change is None:
+            continue  # what it took back was purged
+        change_of[commit.id] = change
+        found.pop(change.id, None)
+        if target not in brings:
+            brings.add(commit.id)
+            found[change.id] = InForce(change, commit)
+    return [*found.values()][::-1]
+
+
+def last_change(store: FileStore) -> Commit | None:
+    """What an undo without an id takes back: the newest change made through Lamina that was not taken
+    back and of which something is left; never one from outside."""
+    store.catch_up()
+    for change, by in in_force(store.journal.history):
+        if change.writer == "outside":
+            continue
+        try:
+            if effect(store, by):
+                return by
+        except Conflict:
+            return by  # undoing it says so
+    return None
+
+
+def effect(store: FileStore, commit: Commit) -> list[Change]:
+    """What undoing the commit would do to the files as they are now."""
+    found = [_reversed(store, one) for one in store.journal.history.changes(commit.id)]
+    return [change for change in found if change.before != change.after]
+
+
+def named(store: FileStore, commit_id: str) -> Commit:
+    """The commit that the user means; UsageError where it can't be taken back."""
+    history = store.journal.history
+    full = history.find(commit_id)
+    commit = next(one for one in history.log() if one.id == full)
+    if commit.writer == "outside" and history.is_first(full):
+        count = len(history.changes(full))
+        raise UsageError(
+            f"{full[:8]} is what was there when the history began: undoing it would delete "
+            f"{count} file{'s' * (count != 1)} that Lamina did not write. "
+            "`lamina memory forget NAME` removes a memory."
+        )
+    return commit
 
 
 def undo(store: FileStore, commit_id: str) -> list[str]:
@@ -24,23 +92,12 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
     Conflict, and nothing is changed, where a later change touched the same lines.
     """
     store.catch_up()
-    history = store.journal.history
-    full = history.find(commit_id)
-    commit = next((one for one in history.log() if one.id == full), None)
-    if commit is None:
-        raise UsageError(f"{full[:8]} is no commit. `lamina memory log` lists them.")
-    if commit.writer == "outside" and history.is_first(full):
-        raise UsageError(
-            f"{full[:8]} is how the memories were when the history began: nothing is known from "
-            "before. `lamina memory forget` removes a memory."
-        )
-    recorded = history.changes(full)
+    commit = named(store, commit_id)
+    full = commit.id
+    recorded = store.journal.history.changes(full)
     with store.journal.writing():
         changes = [_reversed(store, change) for change in recorded]
-        for change in changes:
-            if change.after is not None and not is_index(change.path):
-                memory = read_topic(change.path, change.after)
-                store.judge(drafts.proposal_of(memory, "user", ""), change.before, change.after)
+        _judge(store, recorded, changes)
         old, _, new = commit.marks.get("Renamed", "").partition(" -> ")
         note = Note(
             writer="user",
@@ -57,6 +114,20 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
         if new:
             store.move_pin(new, old)
     return [change.path for change in changes if change.before != change.after]
+
+
+def _judge(store: FileStore, recorded: Sequence[Change], changes: Sequence[Change]) -> None:
+    """A file that comes back as it was is the user's, whatever the gate thinks of it; only a text that
+    never stood there may be refused. What the gate remarks is told either way."""
+    for old, change in zip(recorded, changes, strict=True):
+        if change.after is None or is_index(change.path):
+            continue
+        memory = read_topic(change.path, change.after)
+        back = replace(drafts.proposal_of(memory, "user", ""), allow_secret=True)
+        as_it_was = suppress(GateRefused) if change.after == old.before else nullcontext()
+        with as_it_was:
+            for warning in store.judge(back, change.before, change.after).warnings:
+                store.emit(Warned(warning))
 
 
 def _put_up_again(store: FileStore, commit: Commit, changes: Sequence[Change]) -> str:
@@ -80,8 +151,9 @@ def _reversed(store: FileStore, change: Change) -> Change:
         merged = without_change(current, change.before or b"", change.after or b"")
     if merged is None:
         raise Conflict(
-            f"{change.path} was changed again since, at the same place. "
-            "Undo the later commit first, or edit the file."
+            f"{change.path} was changed again since, at the same place, so nothing was undone. "
+            f"`lamina memory log {change.path}` names the later change; undo that first, or edit the "
+            "file."
         )
     return Change(change.path, current, merged)
 
@@ -102,4 +174,5 @@ def restore(store: FileStore, path: str, commit_id: str) -> Outcome:
         base=store.files.read(path),
         pointer=True,
         subject=f"restore {path} from {full[:8]}",
+        allow_secret=True,  # it is in the history anyway, and the user asked for just this
     )

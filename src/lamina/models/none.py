@@ -64,7 +64,7 @@ class NoModel:
         return Capabilities(images=False, cache="none", min_cacheable=0)
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        content = answer(request)
+        content, failed = answer(request)
         if words := text_of(content):
             emit(TextDelta(words))
         uses = any(block["type"] == "tool_use" for block in content)
@@ -73,7 +73,7 @@ class NoModel:
         )
         return Response(
             content=content,
-            stop_reason="tool_use" if uses else "end_turn",
+            stop_reason="tool_use" if uses else "unanswered" if failed else "end_turn",
             usage=Usage(input=prompt, output=tokens.of_blocks(content)),
             id=f"none_{len(request.messages):06d}",
             model="none",
@@ -83,20 +83,21 @@ class NoModel:
         return None
 
 
-def answer(request: Request) -> list[Block]:
-    """The whole answer to a request: tool calls, a report of their results, or plain words."""
+def answer(request: Request) -> tuple[list[Block], bool]:
+    """The whole answer to a request (tool calls, a report of their results, or plain words), and
+    whether it is none: nothing that was asked for could be done."""
     if not request.messages:
-        return [text(NO_MODEL)]
+        return [text(NO_MODEL)], True
     fresh = _fresh(request)
     results = [block for block in fresh if block.get("type") == "tool_result"]
     sentence = _typed(fresh)
     if wanted := understand(sentence):
         return _act(request, wanted)
     if results and not (sentence and all(map(_cut_short, results))):
-        return [text(_report(request, results))]
+        return [text(_report(request, results))], all(map(_failed, results))
     if found := _remembered(request, sentence):
-        return [text(found)]
-    return [text(NO_MODEL)]
+        return [text(found)], False
+    return [text(NO_MODEL)], True
 
 
 def _fresh(request: Request) -> Sequence[Block]:
@@ -119,12 +120,16 @@ def _typed(blocks: Sequence[Block]) -> str:
     return words
 
 
+def _failed(result: Block) -> bool:
+    return bool(result.get("is_error"))
+
+
 def _cut_short(result: Block) -> bool:
     """Whether a call was closed because its turn or session ended, not by its tool."""
-    return bool(result.get("is_error")) and text_of(result.get("content") or "") in CUT_SHORT
+    return _failed(result) and text_of(result.get("content") or "") in CUT_SHORT
 
 
-def _act(request: Request, wanted: Sequence[Wanted]) -> list[Block]:
+def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]:
     offered = {str(tool.get("name")): tool for tool in request.tools}
     calls: list[Block] = []
     for number, one in enumerate(wanted, 1):
@@ -133,10 +138,11 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> list[Block]:
         given = None if tool is None else input_for(one, tool)
         if given is None:
             if one.wish == "recall" and (found := _remembered(request, one.words)):
-                return [text(found)]
-            return [text(f"That needs the tool {name}, which is not offered in this session.")]
+                return [text(found)], False
+            missing = f"That needs the tool {name}, which is not offered in this session."
+            return [text(missing)], True
         calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
-    return calls
+    return calls, False
 
 
 # ---- reporting results
@@ -157,7 +163,9 @@ def _report_one(use: Block | None, result: Block) -> str:
     given: dict[str, Any] = use["input"] if use else {}
     subject = str(next(iter(given.values()), ""))
     output = text_of(result.get("content") or "").strip("\n")
-    if result.get("is_error"):
+    if _failed(result):
+        if name in ("Remember", "Forget"):
+            return output or "Not remembered."  # why, and not what: that may be a secret
         return f"{name} {subject} failed: {output or 'no reason was given'}".rstrip()
     lines = output.splitlines()
     match name:

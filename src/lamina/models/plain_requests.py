@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from lamina.memory.forget_wishes import forget_wish
+from lamina.memory.naming import title_of
 from lamina.messages import Json
 
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall"]
@@ -182,8 +183,9 @@ def _filled(name: str, schema: Mapping[str, Any], words: str) -> Any:
     """A value for a required field that the sentence doesn't name."""
     choices = [str(choice) for choice in schema.get("enum") or ()]
     if choices:
-        about_me = re.search(r"\b(?:i|i'm|my|me|mine)\b", words, re.IGNORECASE)
-        guess = "user" if about_me else "project"
+        from lamina.local.extractor import kind_of  # its rules take a while to load
+
+        guess = kind_of(words)
         return guess if guess in choices else choices[0]
     match schema.get("type"):
         case "array":
@@ -194,8 +196,3 @@ def _filled(name: str, schema: Mapping[str, Any], words: str) -> Any:
             return 0
         case _:
             return title_of(words) if name in ("name", "title") else " ".join(words.split())
-
-
-def title_of(words: str) -> str:
-    """The first words, short enough for a heading."""
-    return " ".join(words.split()[:8]).rstrip(".,;:!?")

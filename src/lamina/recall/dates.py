@@ -1,28 +1,16 @@
-"""Reads when a question is about: months, years and days that it names, and spans such as "two weeks
-ago" counted from now. Pure functions of text and time; nothing here asks the clock."""
+"""Reads when a question is about: months, years and days that it names, and spans such as "two
+weeks ago" counted from now. Pure functions of text and time; nothing here asks the clock."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-_MONTH = "|".join(name.capitalize() for name in _MONTHS)
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_MONTHS: Sequence[str] = _MONTH.lower().split("|")
 _NAMED = re.compile(
     rf"\b(?:(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?(?P<month>{_MONTH})\b"
     r"(?:,? (?P<after>\d{1,2})(?:st|nd|rd|th)?\b(?!\d))?"
@@ -32,17 +20,9 @@ _ISO = re.compile(r"\b(20\d\d)-(\d\d)-(\d\d)\b|(20\d\d)年|(\d{1,2})月(?:(\d{1,
 _COUNT = {
     **dict.fromkeys(("a", "an", "one", "last", "past"), 1.0),
     **dict.fromkeys(("two", "couple of", "a couple of"), 2.0),
-    "three": 3.0,
-    "four": 4.0,
-    "five": 5.0,
-    "six": 6.0,
-    "seven": 7.0,
-    "eight": 8.0,
-    "nine": 9.0,
-    "ten": 10.0,
-    "few": 3.0,
-    "a few": 3.0,
-    "several": 4.0,
+    **dict.fromkeys(("three", "few", "a few"), 3.0),
+    **dict.fromkeys(("four", "several"), 4.0),
+    **dict(zip(("five", "six", "seven", "eight", "nine", "ten"), range(5, 11), strict=True)),
 }
 _UNIT = {"day": 1.0, "week": 7.0, "month": 30.4, "year": 365.0}
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_COUNT, key=len, reverse=True)) + ")"
@@ -52,16 +32,11 @@ _WITHIN = re.compile(
     r"(?P<unit>day|week|weekend|month|year)s?\b",
     re.IGNORECASE,
 )
-_WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_WEEKDAY = re.compile(rf"\blast (?P<day>{'|'.join(_WEEKDAYS)})\b", re.IGNORECASE)
+_WEEKDAY_NAMES = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+_WEEKDAYS: Sequence[str] = _WEEKDAY_NAMES.split("|")
+_WEEKDAY = re.compile(rf"\blast (?P<day>{_WEEKDAY_NAMES})\b", re.IGNORECASE)
 _NEAR = re.compile(r"\b(?P<word>today|yesterday|this (?:morning|week|month))\b", re.IGNORECASE)
-_NEAR_DAYS = {
-    "today": 1.0,
-    "yesterday": 2.0,
-    "this morning": 1.0,
-    "this week": 7.0,
-    "this month": 31.0,
-}
+_NEAR_DAYS = {"today": 1, "this morning": 1, "yesterday": 2, "this week": 7, "this month": 31}
 
 
 def date_terms(said: float) -> list[str]:

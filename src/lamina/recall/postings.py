@@ -1,23 +1,30 @@
-"""The derived index under the ranker: which document holds which term, how often, in which field.
-
-Documents come and go one by one, and every score is the same as if the index had been built anew.
-What comes in waits and is worked out all at once when somebody asks. Lives in memory; touches no
-files.
+"""The derived index under every search: which document holds which term, how often, in which field;
+and how an index is kept in a file. Documents come and go one by one, and every score is the same as
+if it had been built anew. What comes in waits and is worked out all at once when somebody asks.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+import zlib
 from array import array
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
-from lamina.recall.counting import Runs, Waiting
-from lamina.recall.lexicon import lexicon
-from lamina.recall.rows import Rows, Sorted
+import msgspec
+import numpy as np
 
-if TYPE_CHECKING:
-    from lamina.recall.rows import Floats, Slots
+from lamina.errors import StorageError
+from lamina.ledger.places import make_private, open_private
+from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, sorted_by
+
+Found: TypeAlias = tuple[Numbers, Floats]  # places, and how often each holds it
 
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
@@ -26,6 +33,95 @@ _MOST_WAITING = 100_000  # runs; more are counted at once, so that no crowd of n
 # New rows are sorted apart from the rest until they are this many and this share of it.
 _APART = 64
 _APART_SHARE = 1 / 16
+
+
+class Rows:
+    """What each document holds, one after the other in flat arrays: keys of its terms in the order
+    of first use, and how often each stands there. Only ever added to; who drops some builds them
+    anew."""
+
+    def __init__(self) -> None:
+        self._keys = array("I")
+        self._counts = array("f")
+        self._ends = array("Q", [0])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def extend(self, sizes: Places, keys: Numbers, counts: Floats) -> None:
+        self._keys.frombytes(keys.tobytes())
+        self._counts.frombytes(counts.tobytes())
+        ends = np.cumsum(sizes, dtype=np.uint64) + np.uint64(self._ends[-1])
+        self._ends.frombytes(ends.tobytes())
+
+    def keys(self, place: int) -> array[int]:
+        return self._keys[self._ends[place] : self._ends[place + 1]]
+
+    def reach(self, first: int, entries: int) -> int:
+        """The place behind as many rows from `first` on as hold so many entries; at least one."""
+        return max(first + 1, bisect_right(self._ends, self._ends[first] + entries) - 1)
+
+    def between(self, first: int, last: int) -> tuple[Numbers, Numbers, Floats]:
+        """Places, keys and counts of all entries from one place to before another."""
+        ends = np.array(self._ends[first : last + 1], dtype=np.int64)
+        start, end = int(ends[0]), int(ends[-1])
+        places = np.repeat(np.arange(first, last, dtype=np.uint32), np.diff(ends))
+        keys = np.array(memoryview(self._keys)[start:end], dtype=np.uint32)
+        return places, keys, np.array(memoryview(self._counts)[start:end], dtype=np.float32)
+
+    def without(self, gone: Collection[int]) -> Rows:
+        """All but the rows at these places."""
+        places, keys, counts = self.between(0, len(self))
+        stays = np.ones(len(self), dtype=bool)
+        stays[list(gone)] = False
+        sizes = np.diff(np.array(self._ends, dtype=np.int64))[stays]
+        here = stays[places]
+        left = Rows()
+        left.extend(sizes, keys[here], counts[here])
+        return left
+
+    def renamed(self, keys: Numbers) -> Rows:
+        """The same rows with other keys, given one after the other."""
+        other = Rows()
+        other._ends, other._counts = self._ends, self._counts
+        other._keys.frombytes(keys.tobytes())
+        return other
+
+    def to_state(self) -> dict[str, bytes]:
+        arrays = {"ends": self._ends, "keys": self._keys, "counts": self._counts}
+        return {name: values.tobytes() for name, values in arrays.items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, bytes]) -> Rows:
+        """What `to_state` described; ValueError when it contradicts itself."""
+        rows = cls()
+        rows._ends = array("Q")
+        rows._ends.frombytes(state["ends"])
+        rows._keys.frombytes(state["keys"])
+        rows._counts.frombytes(state["counts"])
+        ends = np.array(rows._ends, dtype=np.int64)
+        if not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any():
+            raise ValueError("the rows are out of order")
+        if not ends[-1] == len(rows._keys) == len(rows._counts):
+            raise ValueError("the rows don't add up")
+        return rows
+
+
+class PlacesByKey:
+    """Where each key stands, for the rows from one place to before another."""
+
+    def __init__(self, rows: Rows, first: int, last: int) -> None:
+        places, keys, counts = rows.between(first, last)
+        _, order = sorted_by(keys)
+        self._places, self._counts = places[order], counts[order]
+        self._ends = array("Q")  # by key: where its places end
+        self._ends.frombytes(np.cumsum(np.bincount(keys), dtype=np.uint64).tobytes())
+
+    def find(self, key: int) -> Found | None:
+        if key >= len(self._ends):
+            return None
+        start, end = self._ends[key - 1] if key else 0, self._ends[key]
+        return (self._places[start:end], self._counts[start:end]) if end > start else None
 
 
 class _Words(dict[str, int]):
@@ -44,13 +140,13 @@ class Postings:
         self.fields = fields
         self._words = _Words()
         self._rows = Rows()
-        self._waiting = Waiting(lexicon(), fields)
+        self._waiting = Backlog(lexicon(), fields)
         self._dead: set[int] = set()  # places
         self._missing: Counter[int] = Counter()  # by key: dead places that hold it
         self._lengths = [array("f") for _ in range(fields)]
         self._totals = [0.0] * fields
         self._filled = [0] * fields
-        self._sorted: list[Sorted] = []  # the most of the rows, and those that came since
+        self._sorted: list[PlacesByKey] = []  # the most of the rows, and those that came since
         self._most = 0  # rows in the first of them
         self._unsorted = False  # did any come since?
 
@@ -68,44 +164,38 @@ class Postings:
         self._count_in()
         return self._words.keys()
 
-    def add(self, texts: Sequence[Runs]) -> int:
-        """Takes a document's runs, field by field, and returns its place."""
-        numbers = lexicon()
-        if numbers is not self._waiting.lexicon or self._waiting.runs > _MOST_WAITING:
-            self._count_in()
-            self._waiting = Waiting(numbers, self.fields)
-        self._waiting.add(texts)
-        self._unsorted = True
-        return self.slots - 1
-
     def rows(self) -> Rows:
         """What each document holds."""
         self._count_in()
         return self._rows
 
+    def add(self, texts: Sequence[Runs]) -> int:
+        """Takes a document's runs, field by field, and returns its place."""
+        numbers = lexicon()
+        if numbers is not self._waiting.lexicon or len(self._waiting.runs) > _MOST_WAITING:
+            self._count_in()
+            self._waiting = Backlog(numbers, self.fields)
+        self._waiting.add(texts)
+        self._unsorted = True
+        return self.slots - 1
+
     def _count_in(self) -> None:
         """Makes rows of what was added since the last time, all at once."""
-        import numpy as np
-
         waiting = self._waiting
         if not waiting.documents:
             return
-        self._waiting = Waiting(waiting.lexicon, self.fields)
-        found = waiting.count()
-        number = self._words.__getitem__
-        known = waiting.lexicon.terms
-        met = np.flatnonzero(np.bincount(found.terms))
+        self._waiting = Backlog(waiting.lexicon, self.fields)
+        sizes, terms, fields, amounts = waiting.count()
+        number, known = self._words.__getitem__, waiting.lexicon.terms
+        met = np.flatnonzero(np.bincount(terms))
         words = np.zeros(len(known), dtype=np.uint32)
         words[met] = [number(known[term]) for term in met.tolist()]
-        keys = words[found.terms] * np.uint32(self.fields) + found.fields
-        self._rows.extend(found.sizes, keys, found.amounts)
-        places = np.repeat(np.arange(waiting.documents, dtype=np.uint32), found.sizes)
-        self._measure(places, found.fields, found.amounts, waiting.documents)
+        self._rows.extend(sizes, words[terms] * np.uint32(self.fields) + fields, amounts)
+        places = np.repeat(np.arange(waiting.documents, dtype=np.uint32), sizes)
+        self._measure(places, fields, amounts, waiting.documents)
 
-    def _measure(self, places: Slots, fields: Slots, counts: Floats, documents: int) -> None:
+    def _measure(self, places: Numbers, fields: Numbers, counts: Floats, documents: int) -> None:
         """Counts the lengths of so many new documents."""
-        import numpy as np
-
         for field, lengths in enumerate(self._lengths):
             here = fields == field
             fresh = np.bincount(places[here], counts[here], documents)
@@ -119,10 +209,10 @@ class Postings:
         rows = len(self._rows)
         self._unsorted = False
         if rows - self._most > max(_APART, self._most * _APART_SHARE):
-            self._sorted, self._most = [Sorted(self._rows, 0, rows)], rows
+            self._sorted, self._most = [PlacesByKey(self._rows, 0, rows)], rows
         else:
             most = self._sorted[:1] if self._most else []
-            self._sorted = [*most, Sorted(self._rows, self._most, rows)]
+            self._sorted = [*most, PlacesByKey(self._rows, self._most, rows)]
 
     def remove(self, slot: int) -> None:
         self._count_in()
@@ -143,18 +233,16 @@ class Postings:
         """Drops dead places and words. Returns the old places of those that stay, in order."""
         self._count_in()
         stay = [slot for slot in range(self.slots) if slot not in self._dead]
-        if not self._dead:
-            return stay
-        words = list(self._words)
-        fresh = Postings.from_rows(self.fields, words, self._rows.without(self._dead))
-        self.__dict__.update(fresh.__dict__)
+        if self._dead:
+            self._dead, rows = set(), self._rows.without(self._dead)
+            self._missing.clear()
+            self._take(list(self._words), rows)
         return stay
 
-    @classmethod
-    def from_rows(cls, fields: int, words: Sequence[str], rows: Rows) -> Postings:
-        """An index of these rows, whose keys go by these words; those that none uses are dropped."""
-        import numpy as np
-
+    def _take(self, words: Sequence[str], rows: Rows) -> None:
+        """These rows instead of what is held. Their keys go by these words, of which those that no
+        row uses are dropped; ValueError when rows and words contradict each other."""
+        fields = self.fields
         places, keys, counts = rows.between(0, len(rows))
         used = np.unique(keys // np.uint32(fields))
         if len(used) and used[-1] >= len(words):
@@ -163,14 +251,15 @@ class Postings:
             numbers = np.zeros(len(words), dtype=np.uint32)
             numbers[used] = np.arange(len(used), dtype=np.uint32)
             rows = rows.renamed(numbers[keys // fields] * np.uint32(fields) + keys % fields)
-        index = cls(fields)
-        old: list[int] = used.tolist()
-        index._words.update({words[number]: place for place, number in enumerate(old)})
-        if len(index._words) != len(used):
+        kept: list[int] = used.tolist()
+        self._words = _Words({words[old]: new for new, old in enumerate(kept)})
+        if len(self._words) != len(used):
             raise ValueError("a word stands twice")
-        index._rows, index._unsorted = rows, True
-        index._measure(places, keys % fields, counts, len(rows))
-        return index
+        self._rows = rows
+        self._sorted, self._most, self._unsorted = [], 0, True
+        self._lengths = [array("f") for _ in range(fields)]
+        self._totals, self._filled = [0.0] * fields, [0] * fields
+        self._measure(places, keys % fields, counts, len(rows))
 
     def keys_of(self, terms: Collection[str]) -> dict[int, str]:
         """The keys of these terms in all fields, for `holds`."""
@@ -191,22 +280,16 @@ class Postings:
         found = ((field, self.find(term, field)) for field in range(self.fields))
         held = {field: places[0] for field, places in found if places is not None}
         if len(held) > 1:
-            return self._different(held.values())
+            holds = np.zeros(self.slots, dtype=bool)
+            for places in held.values():
+                holds[places] = True
+            holds[list(self._dead)] = False
+            return int(np.count_nonzero(holds))
         for field, places in held.items():
             return len(places) - self._missing[self._words[term] * self.fields + field]
         return 0
 
-    def _different(self, held: Iterable[Slots]) -> int:
-        """How many living places these are together."""
-        import numpy as np
-
-        holds = np.zeros(self.slots, dtype=bool)
-        for places in held:
-            holds[places] = True
-        holds[list(self._dead)] = False
-        return int(np.count_nonzero(holds))
-
-    def find(self, term: str, field: int) -> tuple[Slots, Floats] | None:
+    def find(self, term: str, field: int) -> Found | None:
         """Places and counts of a term in a field; dead places may be among them, but not alone."""
         if self._unsorted:  # asked for dozens of times in a search: the common way must be short
             self._sort_in()
@@ -214,17 +297,18 @@ class Postings:
         if word is None:
             return None
         key = word * self.fields + field
-        found = self._sorted[0].find(key)
-        if len(self._sorted) > 1:
-            found = _joined(found, self._sorted[1].find(key))
-        if self._missing and found is not None and len(found[0]) == self._missing.get(key):
+        found = [held for part in self._sorted if (held := part.find(key)) is not None]
+        if not found or (
+            self._missing and sum(len(places) for places, _ in found) == self._missing.get(key)
+        ):
             return None
-        return found
+        if len(found) == 1:
+            return found[0]
+        places, counts = zip(*found, strict=True)
+        return np.concatenate(places), np.concatenate(counts)
 
     def lengths(self, field: int) -> tuple[Floats, float]:
         """Each document's length in a field, and the mean over those that have the field at all."""
-        import numpy as np
-
         self._count_in()
         mean = self._totals[field] / self._filled[field] if self._filled[field] else 1.0
         return np.array(self._lengths[field], dtype=np.float32), mean
@@ -237,14 +321,65 @@ class Postings:
     @classmethod
     def from_state(cls, fields: int, state: Mapping[str, Any]) -> Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
-        return cls.from_rows(fields, list(state["words"]), Rows.from_state(state["rows"]))
+        index = cls(fields)
+        index._take(list(state["words"]), Rows.from_state(state["rows"]))
+        return index
 
 
-def _joined(
-    one: tuple[Slots, Floats] | None, other: tuple[Slots, Floats] | None
-) -> tuple[Slots, Floats] | None:
-    import numpy as np
+# ---- an index in a file
 
-    if one is None or other is None:
-        return one or other
-    return np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1]))
+_VERSION = 4  # raised whenever terms, fields or vectors change their meaning
+_ABANDONED = 3_600.0  # seconds after which nobody is writing any more
+_MAGIC = b"lamina-recall-index\n"
+
+
+class Savable(Protocol):
+    def to_state(self) -> dict[str, Any]: ...
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self: ...
+
+
+_Index = TypeVar("_Index", bound=Savable)
+
+
+def save(index: Savable, path: Path) -> None:
+    """Writes the index beside its old self and swaps them; the old one stays whole till then. What
+    killed processes left half written of it is removed first."""
+    body = msgspec.msgpack.encode({"version": _VERSION, "state": index.to_state()})
+    whole = _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body
+    fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
+    try:
+        make_private(path.parent)
+        for left in path.parent.glob(f"{path.name}.*.tmp"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > _ABANDONED:
+                    left.unlink()
+        # What was said and remembered can be read from it: it is the owner's alone.
+        with open(fresh, "wb", opener=open_private) as file:
+            file.write(whole)
+        fresh.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink()
+        raise StorageError(
+            f"The search index {path} could not be written ({error.strerror}); "
+            "free space or make the folder writable, or delete the index."
+        ) from error
+
+
+def load(kind: type[_Index], path: Path) -> _Index | None:
+    """The index in the file; None when there is none, or one that is torn, foreign or of another
+    version: then it is built again from what it was derived from."""
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return None
+    start = len(_MAGIC) + 4
+    body = memoryview(whole)[start:]  # an index of many sessions is large: no second copy of it
+    if whole[:start] != _MAGIC + zlib.crc32(body).to_bytes(4, "big"):
+        return None
+    try:
+        saved = msgspec.msgpack.decode(body)
+        return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
+        return None

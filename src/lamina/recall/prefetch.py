@@ -1,14 +1,13 @@
-"""Looks for memories beside the turn: ranked at once where that takes no time, else in a thread; then
-picked, by a small model where there is one. The result is taken once, or cancelled with the turn.
-
-Reads memories through the shelf. Knows nothing of sessions: what was shown already, the tools in use
-and the room that is left come in with the wish.
+"""Looks for memories beside the turn: ranked at once where that takes no time, else in a thread,
+then picked, by a small model where there is one, and attached as reminders. Knows nothing of
+sessions: what was shown already, the tools in use and the room that is left come in. Reads memories
+by their index.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -17,16 +16,18 @@ import anyio.to_thread
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
+from lamina.memory.freshness import heading
 from lamina.memory.index import INDEX, pointers_of
 from lamina.memory.origins import typed_parts
 from lamina.memory.topics import HEAD_BYTES, read_topic
-from lamina.recall.attach import Limits
-from lamina.recall.select import Candidate, Selection, Selector, at_once, by_rank
-from lamina.recall.shelf import Shelf
+from lamina.messages import Block, Json, text
+from lamina.recall.memory_index import MemoryIndex
+from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
 from lamina.recall.words import terms
 
 CANDIDATES = 20  # for a model to pick from …
 FEW = 10  # … and where the ranker picks itself
+_NO_MODEL = "there is no small model"
 _LARGEST_INDEX = 200_000
 _SOURCE = re.compile(r"\(source: ([^()]*)\)\s*$")
 
@@ -39,23 +40,22 @@ def question_in(typed: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One message of the user, and what is to be known about the moment."""
+class Limits:
+    """How much may be shown; the defaults are those of the settings."""
 
-    entry: str  # its id in the record
-    question: str
-    now: float
-    tools: Collection[str] = ()  # in use
-    exclude: Collection[str] = ()  # memories that were shown or read already
-    vouched: Collection[str] = ()  # what a model picked for the message before, too late for it
+    files: int = 5
+    lines: int = 200
+    bytes: int = 4_096
+    session_bytes: int = 60_000
+    stale_days: float = 1.0
 
 
 @dataclass(slots=True)
 class Prefetch:
     """One search, from the user's message to the moment when it is taken or dropped."""
 
-    shelf: Shelf
-    wish: Wish
+    index: MemoryIndex
+    request: RecallRequest
     limits: Limits
     selector: Selector | None = None
     candidates: Sequence[Candidate] = ()
@@ -71,13 +71,12 @@ class Prefetch:
 
     def begin(self) -> bool:
         """Rank at once, if that takes no time; True if nothing is left to do beside the turn."""
-        if not self.shelf.quick:
+        if not self.index.quick:
             return False
         self._rank()
         if self.candidates and self.selector is not None:
-            self._early(self.selector)
             return False
-        self._finish(by_rank(self.candidates, self.limits.files, "there is no small model"))
+        self._finish(by_rank(self.candidates, self.limits.files, _NO_MODEL))
         self.ended.set()
         return True
 
@@ -87,23 +86,13 @@ class Prefetch:
             with self._scope:
                 if not self._ranked:
                     await anyio.to_thread.run_sync(self._rank, abandon_on_cancel=True)
-                    if self.candidates and self.selector is not None:
-                        self._early(self.selector)
-                self._finish(await self._pick())
+                candidates, most = self.candidates, self.limits.files
+                if candidates and self.selector is not None:
+                    self._finish(await self.selector.pick(self.request, candidates, most))
+                else:
+                    self._finish(by_rank(candidates, most, _NO_MODEL))
         finally:
             self.ended.set()
-
-    async def _pick(self) -> Selection:
-        wish = self.wish
-        if not self.candidates or self.selector is None:
-            return by_rank(self.candidates, self.limits.files, "there is no small model")
-        return await self.selector.pick(
-            wish.question,
-            self.candidates,
-            most=self.limits.files,
-            now=wish.now,
-            tools=wish.tools,
-        )
 
     def take(self) -> bool:
         """True once: when the result is there and nobody has taken it yet."""
@@ -117,42 +106,35 @@ class Prefetch:
         early, self.early = self.early, None
         return early if self.selection is None and not self._taken else None
 
-    @property
-    def waiting(self) -> bool:
-        return not self._taken
-
     def cancel(self) -> None:
         self._taken = True
         self._scope.cancel()
 
     def _rank(self) -> None:
-        wish = self.wish
-        described = self.selector is not None
-        most = CANDIDATES if described else max(FEW, self.limits.files)
-        hits = self.shelf.search(
-            wish.question, most, now=wish.now, tools=wish.tools, exclude=wish.exclude
+        asked, selector = self.request, self.selector
+        most = CANDIDATES if selector else max(FEW, self.limits.files)
+        matches = self.index.search(
+            asked.question, most, now=asked.now, tools=asked.tools, exclude=asked.exclude
         )
-        self.candidates = [
-            self._described(Candidate(hit)) if described else Candidate(hit) for hit in hits
-        ]
+        found = map(Candidate, matches)
+        self.candidates = list(map(self._described, found) if selector else found)
+        if self.candidates and selector:
+            early = at_once(self.candidates, asked.vouched, self.limits.files, selector.model)
+            if early.paths:
+                self.early_memories = self._read(early)
+                self.early = early
         self._ranked = True
 
     def _described(self, one: Candidate) -> Candidate:
         """What the selector needs to know of it: the head of the file."""
-        files = self.shelf.store.files
+        files = self.index.store.files
         with suppress(MemoryStoreError):
             head, stat = files.read(one.path, HEAD_BYTES), files.stat(one.path)
             if head is not None and stat is not None:
                 memory = read_topic(one.path, head)
                 about = memory.description or memory.name
-                return Candidate(one.hit, memory.type or "", about, stat.st_mtime)
+                return Candidate(one.match, memory.type or "", about, stat.st_mtime)
         return one
-
-    def _early(self, selector: Selector) -> None:
-        early = at_once(self.candidates, self.wish.vouched, self.limits.files, selector.model)
-        if early.paths:
-            self.early_memories = self._read(early)
-            self.early = early
 
     def _finish(self, selection: Selection) -> None:
         self.memories = self._read(selection)
@@ -164,7 +146,7 @@ class Prefetch:
         memories: list[tuple[Memory, str]] = []
         for path in selection.paths:
             with suppress(MemoryStoreError):
-                memories.append((self.shelf.store.read(path), sources.get(path, "")))
+                memories.append((self.index.store.read(path), sources.get(path, "")))
         return memories
 
     def _sources(self) -> dict[str, str]:
@@ -172,7 +154,7 @@ class Prefetch:
         found: dict[str, str] = {}
         for folder in ("", "team/"):
             with suppress(MemoryStoreError):
-                content = self.shelf.store.files.read(folder + INDEX, _LARGEST_INDEX) or b""
+                content = self.index.store.files.read(folder + INDEX, _LARGEST_INDEX) or b""
                 for pointer in pointers_of(content):
                     if label := _SOURCE.search(pointer.hook):
                         found[folder + pointer.file] = label[1]
@@ -180,7 +162,7 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ShownMemories:
     """What an answer was shown: the recall's entry, the message, the question, the memories."""
 
     recall: str
@@ -191,11 +173,79 @@ class Given:
 
 @dataclass(slots=True)
 class Recalls:
-    """One session's recall: the shelf, its limits, and what is going on."""
+    """One session's recall: the index, its limits, and what is going on."""
 
-    shelf: Shelf
+    index: MemoryIndex
     limits: Limits
     asked: set[str] = field(default_factory=set[str])  # messages that were looked at
     underway: list[Prefetch] = field(default_factory=list[Prefetch])
-    given: list[Given] = field(default_factory=list[Given])  # in this turn
+    given: list[ShownMemories] = field(default_factory=list[ShownMemories])  # in this turn
     vouched: frozenset[str] = frozenset()  # picked in the turn before, too late for it
+
+
+# ---- as the model sees them
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One memory in the view."""
+
+    path: str
+    block: Block
+    bytes: int
+    cut: bool
+
+    def to_json(self) -> Json:
+        return {"path": self.path, "bytes": self.bytes, "cut": self.cut}
+
+
+def attachments(
+    memories: Sequence[tuple[Memory, str]],
+    *,
+    directory: str,
+    now: float,
+    limits: Limits,
+    room: int,
+) -> list[Attachment]:
+    """Each memory (with whose word it is, "" for the user's) as a reminder; what exceeds the room
+    that the session has left stays out."""
+    shown: list[Attachment] = []
+    for memory, source in memories[: limits.files]:
+        one = reminder(memory, source, directory=directory, now=now, limits=limits)
+        if one.bytes <= room:
+            shown.append(one)
+            room -= one.bytes
+    return shown
+
+
+def reminder(
+    memory: Memory, source: str, *, directory: str, now: float, limits: Limits
+) -> Attachment:
+    """One memory as a `<system-reminder>`, with its age: the same bytes for the same moment. It
+    says what the body says, and the description where the body does not repeat it."""
+    path = f"{directory}/{memory.path}"
+    body, description = memory.body.strip(), memory.description.strip()
+    if description and " ".join(description.split()) not in " ".join(body.split()):
+        body = f"{description}\n\n{body}".strip()
+    words, cut = cut_to(body or "(This memory has no text.)", limits.lines, limits.bytes)
+    parts = [heading(path, memory.mtime, now, limits.stale_days)]
+    if source:
+        parts.append(f"Source: {source}; these are not the user's own words.")
+    parts += ["", words.replace("</system-reminder", "&lt;/system-reminder")]
+    if cut:
+        parts += ["", f"[Cut here. Use Read on {path} to see the whole memory.]"]
+    block = text("\n".join(["<system-reminder>", *parts, "</system-reminder>"]))
+    return Attachment(memory.path, block, len(block["text"].encode("utf-8", "replace")), cut)
+
+
+def cut_to(words: str, lines: int, most: int) -> tuple[str, bool]:
+    """The first lines within both limits, and whether something was cut off. One line that is too
+    long by itself is cut within, never inside a character."""
+    kept = words.split("\n")
+    few = "\n".join(kept[:lines])
+    encoded = few.encode("utf-8", "replace")
+    if len(encoded) <= most:
+        return few, len(kept) > lines
+    piece = encoded[:most].decode("utf-8", "ignore")
+    end = piece.rfind("\n")
+    return (piece[:end] if end > len(piece) // 2 else piece), True

@@ -1,40 +1,44 @@
-"""Ranks memories against a question with no model and no network, and says why.
-
-Words come first (BM25 over name, description and body), related words second (vectors that the
-package carries), then small shares for what is fresh, used, and of the fitting type. Lives in
-memory; `recall/saved.py` keeps it on disk.
+"""Ranks memories against a question with no model and no network, and says why: words first (BM25
+over name, description and body), related words second (vectors that the package carries), then
+small shares for what is fresh, used, and of the fitting type. Lives in memory; `recall/postings.py`
+keeps it on disk.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lamina.recall.confidence import Evidence, confidence, coverage, rarities
-from lamina.recall.lexical import Field, Lexical, question_terms
-from lamina.recall.manuals import is_manual, tool_terms
-from lamina.recall.order import best_first, promising
+import numpy as np
+
+from lamina.memories import Memory
+from lamina.recall import Match
 from lamina.recall.postings import Postings
-from lamina.recall.pull import Pull
-from lamina.recall.vectors import Vectors
-from lamina.recall.words import asked_runs, proper_names, runs
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from lamina.memories import Memory
-    from lamina.recall.rows import Floats
+from lamina.recall.scoring import (
+    Bm25,
+    DocumentVectors,
+    Field,
+    QuestionTerms,
+    VectorWords,
+    best_first,
+    memory_confidence,
+    promising,
+    question_terms,
+)
+from lamina.recall.term_counts import Doubles, Floats
+from lamina.recall.words import asked_runs, runs, terms
 
 FIELDS = ("name", "description", "body")
-_FIELD_WEIGHTS = (Field(1.0), Field(1.0), Field(1.0))
 # What makes a vector: the words that a body opens with; one of name or description counts for nine.
-_PULL = Pull(len(FIELDS), body=2, first=120, headings=(0, 1), heading=9.0)
+_VECTOR_WORDS = VectorWords(len(FIELDS), body=2, first=120, headings=(0, 1), heading=9.0)
+# Chosen on LoCoMo 1-5: vectors are worth one to two and a half points of recall@5, words of like
+# meaning, with words of questions counted half, one (docs/decisions/local-ranker.md).
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _RELATED = 0.4  # what a word of like meaning is worth where the question's own is missing
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
+# Set by hand, as shares of the relevance, so that none of them lifts a memory that does not fit.
 _RECENCY = 0.06  # what a memory of today gets on top of its relevance …
 _HALF_LIFE = 30 * 86_400.0  # … and half of it after this many seconds
 _USE = 0.02  # what each doubling of uses adds …
@@ -60,29 +64,15 @@ class Document:
 
     @classmethod
     def of(cls, memory: Memory, uses: int = 0) -> Document:
-        return cls(
-            id=memory.path,
-            name=memory.name,
-            description=memory.description,
-            body=memory.body,
-            type=memory.type,
-            mtime=memory.mtime,
-            uses=uses,
-        )
+        about = memory.name, memory.description, memory.body, memory.type
+        return cls(memory.path, *about, memory.mtime, uses)
+
+
+_GONE = Document("")  # at a dead place
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One memory that answers the question, with what speaks for it."""
-
-    id: str
-    score: float  # the sum of the parts
-    parts: Mapping[str, float]  # name, description, body, embedding, recency, use, type
-    confidence: float  # 0 to 1: how likely it belongs to the question at all
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _ScoredQuestion:
     """A question worked out against the places worth a closer look: arrays in their order."""
 
     places: Sequence[int]
@@ -90,9 +80,7 @@ class _Asked:
     likeness: Floats
     total: Floats
     mass: float  # what all words of the question weigh here
-    rarities: Mapping[str, float]  # of its words in English at large
-    keys: Mapping[int, str]  # their keys in the postings
-    strange_names: float
+    terms: QuestionTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +90,23 @@ class _Shares:
     alive: Floats
     use: Floats
     own: Floats
-    mtime: NDArray[np.float64]
+    mtime: Doubles
 
 
 class Ranker:
     """An index of memories, changed one by one, searched as a whole. For one thread at a time: it
-    counts words when it is first asked or saved; `recall/shelf.py` keeps threads apart."""
+    counts words when it is first asked or saved; `recall/memory_index.py` keeps threads apart."""
 
     def __init__(self) -> None:
-        self._postings = Postings(len(FIELDS))
-        self._lexical = Lexical(self._postings, _FIELD_WEIGHTS)
-        self._vectors = Vectors(self._postings, _PULL)
-        self._documents: list[Document | None] = []  # by place, without their bodies
+        self._use(Postings(len(FIELDS)))
+        self._documents: list[Document] = []  # by place, without their bodies
         self._slots: dict[str, int] = {}
         self._shares: _Shares | None = None
 
-    def __len__(self) -> int:
-        return len(self._slots)
-
-    def __contains__(self, id_: object) -> bool:
-        return id_ in self._slots
-
-    @property
-    def ids(self) -> Collection[str]:
-        return self._slots.keys()
+    def _use(self, postings: Postings) -> None:
+        self._postings = postings
+        self._words = Bm25(postings, [Field()] * len(FIELDS))
+        self._vectors = DocumentVectors(postings, _VECTOR_WORDS)
 
     def add(self, document: Document) -> None:
         """Takes a document; one with the same id is replaced."""
@@ -144,7 +125,7 @@ class Ranker:
         if slot is None:
             return False
         self._postings.remove(slot)
-        self._documents[slot] = None
+        self._documents[slot] = _GONE
         if self._postings.wants_sweep:
             self._sweep()
         self._changed()
@@ -155,20 +136,23 @@ class Ranker:
         stay = self._postings.sweep()
         self._vectors.keep(stay)
         self._documents = [self._documents[place] for place in stay]
-        self._slots = {doc.id: place for place, doc in enumerate(self._documents) if doc}
+        self._slots = {doc.id: place for place, doc in enumerate(self._documents)}
 
     def used(self, id_: str, uses: int) -> None:
         """A document's new count of uses, without reading the document again."""
         slot = self._slots.get(id_)
-        if slot is not None and (document := self._documents[slot]):
-            self._documents[slot] = replace(document, uses=uses)
+        if slot is not None:
+            self._documents[slot] = replace(self._documents[slot], uses=uses)
             self._shares = None
 
     def to_state(self) -> dict[str, Any]:
-        """The whole index as plain values, for `recall/saved.py`."""
+        """The whole index as plain values."""
         self._sweep()
         return {
-            "documents": [_as_row(document) for document in self._documents if document],
+            "documents": [
+                tuple(getattr(document, name) for name in Document.__slots__)
+                for document in self._documents
+            ],
             "postings": self._postings.to_state(),
             "vectors": self._vectors.to_bytes(),
         }
@@ -178,17 +162,15 @@ class Ranker:
         """The index again; ValueError or TypeError when the state contradicts itself."""
         index = cls()
         index._documents = [Document(*row) for row in state["documents"]]
-        index._slots = {doc.id: place for place, doc in enumerate(index._documents) if doc}
-        index._postings = Postings.from_state(len(FIELDS), state["postings"])
-        index._lexical = Lexical(index._postings, _FIELD_WEIGHTS)
-        index._vectors = Vectors(index._postings, _PULL)
+        index._slots = {doc.id: place for place, doc in enumerate(index._documents)}
+        index._use(Postings.from_state(len(FIELDS), state["postings"]))
         index._vectors.from_bytes(state["vectors"])
         if not len(index._slots) == index._postings.slots == len(index._vectors):
             raise ValueError("the index does not fit its documents")
         return index
 
     def _changed(self) -> None:
-        self._lexical.changed()
+        self._words.changed()
         self._shares = None
 
     def search(
@@ -200,7 +182,7 @@ class Ranker:
         tools_in_use: Collection[str] = (),
         exclude: Collection[str] = (),
         at_least: float = 0.0,
-    ) -> list[Hit]:
+    ) -> list[Match]:
         """The best `k` memories, best first, none that shares nothing with the question.
 
         `at_least` cuts by confidence (`CONFIDENT` is the fitted line). Manuals of `tools_in_use`
@@ -212,33 +194,26 @@ class Ranker:
         asked = self._ask(query, question, now)
         tools = tool_terms(tools_in_use)
         left_out = frozenset(exclude)
-        hits: list[Hit] = []
-        for number in best_first(asked.total, lambda number: self._id(asked.places[number])):
-            document = self._documents[asked.places[number]]
-            if document is None or document.id in left_out:
+        documents, places = self._documents, asked.places
+        matches: list[Match] = []
+        for number in best_first(asked.total, lambda number: documents[places[number]].id):
+            document = documents[places[number]]
+            if document.id in left_out:
                 continue
             if tools and is_manual(document.name, document.description, document.type, tools):
                 continue
-            hit = self._hit(document.id, number, asked)
-            if hit.confidence >= at_least:
-                hits.append(hit)
-            if len(hits) == k:
+            match = self._match(document.id, number, asked)
+            if match.confidence >= at_least:
+                matches.append(match)
+            if len(matches) == k:
                 break
-        return hits
+        return matches
 
-    def _id(self, slot: int) -> str:
-        document = self._documents[slot]
-        return document.id if document else ""
-
-    def _ask(self, query: str, question: Mapping[str, float], now: float) -> _Asked:
-        import numpy as np
-
-        weighed = self._lexical.weigh(question)
-        fields = self._lexical.score(weighed, related=_RELATED)
+    def _ask(self, query: str, question: Mapping[str, float], now: float) -> _ScoredQuestion:
+        weighed = self._words.weigh(question)
+        fields = self._words.score(weighed, related=_RELATED)
         words = fields[0] + fields[1] + fields[2]
         places = promising(words)
-        if places is None:
-            places = np.arange(len(words), dtype=np.uint32)
         likeness = self._vectors.near(weighed, places)
         above = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         embedding = above * np.float32(_EMBEDDING * sum(weighed.values()))
@@ -251,53 +226,68 @@ class Ranker:
         total = (relevance + recency + use + own).astype(np.float32, copy=False)
         parts = dict(zip(FIELDS, (field[places] for field in fields), strict=True))
         parts |= {"embedding": embedding, "recency": recency, "use": use, "type": own}
-        names = proper_names(query)
-        strange = [name for name in names if not self._postings.holders(name)]
-        weights = rarities(question)
-        return _Asked(
-            places.tolist(),
-            parts,
-            likeness,
-            total,
-            sum(weighed.values()),
-            weights,
-            self._postings.keys_of(weights),
-            len(strange) / max(len(names), 1),
-        )
+        terms = QuestionTerms.of(query, question, self._postings)
+        mass = sum(weighed.values())
+        return _ScoredQuestion(places.tolist(), parts, likeness, total, mass, terms)
 
     def _shares_by_place(self) -> _Shares:
-        import numpy as np
-
         if self._shares is None:
             documents = self._documents
-            uses = np.array([doc.uses if doc else 0 for doc in documents], dtype=np.float32)
+            uses = np.array([doc.uses for doc in documents], dtype=np.float32)
             use = np.minimum(_USE * np.log2(1 + np.maximum(uses, 0)), _USE_MOST)
+            own = [_OWN if doc.type == "user" else 0.0 for doc in documents]
             self._shares = _Shares(
-                np.array([doc is not None for doc in documents], dtype=np.float32),
+                np.array([doc is not _GONE for doc in documents], dtype=np.float32),
                 use.astype(np.float32),
-                np.array([_own(doc) for doc in documents], dtype=np.float32),
-                np.nan_to_num(
-                    np.array([doc.mtime if doc else 0.0 for doc in documents], dtype=np.float64)
-                ),
+                np.array(own, dtype=np.float32),
+                np.nan_to_num(np.array([doc.mtime for doc in documents], dtype=np.float64)),
             )
         return self._shares
 
-    def _hit(self, id_: str, number: int, asked: _Asked) -> Hit:
+    def _match(self, id_: str, number: int, asked: _ScoredQuestion) -> Match:
         parts = {name: float(values[number]) for name, values in asked.parts.items()}
-        held = self._postings.holds(asked.places[number], asked.keys)
-        evidence = Evidence(
-            coverage=coverage(asked.rarities, held),
-            strange_names=asked.strange_names,
+        held = self._postings.holds(asked.places[number], asked.terms.keys)
+        sure = memory_confidence(
+            coverage=asked.terms.coverage(held),
             likeness=float(asked.likeness[number]),
             words=sum(parts[field] for field in FIELDS) / max(asked.mass, 1e-9),
+            strange_names=asked.terms.strange_names,
         )
-        return Hit(id_, sum(parts.values()), parts, confidence(evidence))
+        return Match(id_, sum(parts.values()), parts, sure)
 
 
-def _as_row(document: Document) -> tuple[Any, ...]:
-    """Its values in the order of `Document`."""
-    return tuple(getattr(document, name) for name in Document.__slots__)
+# ---- manuals: who uses a tool knows how to call it, but not what went wrong with it last time
+
+_WARNING = re.compile(
+    r"\b(?:warn\w*|gotchas?|pitfalls?|caveats?|bugs?|broken|breaks?|fail\w*|avoid|never|don'?t|"
+    r"do not|must not|known issues?|careful|beware|trap|quirks?|limitations?|workarounds?|flaky|"
+    r"crash\w*|hangs?|wrong|danger\w*|deprecated|instead of)\b"
+    r"|注意|警告|避免|不要|禁止|陷阱|问题|失败|バグ|注意点|禁止|失敗|避け",
+    re.IGNORECASE,
+)
+_MANUAL = re.compile(
+    r"\b(?:manual|usage|how to (?:use|call|run)|reference|cheat ?sheet|api|docs?|documentation|"
+    r"guide|options|flags|parameters|arguments|syntax|commands)\b|用法|手册|说明|使い方|手順",
+    re.IGNORECASE,
+)
 
 
-def _own(document: Document | None) -> float:
-    return _OWN if document is not None and document.type == "user" else 0.0
+def tool_terms(tools: Iterable[str]) -> list[frozenset[str]]:
+    """The terms that name each tool. Servers prefix theirs: mcp__github__create_issue counts as a
+    whole, as "create issue" and as "github"."""
+    names: set[str] = set()
+    for tool in tools:
+        bare = tool.removeprefix("mcp__")
+        names.update((bare, *(bare.split("__") if bare != tool else ())))
+    return sorted({frozenset(found) for name in names if (found := terms(name))}, key=sorted)
+
+
+def is_manual(
+    name: str, description: str, type_: str | None, tools: Iterable[frozenset[str]]
+) -> bool:
+    """Whether the memory only says how to use one of these tools. A warning always stays."""
+    heading = f"{name} {description}"
+    if type_ in ("user", "feedback") or _WARNING.search(heading) or not _MANUAL.search(heading):
+        return False
+    about = frozenset(terms(heading))
+    return any(tool <= about for tool in tools)

@@ -1,14 +1,13 @@
 """Picks from the ranker's candidates: a small model does, else the ranker's own confidence.
-
-Pure but for the one call through the port that it is given. Whatever goes wrong with the model (no
-JSON, names that were not offered, a refusal, no answer in time), the ranker's choice stands.
+Whatever goes wrong with the model (no JSON, names that were not offered, a refusal, no answer in
+time), the ranker's choice stands. Pure but for the one call through the port that it is given.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import anyio
@@ -17,8 +16,7 @@ from lamina import prompts
 from lamina.errors import LaminaError
 from lamina.memory.freshness import age_words
 from lamina.messages import Json, Request, Response, text
-from lamina.recall.confidence import CONFIDENT, SURE
-from lamina.recall.rank import Hit
+from lamina.recall import CONFIDENT, SURE, Match
 
 # Sends one request to the small model and books it; raises LaminaError if that can't be.
 Ask = Callable[[Request], Awaitable[Response]]
@@ -35,17 +33,29 @@ _LONGEST_WORD = 500  # of the selector's answer, in the record
 
 
 @dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """One message of the user, and what is to be known about the moment."""
+
+    entry: str  # its id in the record
+    question: str
+    now: float
+    tools: Collection[str] = ()  # in use
+    exclude: Collection[str] = ()  # memories that were shown or read already
+    vouched: Collection[str] = ()  # what a model picked for the message before, too late for it
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A memory that the ranker offers, with what the selector is told of it."""
 
-    hit: Hit
+    match: Match
     type: str = ""
     description: str = ""
     saved: float = 0.0
 
     @property
     def path(self) -> str:
-        return self.hit.id
+        return self.match.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +78,10 @@ class Selector:
     seconds: float = 10.0
 
     async def pick(
-        self,
-        question: str,
-        candidates: Sequence[Candidate],
-        *,
-        most: int,
-        now: float,
-        tools: Collection[str] = (),
+        self, asked: RecallRequest, candidates: Sequence[Candidate], most: int
     ) -> Selection:
         """Up to `most` of the candidates; the ranker's choice if the model is of no help."""
-        request = _request(self, question, candidates, most, now, tools)
+        request = self._request(asked, candidates, most)
         response: Response | None = None
         with anyio.move_on_after(self.seconds):
             try:
@@ -88,10 +92,28 @@ class Selector:
             return by_rank(candidates, most, f"{self.model} took over {self.seconds:g} s")
         return _read(response, candidates, most, self.model)
 
+    def _request(self, asked: RecallRequest, candidates: Sequence[Candidate], most: int) -> Request:
+        words = [f"The message:\n{asked.question[:_LONGEST_QUESTION]}"]
+        words += [f"\nTools in use: {', '.join(sorted(asked.tools))}"] if asked.tools else []
+        words.append("\nThe memories:")
+        for one in candidates:
+            kind = f"[{one.type}] " if one.type else ""
+            about = " ".join(one.description.split())[:_LONGEST_LINE]
+            words.append(f"- {kind}{one.path} (saved {age_words(one.saved, asked.now)}): {about}")
+        return Request(
+            system=[text(prompts.load("recall", most=str(most)))],
+            tools=[],
+            messages=[{"role": "user", "content": [text("\n".join(words))]}],
+            model=self.model,
+            max_tokens=self.max_tokens,
+            params=schema_params(self.model),
+            purpose="recall",
+        )
+
 
 def by_rank(candidates: Sequence[Candidate], most: int, why: str) -> Selection:
     """What the ranker is sure of; for an unrelated question that is nothing."""
-    sure = [one.path for one in candidates if one.hit.confidence >= CONFIDENT]
+    sure = [one.path for one in candidates if one.match.confidence >= CONFIDENT]
     return Selection(tuple(sure[:most]), "ranker", why=why)
 
 
@@ -100,30 +122,28 @@ def at_once(
 ) -> Selection:
     """What a call should not miss while the model is still thinking: the best candidate where the
     ranker is sure of it, and those that fit again after the model picked them too late."""
-    best = [one.path for one in candidates[:1] if one.hit.confidence >= SURE]
+    best = [one.path for one in candidates[:1] if one.match.confidence >= SURE]
     again = [
         one.path
         for one in candidates
-        if one.path in vouched and one.hit.confidence >= CONFIDENT and one.path not in best
+        if one.path in vouched and one.match.confidence >= CONFIDENT and one.path not in best
     ]
     return Selection((*best, *again)[:most], "ranker", why=f"{model} had not answered yet")
 
 
 def _read(response: Response, candidates: Sequence[Candidate], most: int, model: str) -> Selection:
     said = response.text.strip()
-    names = _names(said)
+    names, offered = _names(said), {one.path for one in candidates}
+    known = [name for name in dict.fromkeys(names or ()) if name in offered]
     if response.stop_reason == "refusal":
         problem = "refused"
     elif names is None:
         problem = "gave no list of names"
+    elif known or not names:
+        return Selection(tuple(known[:most]), model, said[:_LONGEST_WORD])
     else:
-        offered = {one.path for one in candidates}
-        known = [name for name in dict.fromkeys(names) if name in offered]
-        if known or not names:
-            return Selection(tuple(known[:most]), model, said[:_LONGEST_WORD])
         problem = "named what was not offered"
-    chosen = by_rank(candidates, most, f"{model} {problem}")
-    return Selection(chosen.paths, chosen.by, said[:_LONGEST_WORD], chosen.why)
+    return replace(by_rank(candidates, most, f"{model} {problem}"), said=said[:_LONGEST_WORD])
 
 
 def _names(said: str) -> list[str] | None:
@@ -137,36 +157,6 @@ def _names(said: str) -> list[str] | None:
         return None
     items = cast("list[Any]", value)
     return cast("list[str]", items) if all(isinstance(item, str) for item in items) else None
-
-
-def _request(
-    selector: Selector,
-    question: str,
-    candidates: Sequence[Candidate],
-    most: int,
-    now: float,
-    tools: Collection[str],
-) -> Request:
-    lines = [_line(one, now) for one in candidates]
-    used = f"\n\nTools in use: {', '.join(sorted(tools))}" if tools else ""
-    words = f"The message:\n{question[:_LONGEST_QUESTION]}{used}\n\nThe memories:\n" + "\n".join(
-        lines
-    )
-    return Request(
-        system=[text(prompts.load("recall", most=str(most)))],
-        tools=[],
-        messages=[{"role": "user", "content": [text(words)]}],
-        model=selector.model,
-        max_tokens=selector.max_tokens,
-        params=schema_params(selector.model),
-        purpose="recall",
-    )
-
-
-def _line(one: Candidate, now: float) -> str:
-    kind = f"[{one.type}] " if one.type else ""
-    about = " ".join(one.description.split())[:_LONGEST_LINE]
-    return f"- {kind}{one.path} (saved {age_words(one.saved, now)}): {about}"
 
 
 def schema_params(model: str) -> Json:

@@ -1,8 +1,5 @@
-"""Why a memory was recalled, and whether the answer used it: entries for the ledger, and how they are
-read back for people. Pure.
-
-A `recall` entry names the question, the candidates with their scores by part, who picked what, and
-the message that was attached; a `recall_use` entry follows when the answer is there.
+"""Why a memory was recalled (a `recall` entry of the ledger), whether the answer used it (a
+`recall_use` entry that follows), and how people are told of both. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from lamina.messages import Json, text_of
 from lamina.recall.select import Candidate, Selection
 from lamina.recall.words import terms
 
+# Set by hand; no benchmark measures them.
 _USED_SHARE = 0.3  # of one statement's own words, rare ones counting more
 _TELLING = 0.9  # a word this rare shows by itself where it came from
 _STATEMENT = re.compile(r"[\n]+|(?<=[.!?。！？])\s+")
@@ -36,22 +34,25 @@ def recall_entry(
     entry: Json = {
         "kind": "recall",
         "query": question,
-        "candidates": [_candidate(one) for one in candidates],
+        "candidates": [
+            {
+                "path": match.id,
+                "score": round(match.score, 3),
+                "confidence": round(match.confidence, 3),
+                "parts": {name: round(value, 3) for name, value in match.parts.items() if value},
+            }
+            for match in (one.match for one in candidates)
+        ],
         "picks": list(selection.paths) if selection else [],
         "by": selection.by if selection else "",
         "attached": attached,
         "shown": list(shown),
     }
-    if selection and selection.said:
-        entry["said"] = selection.said
-    if selection and selection.why:
-        entry["why"] = selection.why
-    if left:
-        entry["left"] = left
-    return entry
+    more = {"said": selection.said, "why": selection.why} if selection else {}
+    return entry | {name: words for name, words in {**more, "left": left}.items() if words}
 
 
-def use_entry(recall: str, uses: Mapping[str, Used]) -> Json:
+def use_entry(recall: str, uses: Mapping[str, MemoryUse]) -> Json:
     return {
         "kind": "recall_use",
         "recall": recall,
@@ -62,21 +63,11 @@ def use_entry(recall: str, uses: Mapping[str, Used]) -> Json:
     }
 
 
-def _candidate(one: Candidate) -> Json:
-    hit = one.hit
-    return {
-        "path": hit.id,
-        "score": round(hit.score, 3),
-        "confidence": round(hit.confidence, 3),
-        "parts": {name: round(value, 3) for name, value in hit.parts.items() if value},
-    }
-
-
 # ---- was it used?
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class MemoryUse:
     """How much of a memory's own words the answer holds."""
 
     used: bool
@@ -84,14 +75,14 @@ class Used:
     words: Sequence[str] = ()
 
 
-def used(memory: str, question: str, answer: str) -> Used:
+def used(memory: str, question: str, answer: str) -> MemoryUse:
     """Whether the answer says something that stands in the memory and not in the question.
 
     One statement of the memory is enough: its words are weighed by how rare they are in English.
     """
     rarity = word_vectors().rarity
     asked, said = set(terms(question)), set(terms(answer))
-    best = Used(used=False, share=0.0)
+    best = MemoryUse(used=False, share=0.0)
     for statement in _STATEMENT.split(memory):
         # In the order of the text: that of a set, and with it the last bit of a sum, would differ.
         own = [word for word in dict.fromkeys(terms(statement)) if word not in asked]
@@ -103,7 +94,7 @@ def used(memory: str, question: str, answer: str) -> Used:
         enough = telling and share >= _USED_SHARE
         if (enough, share) > (best.used, best.share):
             words = sorted(shared, key=lambda word: (-rarity(word), word))
-            best = Used(enough, share, tuple(words[:_MOST_WORDS]))
+            best = MemoryUse(enough, share, tuple(words[:_MOST_WORDS]))
     return best
 
 
@@ -124,7 +115,7 @@ def answer_after(entries: Sequence[Json], entry: str) -> str:
 
 
 @dataclass(slots=True)
-class Recalled:
+class RecallRecord:
     """One recall with all that is known of it."""
 
     turn: int
@@ -136,17 +127,19 @@ class Recalled:
         return {"turn": self.turn, "question": self.question, **self.entry, "uses": self.uses}
 
 
-def recalls_of(entries: Sequence[Json]) -> list[Recalled]:
+def recalls_of(entries: Sequence[Json]) -> list[RecallRecord]:
     """All recalls of a session, oldest first; turns are counted by the messages that were typed."""
     turns: dict[str, tuple[int, str]] = {}
-    found: dict[str, Recalled] = {}
+    found: dict[str, RecallRecord] = {}
     for entry in entries:
         kind = entry.get("kind")
         if _is_typed(entry):
-            turns[str(entry.get("uuid"))] = (len(turns) + 1, _typed(entry))
+            pairs = zip(_items(entry.get("content")), entry["origins"], strict=False)
+            typed = _rows([block for block, origin in pairs if origin == "typed"])
+            turns[str(entry.get("uuid"))] = (len(turns) + 1, text_of(typed))
         elif kind == "recall":
             turn, question = turns.get(str(entry.get("query")), (len(turns), ""))
-            found[str(entry.get("uuid"))] = Recalled(turn, question, entry)
+            found[str(entry.get("uuid"))] = RecallRecord(turn, question, entry)
         elif kind == "recall_use" and (recalled := found.get(str(entry.get("recall")))):
             recalled.uses = _table(entry.get("uses"))
     return list(found.values())
@@ -161,14 +154,20 @@ def _is_typed(entry: Json) -> bool:
     return entry.get("kind") == "message" and "typed" in _items(entry.get("origins"))
 
 
-def lines(recalled: Recalled) -> Iterator[str]:
+def lines(recalled: RecallRecord) -> Iterator[str]:
     """A recall in words."""
     entry = recalled.entry
     yield f"turn {recalled.turn}: {' '.join(recalled.question.split())[:200]}"
+    picks = _items(entry.get("picks"))
     for one in _rows(entry.get("candidates")):
-        yield "  " + _candidate_line(one, entry)
+        values = _table(one.get("parts")).items()
+        parts = ", ".join(
+            f"{name} {v:g}" if isinstance(v, float) else f"{name} {v}" for name, v in values
+        )
+        mark, path = "*" if one.get("path") in picks else " ", _on_one_line(one.get("path"))
+        yield f"  {mark} {path}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
     by = entry.get("by") or "nobody"
-    chosen = ", ".join(map(_on_one_line, _items(entry.get("picks")))) or "none of them"
+    chosen = ", ".join(map(_on_one_line, picks)) or "none of them"
     reason = f" ({entry['why']})" if entry.get("why") else ""
     yield f"  {by} picked {chosen}{reason}"
     if entry.get("said"):
@@ -177,13 +176,6 @@ def lines(recalled: Recalled) -> Iterator[str]:
         yield f"  not shown: {entry['left']}"
     for one in _rows(entry.get("shown")):
         yield "  " + _shown_line(one, entry, recalled.uses)
-
-
-def _candidate_line(one: Json, entry: Json) -> str:
-    mark = "*" if one.get("path") in _items(entry.get("picks")) else " "
-    parts = ", ".join(f"{name} {_short(value)}" for name, value in _table(one.get("parts")).items())
-    path = _on_one_line(one.get("path"))
-    return f"{mark} {path}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
 
 
 def _shown_line(one: Json, entry: Json, uses: Json) -> str:
@@ -197,15 +189,6 @@ def _shown_line(one: Json, entry: Json, uses: Json) -> str:
     if use.get("used"):
         return f"{where}; the answer used it: {words}"
     return f"{where}; the answer did not use it" + (f" (only: {words})" if words else "")
-
-
-def _typed(entry: Json) -> str:
-    pairs = zip(_items(entry.get("content")), _items(entry.get("origins")), strict=False)
-    return text_of(_rows([block for block, origin in pairs if origin == "typed"]))
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _on_one_line(name: object) -> str:

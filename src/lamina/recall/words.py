@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200_000
 LONGEST_QUERY = 4_000
 LONGEST_WORD = 64
-_MOST_RUNS = 20_000
 
 _RUN = re.compile(r"[^\W_]+")
 # Every ASCII character that is no letter, digit or underscore becomes a space.
@@ -109,7 +106,7 @@ def stem(word: str) -> str:
     return _stemmer()(_irregular().get(word, word))
 
 
-@lru_cache(maxsize=1)
+@cache
 def frame_terms() -> frozenset[str]:
     return frozenset(stem(word) for word in FRAME_WORDS)
 
@@ -133,29 +130,16 @@ def _pairs(run: str) -> list[str]:
     return pairs + (_HAN.findall(run) if pairs else [run])
 
 
-class _Known(dict[str, tuple[str, ...]]):
-    """Terms of the runs that questions were made of so far; starts over before it grows without
-    bound."""
-
-    def __missing__(self, run: str) -> tuple[str, ...]:
-        if len(self) >= _MOST_RUNS:
-            self.clear()
-        found = terms_of(run)
-        if len(run) <= LONGEST_WORD:
-            self[run] = found
-        return found
-
-
-@cache
-def _known() -> _Known:
-    return _Known()
-
-
 def terms_of(run: str) -> tuple[str, ...]:
     """The terms of one run, as `runs` gives them."""
     if run.isascii() and run.isalnum():
         return _terms_of_run(run)
     return tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
+
+
+@lru_cache(maxsize=20_000)
+def _short_run_terms(run: str) -> tuple[str, ...]:
+    return terms_of(run)
 
 
 def _terms_of_run(run: str) -> tuple[str, ...]:
@@ -183,13 +167,16 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
 
     `resetKeyCache` gives the whole and its parts, `a_b` its parts, `記憶` its pairs.
     """
-    return list(chain.from_iterable(map(_known().__getitem__, runs(text, limit))))
+    found: list[str] = []
+    for run in runs(text, limit):
+        found += _short_run_terms(run) if len(run) <= LONGEST_WORD else terms_of(run)
+    return found
 
 
 def runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
-    """A text split where ASCII marks stand; what other marks join (a dash, a quotation mark) is taken
-    apart when its terms are asked for. All of it runs in C: this is where the time of building an
-    index goes."""
+    """A text split where ASCII marks stand; what other marks join (a dash, a quotation mark) is
+    taken apart when its terms are asked for. All of it runs in C: this is where the time of
+    building an index goes."""
     plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS)
     return plain.decode().split()
 
@@ -199,11 +186,6 @@ def asked_runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
     if "?" not in text and "？" not in text:
         return []
     return [run for question in _questions(text[:limit]) for run in runs(question)]
-
-
-def term_counts(text: str, limit: int = LONGEST_TEXT) -> dict[str, int]:
-    """How often each term stands in a text, in the order of first use."""
-    return Counter(terms(text, limit))
 
 
 def _questions(text: str) -> Iterator[str]:

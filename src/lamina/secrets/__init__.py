@@ -4,7 +4,19 @@ It reads rule files only; it writes nothing and keeps no text.
 """
 
 from lamina.secrets.gitleaks import all_rules, load_gitleaks
+from lamina.secrets.masking import Secrets, secrets_in
 from lamina.secrets.rules import Rule, Rules, own_rules
 from lamina.secrets.scanner import Finding, redact, scan
 
-__all__ = ["Finding", "Rule", "Rules", "all_rules", "load_gitleaks", "own_rules", "redact", "scan"]
+__all__ = [
+    "Finding",
+    "Rule",
+    "Rules",
+    "Secrets",
+    "all_rules",
+    "load_gitleaks",
+    "own_rules",
+    "redact",
+    "scan",
+    "secrets_in",
+]

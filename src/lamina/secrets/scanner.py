@@ -18,7 +18,7 @@ from typing import Any
 
 from lamina.secrets.rules import Rule, Rules, own_rules
 
-_BLANK = "[secret removed: {}]"
+BLANK = "[secret removed: {}]"
 
 # Values that people write where a secret would stand.
 _PLACEHOLDER = re.compile(
@@ -64,7 +64,7 @@ def redact(text: str, rules: Rules | None = None) -> str:
     parts: list[str] = []
     done = 0
     for found in scan(text, rules):
-        parts += (text[done : found.start], _BLANK.format(found.rule))
+        parts += (text[done : found.start], BLANK.format(found.rule))
         done = found.end
     return "".join((*parts, text[done:])) if parts else text
 

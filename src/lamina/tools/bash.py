@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.ledger.places import private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.process import Command, Finished, run_command
@@ -84,7 +85,7 @@ class Bash:
 def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
     private_tmp = context.scratch / "tmp"
     try:
-        private_tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(private_tmp)
     except OSError as error:
         raise ToolError(f"Can't make {private_tmp}: {error.strerror}.") from error
     if not context.cwd.is_dir():
@@ -102,7 +103,6 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
         sandbox=sandbox_for(
             context.sandbox,
             project=context.project,
-            scratch=context.scratch,
             private_tmp=private_tmp,
             network=context.network,
         ),

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import files
@@ -53,10 +54,10 @@ class Edit:
         return files.with_real_path(input, "file_path", context)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        path = files.resolve(input["file_path"], context)
         change = _Change(input["old_string"], input["new_string"], bool(input.get("replace_all")))
-        change.check(path)
-        return await anyio.to_thread.run_sync(_edit, path, change, context)
+        with files.held(input["file_path"], context) as place:
+            change.check(place.path)
+            return await anyio.to_thread.run_sync(_edit, place, change, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,9 @@ class _Change:
             raise ToolError("The strings have lone surrogates, which can't be stored. Remove them.")
 
 
-def _edit(path: Path, change: _Change, context: ToolContext) -> ToolOutcome:
-    data, status = files.load(path)
+def _edit(place: Held, change: _Change, context: ToolContext) -> ToolOutcome:
+    path = place.path
+    data, status = files.load(place)
     known = files.require_unchanged(path, data, context, "edit")
     if is_binary(data):
         raise ToolError(f"{path} is a binary file. Use Bash on it.")
@@ -94,7 +96,7 @@ def _edit(path: Path, change: _Change, context: ToolContext) -> ToolOutcome:
         )
     after = _replaced(before.text, spans, new)
     written = before.encode(after)
-    now = files.put(path, written, data, status, context)
+    now = files.put(place, written, data, status, context)
     context.files[str(path)] = files.seen(written, now, whole=known.whole)
     first = before.text.count("\n", 0, spans[0][0])
     meta = {"path": str(path), "replaced": len(spans), "line": first + 1}

@@ -1,8 +1,5 @@
-"""How the tools reach files: paths resolved once, opened part by part without following links,
-replaced whole or not at all.
-
-Only what is at the resolved path is touched: a link that somebody puts in its way between the
-permission and the opening makes the call fail instead of leading it elsewhere.
+"""How the tools reach files: a path is resolved once, held open while its permission is decided,
+and what is then read or replaced is what was held, or the call fails.
 """
 
 from __future__ import annotations
@@ -13,17 +10,17 @@ import hashlib
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
+from lamina import syscalls
 from lamina.errors import ToolError
+from lamina.held import Held, Swapped, hold
 from lamina.messages import Json
 from lamina.ports import SeenFile, ToolContext
 
 LARGEST_WHOLE = 32 * 1024 * 1024  # up to here a file is loaded and its digest taken
-_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _KERNEL_FILES = ("/proc/", "/sys/")
 
 
@@ -39,70 +36,72 @@ def resolve(path: str, context: ToolContext) -> Path:
 
 
 def with_real_path(input: Json, field: str, context: ToolContext) -> Json:  # noqa: A002
-    """The input with one path field resolved."""
-    return {**input, field: str(resolve(str(input[field]), context))}
-
-
-def complaint(error: OSError, path: Path, doing: str) -> ToolError:
-    """An operating system's error as one sentence about this file."""
-    if isinstance(error, FileNotFoundError):
-        return ToolError(f"{path} does not exist.")
-    if error.errno == errno.ELOOP:
-        return ToolError(f"Can't {doing} {path}: a link is in its way. Use the real path.")
-    return ToolError(f"Can't {doing} {path}: {error.strerror or error}.")
+    """The input with one path field resolved; the context holds what is there."""
+    if context.held is not None:
+        context.held.close()
+    context.held = hold(resolve(str(input[field]), context))
+    return {**input, field: str(context.held.path)}
 
 
 @contextlib.contextmanager
-def parent_of(path: Path, *, create: bool = False) -> Generator[int]:
-    """A descriptor of the directory that holds the path, reached without following any link."""
-    current = os.open("/", _DIRECTORY)
-    try:
-        for part in path.parts[1:-1]:
-            if create:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=current)
-            below = os.open(part, _DIRECTORY, dir_fd=current)
-            os.close(current)
-            current = below
-        yield current
-    finally:
-        os.close(current)
+def held(path: str, context: ToolContext) -> Generator[Held]:
+    """What the permission was about; for a call that needed none, what is there now."""
+    if context.held is not None and str(context.held.path) == path:
+        yield context.held
+        return
+    with hold(resolve(path, context)) as place:
+        yield place
 
 
 @contextlib.contextmanager
-def open_regular(path: Path) -> Generator[tuple[BinaryIO, os.stat_result]]:
-    """A regular file for reading; anything else is refused before it is opened."""
-    if str(path).startswith(_KERNEL_FILES):
-        raise ToolError(f"{path} is not a stored file but a window into the system. Use Bash.")
+def complaints(path: Path, doing: str) -> Generator[None]:
+    """The system's errors, and a path that leads elsewhere now, as one sentence about this file."""
     try:
-        with parent_of(path) as parent:
-            _refuse_special(os.stat(path.name, dir_fd=parent, follow_symlinks=False), path)
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(path.name, flags, dir_fd=parent)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            _refuse_special(status, path)
-            yield file, status
+        yield
+    except Swapped as error:
+        raise ToolError(
+            f"Can't {doing} {path}: since it was looked at for its permission, it or a folder above "
+            "it was moved or replaced. Nothing was done; look again, then try again."
+        ) from error
+    except FileNotFoundError as error:
+        raise ToolError(f"{path} does not exist.") from error
     except OSError as error:
-        raise complaint(error, path, "read") from error
+        if error.errno == errno.ELOOP:
+            reason = "a link is in its way. Use the real path"
+        else:
+            reason = error.strerror or str(error)
+        raise ToolError(f"Can't {doing} {path}: {reason}.") from error
+
+
+@contextlib.contextmanager
+def open_regular(place: Held) -> Generator[tuple[BinaryIO, os.stat_result]]:
+    """A regular file for reading; anything else is refused before it is opened."""
+    if str(place.path).startswith(_KERNEL_FILES):
+        raise ToolError(
+            f"{place.path} is not a stored file but a window into the system. Use Bash."
+        )
+    with complaints(place.path, "read"):
+        place.check()
+        if place.status is not None:
+            _refuse_special(place.status, place.path)
+        with open(place.open(os.O_RDONLY), "rb") as file:
+            yield file, os.fstat(file.fileno())
 
 
 def _refuse_special(status: os.stat_result, path: Path) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"{path} is a directory. Use Glob to list its files.")
-    if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, "a link appeared")
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{path} is a device, pipe or socket, not a file.")
 
 
-def load(path: Path) -> tuple[bytes, os.stat_result]:
+def load(place: Held) -> tuple[bytes, os.stat_result]:
     """A whole file that is about to be changed."""
-    with open_regular(path) as (file, status):
+    with open_regular(place) as (file, status):
         data = file.read(LARGEST_WHOLE + 1)
     if len(data) > LARGEST_WHOLE:
         raise ToolError(
-            f"{path} is larger than {LARGEST_WHOLE >> 20} MB. Change it with a command in Bash."
+            f"{place.path} is larger than {LARGEST_WHOLE >> 20} MB. Change it by a command in Bash."
         )
     return data, status
 
@@ -126,29 +125,28 @@ def require_unchanged(path: Path, data: bytes, context: ToolContext, doing: str)
 
 
 def put(
-    path: Path,
+    place: Held,
     data: bytes,
     old: bytes | None,
     before: os.stat_result | None,
     context: ToolContext,
 ) -> os.stat_result:
     """Replace a file that held `old`; one that belongs to the memory goes through its gate."""
-    kept = context.keep(path, data, old) if context.keep is not None else None
-    return replace(path, data, before) if kept is None else kept
+    with complaints(place.path, "write"):
+        place.check()
+    kept = context.keep(place.path, data, old) if context.keep is not None else None
+    return replace(place, data, before) if kept is None else kept
 
 
-def replace(path: Path, data: bytes, before: os.stat_result | None) -> os.stat_result:
-    """Put the data at the path, whole or not at all; mode and owner of an old file stay.
+def replace(place: Held, data: bytes, before: os.stat_result | None) -> os.stat_result:
+    """Put the data there, whole or not at all; mode and owner of an old file stay.
 
     `before` is the old file's status, None for a file that must not exist yet.
     """
-    if before is not None and not os.access(path, os.W_OK):
-        raise ToolError(f"{path} is write-protected.")
-    try:
-        with parent_of(path, create=before is None) as parent:
-            return _replace_in(parent, path, data, before)
-    except OSError as error:
-        raise complaint(error, path, "write") from error
+    with complaints(place.path, "write"), place.parent() as parent:
+        if before is not None and not os.access(place.name, os.W_OK, dir_fd=parent):
+            raise ToolError(f"{place.path} is write-protected.")
+        return _replace_in(parent, place.path, data, before)
 
 
 def _replace_in(
@@ -165,10 +163,13 @@ def _replace_in(
                 os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
             file.write(data)
             file.flush()
-            sync(file.fileno())
+            syscalls.flush(file.fileno())
             status = os.fstat(file.fileno())
-        _require_same(parent, path, before)
-        os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+        if before is None:
+            _put_new(parent, temporary, path)
+        else:
+            _require_same(parent, path, before)
+            os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=parent)
@@ -177,30 +178,22 @@ def _replace_in(
     return status
 
 
-def _require_same(parent: int, path: Path, before: os.stat_result | None) -> None:
+def _put_new(parent: int, temporary: str, path: Path) -> None:
+    try:
+        syscalls.put_new(parent, temporary, path.name)
+    except FileExistsError as error:
+        raise ToolError(f"{path} appeared meanwhile. Read it before you write it.") from error
+
+
+def _require_same(parent: int, path: Path, before: os.stat_result) -> None:
     """The last look before the rename: nobody else wrote the file while we did."""
     try:
         now = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
-        return
-    if before is None:
-        raise ToolError(f"{path} appeared meanwhile. Read it before you write it.")
-    if (now.st_ino, now.st_mtime_ns, now.st_size) != (
-        before.st_ino,
-        before.st_mtime_ns,
-        before.st_size,
-    ):
+        raise Swapped from None
+    key = (before.st_ino, before.st_mtime_ns, before.st_size)
+    if (now.st_ino, now.st_mtime_ns, now.st_size) != key:
         raise ToolError(f"{path} changed meanwhile. Read it again.")
-
-
-def sync(descriptor: int) -> None:
-    """Bytes on the disk itself: on macOS a plain fsync stops at the drive's cache."""
-    if sys.platform == "darwin":
-        import fcntl
-
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    else:
-        os.fsync(descriptor)
 
 
 def _sync_directory(parent: int) -> None:
@@ -209,6 +202,6 @@ def _sync_directory(parent: int) -> None:
     with contextlib.suppress(PermissionError):
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
         try:
-            os.fsync(descriptor)
+            syscalls.flush(descriptor)
         finally:
             os.close(descriptor)

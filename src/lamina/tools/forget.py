@@ -67,7 +67,8 @@ class Forget:
         try:
             done = await anyio.to_thread.run_sync(self._forget, wish, context.tool_use_id, entries)
         except (GateRefused, MemoryStoreError) as error:
-            meta = {"decision": "refuse", "reason": str(error)}
+            decision = "refuse" if isinstance(error, GateRefused) else "failed"
+            meta = {"decision": decision, "reason": str(error)}
             return ToolOutcome(f"Not forgotten: {error}", is_error=True, meta=meta)
         decision = "forgotten" if done.path else done.fit
         return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})
@@ -94,9 +95,10 @@ class Forget:
                 f"{memory.path} is pinned: only the user may change it, "
                 f"with `lamina memory forget {memory.path}`."
             )
-        if not evidence and memory.type not in ("project", "reference"):
+        facts = memory.type in ("project", "reference")
+        if not evidence and (not facts or self._store.admission.would_lose(memory)):
             raise GateRefused(
-                f"{memory.path} is the user's own word, and nothing they said here asks to forget "
+                f"{memory.path} holds the user's own words, and nothing they said here asks to forget "
                 "it. Ask them first."
             )
         return forgetting.forget(

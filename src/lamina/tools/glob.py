@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
-from pathlib import Path
 
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import files
@@ -55,31 +56,40 @@ class Glob:
         return files.with_real_path({**input, **anchored, "path": root}, "path", context)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        root = files.resolve(input.get("path") or str(context.cwd), context)
         ignored = bool(input.get("include_ignored"))
-        return await anyio.to_thread.run_sync(
-            _find, root, str(input["pattern"]), ignored, context.project
-        )
+        with files.held(input.get("path") or str(context.cwd), context) as root:
+            return await anyio.to_thread.run_sync(
+                _find, root, str(input["pattern"]), ignored, context
+            )
 
 
-def _find(root: Path, pattern: str, ignored: bool, project: Path) -> ToolOutcome:
-    if not root.is_dir():
-        raise ToolError(f"{root} is not a directory.")
+def _find(root: Held, pattern: str, ignored: bool, context: ToolContext) -> ToolOutcome:
+    with files.complaints(root.path, "search"):
+        root.check()
+    if root.status is None or not stat.S_ISDIR(root.status.st_mode):
+        raise ToolError(f"{root.path} is not a directory.")
     whole = pattern.removeprefix("./")
     by_name = "/" not in pattern
+    withheld = context.withheld
     found: list[tuple[int, str]] = []
     complete = True
+    walk = Walk(root.path, ignored, time.monotonic() + SECONDS)
     try:
-        for entry in Walk(root, ignored, time.monotonic() + SECONDS).files():
-            below = entry.name if by_name else os.path.relpath(entry.path, root)
-            if matches(whole, below):
-                found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
+        for below, entry in walk.files(root.pin):
+            path = os.path.join(root.path, below)
+            if not matches(whole, entry.name if by_name else below):
+                continue
+            if withheld is None or not withheld.hides(path):
+                found.append((entry.stat(follow_symlinks=False).st_mtime_ns, path))
     except OutOfTime:
         complete = False
     found.sort(key=lambda item: (-item[0], item[1]))
-    lines = [shown_path(path, project) for _, path in found[:MOST_FILES]] or ["No files found."]
+    shown = [shown_path(path, context.project) for _, path in found[:MOST_FILES]]
+    lines = shown or ["No files found."]
     if len(found) > MOST_FILES:
         lines.append(f"[{MOST_FILES} of {len(found):,} shown, the newest. Narrow the pattern.]")
+    if withheld is not None and withheld.note:
+        lines.append(f"[{withheld.note}]")
     if not complete:
         lines.append(f"[Stopped after {SECONDS} s. Look in a directory further down.]")
     return ToolOutcome("\n".join(lines), meta={"files": len(found), "complete": complete})

@@ -30,9 +30,43 @@ def literal_prefix(pattern: str) -> tuple[str, str]:
     return "", pattern
 
 
+def left_below(pattern: str, folder: str) -> set[str]:
+    """What the pattern still asks of paths, counted from a folder; none if it can't fit there."""
+    left: set[str] = set()
+    parts = [part for part in folder.split("/") if part]
+    for text in _alternatives(pattern):
+        wanted = text.removeprefix("/").split("/")
+        reached = _reached(_steps(wanted), parts)
+        for at in range(len(wanted)):
+            # What follows a `**` that is still open is part of what that asks.
+            implied = at > 0 and wanted[at - 1] == "**" and reached >> (at - 1) & 1
+            if reached >> at & 1 and not implied:
+                left.add("/".join(wanted[at:]))
+    return left
+
+
+# For each part of a pattern its matcher, None for `**`, and the places (a bit each) that can be
+# reached once this part is: `**` also stands for nothing.
+_Steps = tuple[tuple[re.Pattern[str] | None, int], ...]
+
+
 @cache
-def _branches(pattern: str) -> tuple[tuple[re.Pattern[str] | None, ...], ...]:
-    """The alternatives of the braces, each as a matcher a part; None stands for `**`."""
+def _branches(pattern: str) -> tuple[_Steps, ...]:
+    """The alternatives of the braces."""
+    return tuple(_steps(text.split("/")) for text in _alternatives(pattern))
+
+
+def _steps(parts: list[str]) -> _Steps:
+    steps: list[tuple[re.Pattern[str] | None, int]] = []
+    reachable = 1 << len(parts)
+    for at in reversed(range(len(parts))):
+        matcher = part_matcher(parts[at])
+        reachable = 1 << at | (reachable if matcher is None else 0)
+        steps.append((matcher, reachable))
+    return (*reversed(steps), (None, 1 << len(parts)))
+
+
+def _alternatives(pattern: str) -> list[str]:
     written = [pattern]
     finished: list[str] = []
     while written:
@@ -43,7 +77,7 @@ def _branches(pattern: str) -> tuple[tuple[re.Pattern[str] | None, ...], ...]:
             continue
         before, after = text[: braces.start()], text[braces.end() :]
         written.extend(before + choice + after for choice in braces[1].split(","))
-    return tuple(tuple(part_matcher(part) for part in text.split("/")) for text in finished)
+    return finished
 
 
 @cache
@@ -52,28 +86,23 @@ def part_matcher(part: str) -> re.Pattern[str] | None:
     return None if part == "**" else re.compile(fnmatch.translate(part))
 
 
-def _fits(pattern: tuple[re.Pattern[str] | None, ...], parts: list[str]) -> bool:
-    """The set of places in the pattern that can have been reached, part by part."""
-    reached = _skip_stars(pattern, {0})
+def _fits(steps: _Steps, parts: list[str]) -> bool:
+    return bool(_reached(steps, parts) >> (len(steps) - 1))
+
+
+def _reached(steps: _Steps, parts: list[str]) -> int:
+    """The places in the pattern that can have been reached, a bit each, part by part."""
+    reached = steps[0][1]
     for part in parts:
-        following: set[int] = set()
-        for at in reached:
-            if at == len(pattern):
-                continue
-            matcher = pattern[at]
-            if matcher is None:
-                following.add(at)
-            elif matcher.match(part):
-                following.add(at + 1)
-        reached = _skip_stars(pattern, following)
-    return len(pattern) in reached
-
-
-def _skip_stars(pattern: tuple[re.Pattern[str] | None, ...], reached: set[int]) -> set[int]:
-    """`**` also stands for nothing."""
-    for at in sorted(reached):
-        after = at
-        while after < len(pattern) and pattern[after] is None:
-            after += 1
-            reached.add(after)
+        following = 0
+        for at in range(len(steps) - 1):
+            if reached >> at & 1:
+                matcher, places = steps[at]
+                if matcher is None:
+                    following |= places
+                elif matcher.match(part):
+                    following |= steps[at + 1][1]
+        if not following:
+            return 0
+        reached = following
     return reached

@@ -1,15 +1,19 @@
-"""Grep: searches the content of the project's files by regular expression.
+"""Grep: searches the content of the project's files by regular expression, with ripgrep.
 
-ripgrep does it where its wheel (or a system's own) is installed; else a search in Python with the
-same rules, syntax and output. Files that `.gitignore` leaves out are left out. It only reads.
+Files that `.gitignore` leaves out are left out, and so are those that permission rules keep from
+it: ripgrep is told to pass over them, and what it says is looked through again. It only reads.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
+import secrets
 import shutil
+import stat
 import sysconfig
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,8 +22,10 @@ from typing import Literal, cast
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.held import Held
 from lamina.messages import Json
-from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.ports import ToolContext, ToolOutcome, ToolSpec, Withheld
+from lamina.syscalls import open_beneath
 from lamina.tools import files
 from lamina.tools.process import Command, run_command
 from lamina.tools.walk import VERSION_CONTROL
@@ -28,6 +34,13 @@ SECONDS = 30
 HEAD_LIMIT = 250
 LONGEST_LINE = 500
 MOST_OUTPUT = 16_000_000  # bytes taken from one search
+MISSING = (
+    "Grep needs the program rg, which is not here. Install the package ripgrep beside Lamina "
+    "(pip install ripgrep), or rg itself."
+)
+
+_LOOK = os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+_PLAIN = re.compile(r"(?:[\w.@+=/*?-]| (?=.))+", re.ASCII)
 
 Mode = Literal["content", "files", "count"]
 _LINES = {"type": "integer", "minimum": 0, "maximum": 100}
@@ -73,7 +86,6 @@ class Query:
     """What to look for and how to show it."""
 
     pattern: str
-    root: Path
     mode: Mode = "files"
     glob: str = ""
     type: str = ""
@@ -83,11 +95,10 @@ class Query:
     timeout: float = SECONDS
 
     @classmethod
-    def of(cls, input: Json, root: Path) -> Query:  # noqa: A002
+    def of(cls, input: Json) -> Query:  # noqa: A002
         around = int(input.get("-C") or 0)
         return cls(
             pattern=input["pattern"],
-            root=root,
             mode=cast("Mode", input.get("output_mode") or "files"),
             glob=input.get("glob") or "",
             type=input.get("type") or "",
@@ -104,11 +115,12 @@ class Found:
 
     lines: list[str]
     complete: bool = True
+    note: str = ""
 
 
 class Grep:
     def __init__(self, ripgrep: str | None = "find") -> None:
-        """`ripgrep`: the binary; "find" looks for it, None searches in Python."""
+        """`ripgrep`: the binary; "find" looks for it."""
         self._ripgrep = find_ripgrep() if ripgrep == "find" else ripgrep
 
     @property
@@ -119,16 +131,14 @@ class Grep:
         return files.with_real_path({"path": str(context.cwd), **input}, "path", context)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        root = files.resolve(input.get("path") or str(context.cwd), context)
-        if not await anyio.to_thread.run_sync(root.exists):
-            raise ToolError(f"{root} does not exist.")
-        query = Query.of(input, root)
         if self._ripgrep is None:
-            from lamina.tools.grep_fallback import search
-
-            found = await anyio.to_thread.run_sync(search, query, context.project)
-        else:
-            found = await _search(self._ripgrep, query, context.project)
+            raise ToolError(MISSING)
+        query = Query.of(input)
+        with files.held(input.get("path") or str(context.cwd), context) as root:
+            place = _Place.of(root, context)
+            await anyio.to_thread.run_sync(place.check)
+            found = await _search(self._ripgrep, query, place)
+            await anyio.to_thread.run_sync(place.check)
         return _outcome(found, query, int(input.get("head_limit") or HEAD_LIMIT))
 
 
@@ -151,14 +161,64 @@ def shown_line(path: str, number: int, text: str, *, is_match: bool) -> str:
     return f"{path}{mark}{number}{mark}{cut}"
 
 
-async def _search(ripgrep: str, query: Query, project: Path) -> Found:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where to search: a folder, or one file of it."""
+
+    root: Held
+    folder: int  # its descriptor
+    base: Path  # its path
+    project: Path
+    withheld: Withheld | None
+    file: str = ""
+
+    @classmethod
+    def of(cls, root: Held, context: ToolContext) -> _Place:
+        if root.status is None or stat.S_ISDIR(root.status.st_mode):
+            return cls(root, root.pin, root.path, context.project, context.withheld)
+        base, name = root.path.parent, root.path.name
+        return cls(root, root.folder, base, context.project, context.withheld, name)
+
+    def check(self) -> None:
+        with files.complaints(self.root.path, "search"):
+            self.root.check()
+            if self.root.status is None:
+                raise FileNotFoundError
+
+    @property
+    def cwd(self) -> Path:
+        """The folder by its descriptor, where the system has such names: it can't be swapped."""
+        by_descriptor = Path(f"/proc/self/fd/{self.folder}")
+        return by_descriptor if by_descriptor.exists() else self.base
+
+    def shows(self, path: bytes) -> bool:
+        """Is it a file, reached without a link, that nobody withholds?"""
+        below = os.fsdecode(path).removeprefix("./")
+        if self.file and below != self.file:
+            return False
+        if self.withheld is not None and self.withheld.hides(f"{self.base}/{below}"):
+            return False
+        try:
+            descriptor = open_beneath(self.folder, below, _LOOK)
+        except OSError:
+            return False
+        try:
+            return stat.S_ISREG(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
+
+    def name(self, path: bytes) -> str:
+        below = os.fsdecode(path).removeprefix("./")
+        return shown_path(os.path.normpath(self.base / below), self.project)
+
+
+async def _search(ripgrep: str, query: Query, place: _Place) -> Found:
     # From the place itself, so that a glob with a slash counts from there. (ripgrep 14 overlooks
-    # some anchored lines of ignore files further up; the search in Python does not.)
-    is_directory = await anyio.to_thread.run_sync(query.root.is_dir)
-    base = query.root if is_directory else query.root.parent
+    # some anchored lines of ignore files further up.)
+    mark = secrets.token_hex(16)
     command = Command(
-        argv=[ripgrep, *_arguments(query), "--", "." if is_directory else f"./{query.root.name}"],
-        cwd=base,
+        argv=[ripgrep, *_arguments(query, place, mark), "--", "."],
+        cwd=place.cwd,
         env={},
         timeout=query.timeout,
         cap=2 * MOST_OUTPUT + (1 << 20),
@@ -173,10 +233,11 @@ async def _search(ripgrep: str, query: Query, project: Path) -> Found:
     if finished.code == 2 and not finished.out.total and complete:
         raise ToolError(_why(finished.err.whole().decode("utf-8", "replace"), query))
     output = finished.out.whole()[:MOST_OUTPUT]
-    return Found(_lines(output, query.mode, base, project), complete)
+    lines = await anyio.to_thread.run_sync(_lines, output, query.mode, place, mark.encode())
+    return Found(lines, complete, place.withheld.note if place.withheld is not None else "")
 
 
-def _arguments(query: Query) -> list[str]:
+def _arguments(query: Query, place: _Place, mark: str) -> list[str]:
     arguments = ["--no-config", "--color=never", "--no-messages", "--crlf", "--sort=path", "--null"]
     arguments += ["--hidden", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude"]
     arguments += ["--no-heading", "--with-filename", "--line-number"]
@@ -186,14 +247,30 @@ def _arguments(query: Query) -> list[str]:
         arguments.append("--count")
     else:
         arguments += [f"--before-context={query.before}", f"--after-context={query.after}"]
+        # No file's name or text can know the mark, so none can pass for another's.
+        arguments += [f"--field-match-separator={mark}:", f"--field-context-separator={mark}-"]
+        arguments.append(f"--context-separator={mark}")
     if query.any_case:
         arguments.append("--ignore-case")
-    if query.type:
+    if query.type and not place.file:
         arguments.append(f"--type={query.type}")
-    if query.glob:
+    if query.glob and not place.file:
         arguments.append(f"--glob={query.glob}")
     arguments += [f"--glob=!{name}" for name in sorted(VERSION_CONTROL)]
+    if place.file:  # not by its name: ripgrep would follow a link that took its place
+        arguments += ["--max-depth=1", f"--glob=/{_literally(place.file)}"]
+    elif place.withheld is not None:
+        # Those that mean the same to ripgrep; the others are left to the look at its answer.
+        globs = place.withheld.globs()
+        plain = [glob.removesuffix("/**") for glob in globs if _PLAIN.fullmatch(glob)]
+        arguments += [f"--iglob=!/{glob}" for glob in plain if glob != "**"]
     return [*arguments, f"--regexp={query.pattern}"]
+
+
+def _literally(name: str) -> str:
+    """A glob for one name; what no glob can say stands as `*`, and the answer is looked through."""
+    text = os.fsencode(name).decode("utf-8", "replace").replace("\ufffd", "*")
+    return re.sub(r"[?\[\]{}!\\\s]", "?", text)
 
 
 def _why(complaint: str, query: Query) -> str:
@@ -206,27 +283,54 @@ def _why(complaint: str, query: Query) -> str:
     return f"{query.pattern!r} is not a regular expression that can be searched for: {last}."
 
 
-def _lines(output: bytes, mode: Mode, base: Path, project: Path) -> list[str]:
-    def shown(path: bytes) -> str:
-        return shown_path(os.path.normpath(base / os.fsdecode(path)), project)
+def _lines(output: bytes, mode: Mode, place: _Place, mark: bytes) -> list[str]:
+    @cache
+    def name(path: bytes) -> str | None:
+        return place.name(path) if place.shows(path) else None
 
     if mode == "files":
-        return [shown(path) for path in output.split(b"\0")[:-1]]
+        return [shown for path in output.split(b"\0")[:-1] if (shown := name(path))]
+    if mode == "count":
+        counts = re.findall(rb"([^\0]+)\0(\d+)\r?\n", output)
+        return [f"{shown}:{int(count)}" for path, count in counts if (shown := name(path))]
     lines: list[str] = []
-    for line in output.split(b"\n")[:-1]:
-        path, separator, rest = line.partition(b"\0")
-        if not separator:
+    apart = False
+    for record in _records(output, mark):
+        if record is None:
+            apart = True
+            continue
+        path, number, text, is_match = record
+        shown = name(path)
+        if shown is None:
+            apart = True
+            continue
+        if apart and lines:
             lines.append("--")
-            continue
-        name = shown(path)
-        if mode == "count":
-            lines.append(f"{name}:{rest.decode()}")
-            continue
-        digits = rest[: len(rest) - len(rest.lstrip(b"0123456789"))]
-        text = rest[len(digits) + 1 :].decode("utf-8", "replace")
-        is_match = rest[len(digits) : len(digits) + 1] == b":"
-        lines.append(shown_line(name, int(digits or 0), text, is_match=is_match))
+        apart = False
+        words = text.decode("utf-8", "replace")
+        lines.append(shown_line(shown, number, words, is_match=is_match))
     return lines
+
+
+def _records(output: bytes, mark: bytes) -> Iterator[tuple[bytes, int, bytes, bool] | None]:
+    """Path, line number, text and whether it matched; None where lines are left out between."""
+    path = b""
+    head, *rest = output.split(mark)
+    for piece in rest:
+        before, _, digits = head.rpartition(b"\0")
+        text, ended, head = piece.partition(b"\n")
+        if not piece.startswith((b":", b"-")):
+            yield None  # the mark alone, on a line of its own
+            continue
+        path = _after_warning(before, path)
+        if digits.isdigit() and ended:
+            yield path, int(digits), text[1:], text.startswith(b":")
+
+
+def _after_warning(before: bytes, path: bytes) -> bytes:
+    """ripgrep says between two files that the first one turned out to be binary."""
+    warned = before.startswith(path + b": WARNING: stopped searching binary file")
+    return before[len(path) :].partition(b"\n")[2] if warned else before
 
 
 def _outcome(found: Found, query: Query, limit: int) -> ToolOutcome:
@@ -235,6 +339,8 @@ def _outcome(found: Found, query: Query, limit: int) -> ToolOutcome:
     notes: list[str] = []
     if total > limit:
         notes.append(f"{limit:,} of {total:,} shown. Narrow the search, or raise head_limit.")
+    if found.note:
+        notes.append(found.note)
     if not found.complete:
         notes.append(f"Stopped after {math.ceil(query.timeout)} s or {MOST_OUTPUT:,} bytes.")
     shown = found.lines[:limit] or ["No matches."]

@@ -22,6 +22,7 @@ import anyio.abc
 
 from lamina.errors import ToolError, UsageError
 from lamina.events import Emit, Warned
+from lamina.ledger.places import open_private
 from lamina.messages import Json
 from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.mcp_results import outcome_of
@@ -245,7 +246,7 @@ async def _connect(server: McpServer, log: Path | None) -> AsyncGenerator[Client
     parameters = StdioServerParameters(
         command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
     )
-    with open(log or os.devnull, "a", encoding="utf-8") as errors:  # noqa: ASYNC230 - it only opens
+    with open(log or os.devnull, "a", encoding="utf-8", opener=open_private) as errors:  # noqa: ASYNC230 - it only opens
         async with Client(stdio_client(parameters, errlog=errors)) as client:
             yield client
 

@@ -12,6 +12,7 @@ from lamina.memory import wording
 from lamina.memory.evidence import is_plain_confirmation
 from lamina.memory.forget_wishes import asks_to_forget
 from lamina.memory.origins import typed_parts, untyped_parts
+from lamina.memory.removal import left_out, takes_back
 from lamina.messages import Json
 
 _MOST_QUOTES = 4
@@ -30,6 +31,21 @@ def evidence_for(
     if not users_word:
         found += _echoed(claim, recent, session)
     return found
+
+
+def taken_back(
+    before: Memory | None, after: Memory | None, entries: Sequence[Json], session: str
+) -> list[Evidence]:
+    """The user's sentences that end what a change drops of a memory, the newest for each."""
+    lost = left_out(before, after) if before is not None else []
+    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
+    typed = list(_sentences(recent)) if lost else []
+    path = before.path if before is not None else ""
+    found = [
+        next((spoken for spoken in typed if takes_back(spoken[1], one.text, path)), None)
+        for one in lost
+    ]
+    return [Evidence(words, session, entry) for entry, words in dict.fromkeys(filter(None, found))]
 
 
 def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> list[Evidence]:
@@ -85,16 +101,22 @@ def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
 
 
 def _echoed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
-    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them."""
-    said = wording.words(claim)
-    runs = {tuple(said[at : at + _RUN]) for at in range(len(said) - _RUN + 1)}
+    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them.
+    What the user typed as well is their own word, however like a memory it sounds."""
+    runs = {run for line in claim.splitlines() for run in _runs(line)}
+    for _, sentence in _sentences(entries) if runs else ():
+        runs -= _runs(sentence)
     found: list[Evidence] = []
     for entry in reversed(entries) if runs else ():
         for text in untyped_parts(blocks_of_entry(entry)):
-            heard = wording.words(text)
-            if any(tuple(heard[at : at + _RUN]) in runs for at in range(len(heard) - _RUN + 1)):
+            if not runs.isdisjoint(_runs(text)):
                 quote = " ".join(wording.fold(text).split()[:_SNIPPET])
                 found.append(Evidence(quote, session, str(entry.get("uuid"))))
         if len(found) >= _MOST_QUOTES:
             break
     return found
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = wording.words(text)
+    return {tuple(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,13 +20,14 @@ import anyio.to_thread
 from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.memories import Evidence
+from lamina.memory.leaks import leaks_in
 from lamina.memory.outside import nothing_new
 from lamina.memory.review import attribute
 from lamina.memory.scan import is_memory_path
-from lamina.memory.topics import HEAD_BYTES, read_topic
+from lamina.memory.topics import HEAD_BYTES, read_topic, topic_at
 from lamina.messages import Json, text_of
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
-from lamina.tools.memory_evidence import evidence_for
+from lamina.tools.memory_evidence import evidence_for, taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -55,11 +57,13 @@ class MemoryGuard:
             return await work()
         reason = f"the agent called {spec.name} ({context.tool_use_id})"
         said: list[str] = []
+        remarks: list[str] = []  # on what was taken
         asked: list[Path] = []  # by a tool that leaves memory files to the store
 
         def keep(path: Path, data: bytes, old: bytes | None) -> os.stat_result | None:
             asked.append(path)
-            return self._keep(path, data, old, self._evidence(input_, data), reason)
+            evidence = self._evidence(input_, data)
+            return self._keep(path, data, old, evidence, reason, remarks)
 
         try:
             await self._in_thread(self._before, context)
@@ -69,10 +73,12 @@ class MemoryGuard:
             context.keep = None
             with anyio.CancelScope(shield=True):
                 if not asked:
-                    said = await self._in_thread(lambda: self._after(input_, reason), context) or []
-        if not said:
+                    look = partial(self._after, input_, reason, remarks)
+                    said = await self._in_thread(look, context) or []
+        if not said and not remarks:
             return outcome
-        return replace(outcome, content="\n".join([text_of(outcome.content), *said]), is_error=True)
+        content = "\n".join([text_of(outcome.content), *said, *remarks])
+        return replace(outcome, content=content, is_error=bool(said) or outcome.is_error)
 
     async def _in_thread(self, look: Callable[[], T], context: ToolContext) -> T | None:
         try:
@@ -88,9 +94,14 @@ class MemoryGuard:
         old: bytes | None,
         evidence: Sequence[Evidence],
         reason: str,
+        remarks: list[str],
     ) -> os.stat_result | None:
-        inside = self._path_inside(path)
+        below = self._below(path)
+        if below is None:
+            return None
+        inside = below if is_memory_path(below) else None
         if inside is None:
+            self._demand_no_secret(below, data, old)
             return None
         try:
             outcome = self._store.write_file(
@@ -99,17 +110,29 @@ class MemoryGuard:
                 writer="agent",
                 base=old,
                 evidence=evidence,
+                takes_back=self._taken_back(inside, old, data),
                 session=self._session,
                 reason=reason,
             )
         except GateRefused as error:
-            raise ToolError(f"Not written, the memory gate refused it: {error}") from error
+            raise GateRefused(f"Not written, the memory gate refused it: {error}") from error
         if outcome.decision == "inbox":
-            raise ToolError(f"Not written yet: {outcome.sentence}")
+            raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
+        remarks += outcome.warnings
         return os.stat(path)
 
-    def _path_inside(self, path: Path) -> str | None:
-        """The path beneath the memory directory, None if it is no memory's."""
+    def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:
+        """The diary is no memory that the gate judges, but what it says becomes some."""
+        leaks = leaks_in(
+            data.decode("utf-8", "replace"), path, self._store.admission.rules.secret_rules
+        )
+        before = (old or b"").decode("utf-8", "replace")
+        for leak in leaks:
+            if leak.value not in before:
+                raise ToolError(f"Not written: {leak.sentence} Leave it out.")
+
+    def _below(self, path: Path) -> str | None:
+        """The path beneath the memory directory, None if it is elsewhere."""
         root = Path(os.path.realpath(self._store.directory))
         if not path.is_relative_to(root):
             # Another spelling, where upper and lower case are one.
@@ -117,8 +140,7 @@ class MemoryGuard:
             if not above:
                 return None
             root = above[0]
-        inside = path.relative_to(root).as_posix()
-        return inside if is_memory_path(inside) else None
+        return path.relative_to(root).as_posix()
 
     def _before(self) -> None:
         """What others changed up to now is theirs, not the call's."""
@@ -126,7 +148,7 @@ class MemoryGuard:
         if self._changed():
             self._store.catch_up()
 
-    def _after(self, input_: Json, reason: str) -> list[str]:
+    def _after(self, input_: Json, reason: str, remarks: list[str]) -> list[str]:
         """Gate what the call changed; a sentence for the model about each file that was not taken."""
         if not self._changed():
             return []
@@ -135,6 +157,7 @@ class MemoryGuard:
             writer="agent",
             session=self._session,
             evidence=self._evidence(input_, _content(input_)),
+            takes_back=lambda one: self._taken_back(one.path, one.before, one.after),
             reason=reason,
         )
         said: list[str] = []
@@ -142,12 +165,18 @@ class MemoryGuard:
             if isinstance(outcome, GateRefused):
                 said.append(f"Taken back, the memory gate refused it: {outcome}")
             elif outcome.decision == "inbox":
-                said.append(f"Taken back for now: {outcome.sentence}")
+                said += [f"Taken back for now: {outcome.sentence}", *outcome.warnings]
+            else:
+                remarks += outcome.warnings
         return said
 
     def _changed(self) -> bool:
         store = self._store
         return store.directory.is_dir() and not nothing_new(store.files, store.scanner)
+
+    def _taken_back(self, path: str, old: bytes | None, new: bytes | None) -> list[Evidence]:
+        before, after = topic_at(path, old), topic_at(path, new)
+        return taken_back(before, after, list(self._entries()), self._session)
 
     def _evidence(self, input_: Json, whole: bytes) -> list[Evidence]:
         """Write and Edit say what they put in; of a command nothing is known."""

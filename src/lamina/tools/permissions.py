@@ -2,8 +2,8 @@
 
 A rule is `Tool`, `Tool(glob)` or `mcp__server__*`. For file tools the glob is matched against the
 resolved path (relative ones start at the project), for Bash against each simple command. Deny is
-stronger than ask, ask than allow, allow than the default. Nothing here reads settings or files
-beyond resolving paths.
+stronger than ask, ask than allow, allow than the default. A search from above is allowed without
+what such a rule keeps from it. Nothing here reads settings or files beyond resolving paths.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,7 @@ from lamina.errors import SettingsError
 from lamina.messages import Json
 from lamina.ports import Ask, Decision, Permit, ToolContext, ToolSpec
 from lamina.tools.commands import rough_parts, take_apart
-from lamina.tools.globs import literal_prefix, matches
+from lamina.tools.globs import left_below, literal_prefix, matches
 
 PATH_FIELDS = {
     "Read": "file_path",
@@ -32,6 +33,9 @@ PATH_FIELDS = {
     "Grep": "path",
     "Glob": "path",
 }
+# Glob shows names; Grep shows names and content. So what a rule keeps from Read is kept from both,
+# and what it keeps from Glob is kept from Grep.
+KEPT_WITH = {"Glob": ("Glob", "Read"), "Grep": ("Grep", "Glob", "Read")}
 # Lamina's own tools change nothing but the session and the memory, which have their own guards.
 OWN_TOOLS = frozenset(
     {"Todo", "Expand", "Remember", "Forget", "Recall", "Agent", "SendMessage", "Snip"}
@@ -71,19 +75,21 @@ class Rule:
         whole_server = self.tool.startswith("mcp__") and tool.startswith(f"{self.tool}__")
         return whole_server or fnmatch.fnmatchcase(tool, self.tool)
 
-    def fits_path(self, path: Path, project: Path) -> bool:
-        """Against the real path; the rule's own directories are resolved too."""
-        if self.glob is None:
-            return True
-        absolute = os.path.join(project, os.path.expanduser(self.glob))
+    def keeps(self, tool: str) -> bool:
+        """Is a rule that denies or asks about this tool, by name or by what the tool would show?"""
+        return any(self.names(one) for one in KEPT_WITH.get(tool, (tool,)))
+
+    def patterns(self, project: Path) -> frozenset[str]:
+        """Globs over real paths; the rule's own directories are resolved too."""
+        absolute = os.path.join(project, os.path.expanduser(self.glob or "/"))
         prefix, rest = literal_prefix(absolute)
         real = f"{os.path.realpath(prefix or '/').rstrip('/')}/{rest}"
         # A rule about a directory is also about what is in it.
-        candidates = {absolute, real, os.path.realpath(absolute)}
-        return any(
-            matches(pattern, str(path)) or matches(f"{pattern.rstrip('/')}/**", str(path))
-            for pattern in candidates
-        )
+        candidates = (absolute, real, os.path.realpath(absolute))
+        return frozenset(f"{one.rstrip('/').removesuffix('/**')}/**" for one in candidates)
+
+    def fits_path(self, path: Path, project: Path) -> bool:
+        return any(matches(pattern, str(path)) for pattern in self.patterns(project))
 
     def fits_command(self, command: str) -> bool:
         if self.glob is None:
@@ -134,9 +140,25 @@ class _Permit:
     ) -> Decision:
         call = await anyio.to_thread.run_sync(_Call.of, spec, input, context)
         verdict, reason = await anyio.to_thread.run_sync(self._decide, call)
+        decision = Decision(allow=verdict == "allow", reason=reason)
         if verdict == "ask":
-            return await self._ask(call, reason)
-        return Decision(allow=verdict == "allow", reason=reason)
+            decision = await self._ask(call, reason)
+        if decision.allow and call.tool in KEPT_WITH:
+            return await anyio.to_thread.run_sync(self._without_the_rest, call, decision)
+        return decision
+
+    def _without_the_rest(self, call: _Call, decision: Decision) -> Decision:
+        """A search that is allowed where it begins, less what rules keep from it further down."""
+        denied = [rule for rule in self.rules.deny if rule.keeps(call.tool)]
+        # One that is about the beginning was just answered, "always" answers all of them.
+        asked = [
+            rule
+            for rule in self.rules.ask
+            if rule.keeps(call.tool) and call.key not in self.granted and not call.touches(rule)
+        ]
+        if not denied and not asked:
+            return decision
+        return replace(decision, withheld=_Withheld.of(denied, asked, call))
 
     def _decide(self, call: _Call) -> tuple[Verdict, str]:
         for rule in self.rules.deny:
@@ -199,7 +221,11 @@ class _Call:
         if spec.name == "Bash":
             command = str(input.get("command", ""))
         elif name := PATH_FIELDS.get(spec.name):
-            path = Path(os.path.realpath(context.cwd / str(input.get(name) or ".")))
+            given, held = str(input.get(name) or "."), context.held
+            if held is not None and str(held.path) == given:
+                path = held.path  # resolving it again could lead elsewhere by now
+            else:
+                path = Path(os.path.realpath(context.cwd / given))
         return cls(spec, input, project, context.sandbox, path, command)
 
     @property
@@ -208,10 +234,10 @@ class _Call:
 
     def touches(self, rule: Rule) -> bool:
         """For rules that deny or ask: is anything in the call meant, or might be?"""
-        if not rule.names(self.tool):
+        if not rule.keeps(self.tool):
             return False
         if self.path is not None:
-            return rule.fits_path(self.path, self.project)
+            return _is_meant(str(self.path), rule.patterns(self.project))
         if self.command is not None:
             exact = take_apart(self.command).commands
             candidates = (*exact, *rough_parts(self.command), self.command.strip())
@@ -253,3 +279,57 @@ class _Call:
             return self.command
         shown = ", ".join(f"{name}={value!r}" for name, value in self.input.items())
         return shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class _Withheld:
+    """What rules keep from a search that begins above it."""
+
+    root: str  # where the search begins
+    left: frozenset[str]  # globs over paths below the root
+    folded: frozenset[str]  # the same for paths with case and accents folded
+    note: str
+
+    @classmethod
+    def of(cls, denied: Sequence[Rule], asked: Sequence[Rule], call: _Call) -> _Withheld:
+        root = str(call.path)
+        left: set[str] = set()
+        folded: set[str] = set()
+        wanting: list[str] = []
+        for rule in [*denied, *asked]:
+            patterns = rule.patterns(call.project)
+            more = {one for pattern in patterns for one in left_below(pattern, root)}
+            for pattern in patterns:
+                folded |= left_below(_folded(pattern), _folded(root))
+            left |= more
+            if more and rule in asked:
+                wanting.append(rule.text)
+        names = ", ".join(wanting)
+        note = f"Left out, since a rule wants it asked: {names}. Name it as path to ask for it."
+        return cls(root, frozenset(left), frozenset(folded), note if wanting else "")
+
+    def hides(self, path: str) -> bool:
+        """The root itself was permitted; what lies elsewhere is not part of the search."""
+        if path == self.root:
+            return False
+        if not path.startswith(f"{self.root.rstrip('/')}/"):
+            return True
+        below = path[len(self.root.rstrip("/")) + 1 :]
+        folded = _folded(below)
+        return any(matches(one, below) for one in self.left) or any(
+            matches(one, folded) for one in self.folded
+        )
+
+    def globs(self) -> Sequence[str]:
+        return sorted(self.folded)
+
+
+def _is_meant(path: str, patterns: Iterable[str]) -> bool:
+    """For rules that deny or ask: upper and lower case are one, as they are on some file systems,
+    and so are the ways to write an accented letter."""
+    folded = _folded(path)
+    return any(matches(one, path) or matches(_folded(one), folded) for one in patterns)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import SeenFile, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import files
@@ -59,19 +60,21 @@ class Read:
         return files.with_real_path(input, "file_path", context)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        path = files.resolve(input["file_path"], context)
         offset, limit = int(input.get("offset") or 1), int(input.get("limit") or LINES)
-        outcome, known = await anyio.to_thread.run_sync(_read, path, offset, limit)
+        with files.held(input["file_path"], context) as place:
+            outcome, known = await anyio.to_thread.run_sync(_read, place, offset, limit)
         if known is not None:
-            earlier = context.files.get(str(path))
+            path = str(place.path)
+            earlier = context.files.get(path)
             if earlier is not None and earlier.whole and earlier.digest == known.digest:
                 known = earlier  # a second look at a part does not unsee the rest
-            context.files[str(path)] = known
+            context.files[path] = known
         return outcome
 
 
-def _read(path: Path, offset: int, limit: int) -> tuple[ToolOutcome, SeenFile | None]:
-    with files.open_regular(path) as (file, status):
+def _read(place: Held, offset: int, limit: int) -> tuple[ToolOutcome, SeenFile | None]:
+    path = place.path
+    with files.open_regular(place) as (file, status):
         head = file.read(SNIFFED)
         if media_type := image_type(head):
             return _image(path, head + file.read(LARGEST_IMAGE), media_type), None

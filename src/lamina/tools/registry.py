@@ -8,11 +8,12 @@ break; ToolStarted and ToolFinished belong to the turn, which also runs the hook
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import anyio.to_thread
 
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, RefusedError, UsageError
 from lamina.events import PermissionRefused, Warned
 from lamina.messages import Json
 from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
@@ -25,7 +26,8 @@ LONGEST_COMPLAINT = 500
 class PreparesInput(Protocol):
     """A tool whose input is made definite before anyone decides on it.
 
-    A path is resolved here once, so that what was permitted and what is opened are the same.
+    A path is resolved here once and held open by the context, so that what was permitted and what
+    is used are the same.
     """
 
     def prepare(self, input: Json, context: ToolContext) -> Json: ...  # noqa: A002
@@ -76,26 +78,40 @@ class Toolbox:
             return failed(f"There is no tool called {name!r}. Tools: {known}.")
         if wrong := problems(tool.spec.input_schema, input):
             return failed(f"{name} was not run, its input does not fit: {'; '.join(wrong)}.")
+        call, started_in = replace(context, held=None, withheld=None), context.cwd
         try:
             if isinstance(tool, PreparesInput):
-                input = await anyio.to_thread.run_sync(tool.prepare, input, context)  # noqa: A001
-            decision = await context.permit(tool.spec, input, context)
+                input = await anyio.to_thread.run_sync(tool.prepare, input, call)  # noqa: A001
+            decision = await context.permit(tool.spec, input, call)
             if not decision.allow:
                 reason = decision.reason or "a permission rule refused it"
                 context.emit(PermissionRefused(tool=name, reason=reason))
-                return failed(f"{name} was not permitted: {reason}")
-            return await tool.run(input, context)
+                return refused(f"{name} was not permitted: {reason}")
+            call.withheld = decision.withheld
+            return await tool.run(input, call)
+        except RefusedError as error:
+            return refused(str(error))
         except LaminaError as error:
             return failed(str(error))
         except Exception as error:  # noqa: BLE001 - a host's tool may raise anything; it is booked
             complaint = f"{name} failed: {_one_line(error)}"
             context.emit(Warned(complaint))
             return failed(complaint)
+        finally:
+            if call.cwd != started_in:
+                context.cwd = call.cwd  # where a command's cd left us
+            if call.held is not None:
+                call.held.close()
 
 
 def failed(sentence: str) -> ToolOutcome:
     """An outcome that tells the model what went wrong."""
     return ToolOutcome(sentence, is_error=True)
+
+
+def refused(sentence: str) -> ToolOutcome:
+    """The same where it was a rule that said no."""
+    return ToolOutcome(sentence, is_error=True, meta={"decision": "refuse", "reason": sentence})
 
 
 def _one_line(error: Exception) -> str:

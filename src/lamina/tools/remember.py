@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, cast
 import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError
-from lamina.local.phrasing import file_name
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.memory.naming import file_name
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
-from lamina.tools.memory_evidence import evidence_for
+from lamina.tools.memory_evidence import evidence_for, taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
@@ -91,8 +91,9 @@ class Remember:
             outcome = await anyio.to_thread.run_sync(
                 self._remember, input, context.tool_use_id, entries
             )
-        except GateRefused as error:
-            meta = {"decision": "refuse", "reason": str(error)}
+        except (GateRefused, MemoryStoreError) as error:
+            decision = "refuse" if isinstance(error, GateRefused) else "failed"
+            meta = {"decision": decision, "reason": str(error)}
             return ToolOutcome(f"Not remembered: {error}", is_error=True, meta=meta)
         return _told(outcome)
 
@@ -100,12 +101,13 @@ class Remember:
         kind = cast("MemoryType", str(input["type"]))
         name, description = _line(input["name"]), _line(input["description"])
         content = str(input["content"]).strip()
-        path = str(input.get("file") or "").strip() or file_name(kind, name)
+        path = str(input.get("file") or "").strip() or file_name(kind, name, description)
         base = self._existing(path) if input.get("file") else None
         claim = f"{name}\n{description}\n{content}"
         evidence = evidence_for(
             claim, entries, self._session, users_word=kind in ("user", "feedback")
         )
+        after = Memory(path, name, description, kind, content, base.extra if base else {})
         proposal = Proposal(
             path=path,
             name=name,
@@ -114,10 +116,11 @@ class Remember:
             body=f"{content}\n",
             writer="agent",
             evidence=tuple(evidence),
+            takes_back=taken_back(base, after, entries, self._session),
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        return self._store.write(proposal, base=base, pointer=self._with_index)
+        return self._store.remember(proposal, base=base, pointer=self._with_index)
 
     def _existing(self, path: str) -> Memory | None:
         """The memory that is to be changed; of a name that can't be one, the gate says why."""
@@ -134,9 +137,12 @@ def _told(outcome: Outcome) -> ToolOutcome:
     """Accepted, or in the inbox and why."""
     words = [outcome.sentence]
     if outcome.decision == "inbox":
-        words.append("Nothing was saved yet. The user can accept it with `lamina memory inbox`.")
+        words.append(
+            "It is not remembered yet: `lamina memory inbox` shows it, and "
+            f"`lamina memory inbox accept {outcome.inbox_id}` saves it."
+        )
         if outcome.update_of:
-            words.append(f"Better: read {outcome.update_of} and change that one.")
+            words.append(f"Or change {outcome.update_of}, after a look at what it says.")
     words += outcome.warnings
     meta = {"decision": outcome.decision, "memory": outcome.path, "origin": outcome.origin}
     return ToolOutcome("\n".join(words), meta=meta)

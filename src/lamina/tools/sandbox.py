@@ -63,14 +63,15 @@ class Sandbox:
 
 
 def sandbox_for(
-    profile: Profile, *, project: Path, scratch: Path, private_tmp: Path, network: bool
+    profile: Profile, *, project: Path, private_tmp: Path, network: bool
 ) -> Sandbox | None:
-    """The sandbox of a profile; None for `full`, which has none."""
+    """The sandbox of a profile; None for `full`, which has none. Of the session's folder a command
+    writes its temporary files alone: results and notes beside them are the record's."""
     if profile == "full":
         return None
     if profile == "read-only":
         return Sandbox()
-    return Sandbox((project, scratch, private_tmp), network=network, metadata=True)
+    return Sandbox((project, private_tmp), network=network, metadata=True)
 
 
 @cache

@@ -18,6 +18,7 @@ from lamina.tools.globs import matches
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")  # a later one is stronger
 LARGEST_IGNORE_FILE = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutOfTime(Exception):
@@ -60,72 +61,69 @@ class _Rules:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How to go through a directory.
-
-    `ignored` shows what ignore files leave out, too. `glob` is a line as in an ignore file that is
-    stronger than all of them: only what it names is shown, or with `!` all but that.
-    """
+    """How to go through a directory. `ignored` shows what ignore files leave out, too."""
 
     root: Path
     ignored: bool = False
     deadline: float = math.inf
-    glob: str = ""
 
-    def files(self) -> Iterator[os.DirEntry[str]]:
-        """The regular files, sorted by path. Raises OutOfTime."""
+    def files(self, descriptor: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """The regular files, sorted, by their path below the root, which the descriptor is of.
+
+        Raises OutOfTime.
+        """
         above: _Rules | None = None
         if not self.ignored:
             for parent in reversed(self.root.parents):
-                above = _rules_of(str(parent), above)
-        yield from self._below(str(self.root), above, _parse(self.glob, braces=True))
+                above = _rules_of(str(parent), None, above)
+        yield from self._below(descriptor, ".", "", above)
 
     def _below(
-        self, directory: str, above: _Rules | None, glob: _Rule | None
-    ) -> Iterator[os.DirEntry[str]]:
+        self, parent: int, name: str, below: str, above: _Rules | None
+    ) -> Iterator[tuple[str, os.DirEntry[str]]]:
         if time.monotonic() > self.deadline:
             raise OutOfTime
         try:
-            with os.scandir(directory) as scan:
-                entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
+            descriptor = os.open(name, _FOLDER, dir_fd=parent)
         except OSError:
-            return  # vanished or not ours to list
-        rules = above if self.ignored else _rules_of(directory, above)
-        for entry in entries:
-            if entry.is_symlink() or entry.name in VERSION_CONTROL:
-                continue
-            is_directory = entry.is_dir(follow_symlinks=False)
-            if not self._shown(entry, is_directory, rules, glob):
-                continue
-            if is_directory:
-                yield from self._below(entry.path, rules, glob)
-            elif entry.is_file(follow_symlinks=False):
-                yield entry
-
-    def _shown(
-        self, entry: os.DirEntry[str], is_directory: bool, rules: _Rules | None, glob: _Rule | None
-    ) -> bool:
-        if glob is not None:
-            below = entry.path[len(str(self.root).rstrip("/")) + 1 :]
-            if glob.decides(below, entry.name, is_directory):
-                return not glob.include
-            if not glob.include and not is_directory:
-                return False
-        return rules is None or not rules.leaves_out(entry.path, entry.name, is_directory)
+            return  # vanished, swapped for a link, or not ours to list
+        try:
+            with os.scandir(descriptor) as scan:
+                entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
+            directory = os.path.join(self.root, below)
+            rules = above if self.ignored else _rules_of(directory, descriptor, above)
+            for entry in entries:
+                if entry.is_symlink() or entry.name in VERSION_CONTROL:
+                    continue
+                path = os.path.join(directory, entry.name)
+                is_directory = entry.is_dir(follow_symlinks=False)
+                if rules is not None and rules.leaves_out(path, entry.name, is_directory):
+                    continue
+                further = os.path.join(below, entry.name)
+                if is_directory:
+                    yield from self._below(descriptor, entry.name, further, rules)
+                elif entry.is_file(follow_symlinks=False):
+                    yield further, entry
+        finally:
+            os.close(descriptor)
 
 
-def _rules_of(directory: str, above: _Rules | None) -> _Rules | None:
+def _rules_of(directory: str, descriptor: int | None, above: _Rules | None) -> _Rules | None:
     rules: list[_Rule] = []
     for name in IGNORE_FILES:
+        place = name if descriptor is not None else os.path.join(directory, name)
         try:
-            with open(os.path.join(directory, name), "rb") as file:
-                text = file.read(LARGEST_IGNORE_FILE).decode("utf-8", "replace")
+            # A pipe of that name must not hold us up.
+            opened = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
+            with open(opened, "rb") as file:
+                text = (file.read(LARGEST_IGNORE_FILE) or b"").decode("utf-8", "replace")
         except OSError:
             continue
         rules += [rule for line in text.split("\n") if (rule := _parse(line)) is not None]
-    return _Rules(directory, tuple(rules), above) if rules else above
+    return _Rules(directory.rstrip("/") or "/", tuple(rules), above) if rules else above
 
 
-def _parse(line: str, *, braces: bool = False) -> _Rule | None:
+def _parse(line: str) -> _Rule | None:
     line = line.removesuffix("\r")
     if not line.endswith("\\ "):
         line = line.rstrip(" ")
@@ -141,5 +139,5 @@ def _parse(line: str, *, braces: bool = False) -> _Rule | None:
         return None
     # `name/**` means what is inside of the directory, never the directory itself.
     pattern = pattern + "/*" if pattern.endswith("/**") else pattern
-    pattern = pattern if braces else pattern.replace("{", "[{]")
+    pattern = pattern.replace("{", "[{]")
     return _Rule(pattern, include, directories, anchored)

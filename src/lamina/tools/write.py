@@ -5,12 +5,10 @@ It writes the named file and makes its missing parent directories; nothing else.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import files
@@ -45,24 +43,25 @@ class Write:
         return files.with_real_path(input, "file_path", context)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        path = files.resolve(input["file_path"], context)
         content: str = input["content"]
         if not is_whole_unicode(content):
             raise ToolError("The content has lone surrogates, which can't be stored. Remove them.")
-        return await anyio.to_thread.run_sync(_write, path, content, context)
+        with files.held(input["file_path"], context) as place:
+            return await anyio.to_thread.run_sync(_write, place, content, context)
 
 
-def _write(path: Path, content: str, context: ToolContext) -> ToolOutcome:
+def _write(place: Held, content: str, context: ToolContext) -> ToolOutcome:
+    path = place.path
     old = before = None
-    if os.path.lexists(path):
-        old, before = files.load(path)
+    if place.status is not None:
+        old, before = files.load(place)
         known = files.require_unchanged(path, old, context, "overwrite") if old else None
         if known is not None and not known.whole:
             raise ToolError(
                 f"Only a part of {path} was read. Read all of it before you overwrite it, or use Edit."
             )
     data = content.encode("utf-8")
-    status = files.put(path, data, old, before, context)
+    status = files.put(place, data, old, before, context)
     context.files[str(path)] = files.seen(data, status, whole=True)
     lines = len(content.splitlines())
     meta = {"path": str(path), "lines": lines, "created": before is None}

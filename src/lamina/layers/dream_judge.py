@@ -1,0 +1,214 @@
+"""What may become of a dream's wishes: the gate's word on every file, and whether all that was said
+still stands. Reads the store and its history; changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+from lamina.errors import MemoryStoreError
+from lamina.layers.dream_snapshot import Authors, Snapshot, Word
+from lamina.local.consolidator import Plan
+from lamina.local.desk import stamp
+from lamina.local.standing import THE_USERS, Fate, Moved, Standing
+from lamina.memories import Memory, Proposal, Verdict
+from lamina.memory import drafts
+from lamina.memory.claims import judge, same_words, statements
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import decide
+from lamina.memory.index import pointers_of
+from lamina.memory.leaks import without_secrets
+from lamina.memory.topics import read_topic, why_ambiguous
+
+After = Mapping[str, bytes | MemoryStoreError]
+
+
+@dataclass(slots=True)
+class Judged:
+    """The gate's word on all files of a dream."""
+
+    bad: dict[str, str] = field(default_factory=dict[str, str])  # path: why it may not be so
+    typed: list[str] = field(default_factory=list[str])  # still the user's own word
+    labels: dict[str, str] = field(default_factory=dict[str, str])  # of files not labelled so far
+    remarks: dict[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])  # by path
+    inbox: list[tuple[Proposal, Verdict, bytes]] = field(
+        default_factory=list[tuple[Proposal, Verdict, bytes]]
+    )
+
+
+class Judge:
+    """Knows memory as it was before the dream."""
+
+    def __init__(
+        self, store: FileStore, before: Snapshot, authors: Authors, labels: Mapping[str, str]
+    ) -> None:
+        self._store = store
+        self._before = before
+        self._authors = authors
+        self._labels = labels
+        self._memories = {memory.path: memory for memory in before.memories()}
+        self._hooks = {one.file: one.hook for one in pointers_of(before.index or b"")}
+
+    @cached_property
+    def _moved(self) -> Moved:
+        return Moved(self._memories.values(), self._hooks)
+
+    # ---- the gate
+
+    def gate(self, plan: Plan, after: After, own: Collection[str]) -> Judged:
+        """`own`: files that somebody other than the rules wrote."""
+        taken_in = {merge.into: merge.absorbed for merge in plan.merges}
+        found = Judged()
+        for path, content in after.items():
+            if content == self._before.files.get(path):
+                continue
+            if isinstance(content, MemoryStoreError):
+                found.bad[path] = str(content)
+            elif (why := why_ambiguous(content)) and not self._was_ambiguous(path):
+                found.bad[path] = f"it can be read in two ways: {why}"
+            else:
+                gone = [one for one in self._before.files if one not in after]
+                wider = (*own, *gone) if path in own else ()
+                sources = (path, *taken_in.get(path, ()), *wider)
+                self._ask(path, content, sources, plan.memories, found, own)
+        return found
+
+    def _was_ambiguous(self, path: str) -> bool:
+        return path in self._before.files and bool(why_ambiguous(self._before.files[path]))
+
+    def _ask(
+        self,
+        path: str,
+        content: bytes,
+        sources: Collection[str],
+        others: Sequence[Memory],
+        found: Judged,
+        own: Collection[str],
+    ) -> None:
+        """First as the gate asks everybody; then without the lines that only moved."""
+        memory = read_topic(path, content)
+        proposal = drafts.proposal_of(memory, "dream", "")
+        vouched = self._vouched(sources, path)
+        verdict = self._decided(proposal, vouched, others)
+        found.remarks[path] = verdict.warnings
+        if verdict.decision == "accept" and verdict.origin == "typed":
+            found.typed.append(path)
+            return
+        moved = self._moved.lines(memory, partial(self._may_move, memory))
+        if verdict.decision != "refuse":
+            verdict = self._decided(proposal, "\n".join([vouched, *moved]), others)
+        if verdict.decision != "accept":
+            found.bad[path] = verdict.reason.rstrip(".")
+            if verdict.decision == "inbox" and path not in self._before.files:
+                found.bad[path] += "; it waits in the inbox"
+                rules = self._store.admission.rules.secret_rules
+                kept, exact = without_secrets(proposal, content, None, rules)
+                found.inbox.append((kept, verdict, exact or b""))
+        elif path in own and path not in self._labels:
+            only_moved = verdict.origin == "typed"
+            if (
+                origin := self._label_of(path, moved)
+                if only_moved
+                else f" (source: {verdict.origin})"
+            ):
+                found.labels[path] = origin
+
+    def _decided(self, proposal: Proposal, vouched: str, others: Sequence[Memory]) -> Verdict:
+        known = [other for other in others if other.path != proposal.path]
+        if proposal.path in self._before.files:
+            known.append(read_topic(proposal.path, self._before.files[proposal.path]))
+        context = dataclasses.replace(
+            self._store.admission.rules,
+            memories=known,
+            pinned=self._store.pinned(),
+            forgotten=self._store.tombstones.why,
+            vouched=partial(_always, vouched),
+        )
+        return decide(proposal, context)
+
+    def _vouched(self, sources: Collection[str], path: str) -> str:
+        """Lines that rest on the user's word, whole and sentence by sentence, and its index line."""
+        texts = [self._authors.vouched(one) for one in sources if one not in self._labels]
+        if path not in self._labels and any(texts) and path in self._hooks:
+            texts.append(self._hooks[path])
+        return "\n".join([*texts, *(part.text for text in texts for part in statements(text))])
+
+    def _may_move(self, to: Memory, source: Memory) -> bool:
+        """A fact does not become the user's own word by standing among it."""
+        users = source.type in THE_USERS and source.path not in self._labels
+        return source.team == to.team and (users or to.type not in THE_USERS)
+
+    def _label_of(self, path: str, moved: Mapping[str, Sequence[str]]) -> str:
+        """The label of a file whose lines all come from others: that of its least trusted line."""
+        for paths in moved.values():
+            if paths and all(one in self._labels for one in paths):
+                return self._labels[paths[0]]
+        return "" if path in self._before.files else " (source: outside)"
+
+    # ---- what still stands
+
+    def fates(self, after: After, aged: Collection[str]) -> dict[str, Fate]:
+        """Of every memory that changed or went, but for facts whose day is long past."""
+        files = {path: content for path, content in after.items() if isinstance(content, bytes)}
+        changed = [
+            memory
+            for path, memory in self._memories.items()
+            if files.get(path) != self._before.files[path] and path not in aged
+        ]
+        if not changed:
+            return {}
+        standing = Standing(self._before.memories(files))
+        found: dict[str, Fate] = {}
+        for memory in changed:
+            path, hook = memory.path, self._hooks.get(memory.path, "")
+            hook = "" if path in files else hook.removesuffix(self._labels.get(path, ""))
+            overruled = partial(self._overruled, memory, standing)
+            found[path] = standing.fate(memory, overruled, hook)
+        return found
+
+    def _overruled(self, older: Memory, standing: Standing, old: str) -> str:
+        """The file whose statement took the place of this one."""
+        for newer in standing.memories.values():
+            if newer.path == older.path or newer.type != older.type or newer.team:
+                continue
+            for part in statements(newer.body):
+                if (
+                    judge(part.text, old) == "sure"
+                    and stamp(newer) > stamp(older)
+                    and self.overrules(newer, part.text, older, old)
+                ):
+                    return newer.path
+        return ""
+
+    def overrules(self, newer: Memory, new: str, older: Memory, old: str) -> bool:
+        """The user's own typed word overrules what was said earlier. What an assistant wrote down
+        gives way to any later word that is not less trusted."""
+        later, earlier = self._word(newer, new), self._word(older, old)
+        if later is not None and later.typed:
+            return later.when >= (earlier.when if earlier else older.mtime)
+        ours = earlier is not None and not (earlier.typed or earlier.by_hand)
+        return ours and older.path in self._labels and older.type not in THE_USERS
+
+    def _word(self, memory: Memory, text: str) -> Word | None:
+        """Whose word a statement is, by its file's history or that of a file which it came from."""
+        key = same_words(text)
+        for path in dict.fromkeys([memory.path, *self._memories]):
+            known = self._memories.get(path)
+            if known is None or not (path == memory.path or text in known.body):
+                continue
+            if word := self._authors.words(path, known.mtime).get(key):
+                return word
+        return None
+
+    def by_hand(self, path: str) -> bool:
+        """Is a line of it somebody's own, written past the store?"""
+        known = self._memories.get(path)
+        found = self._authors.words(path, known.mtime) if known else {}
+        return not found or any(word.by_hand for word in found.values())
+
+
+def _always(vouched: str, _path: str) -> str:
+    return vouched

@@ -1,0 +1,202 @@
+"""Whether what memories said still stands, in whatever file: a dream removes nothing else. Pure.
+
+A statement stands while one statement somewhere says all of it. A title or description stands while
+its words do, in the files that hold the memory's statements: it only sums those up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lamina.memories import Memory
+from lamina.memory.claims import (
+    carries,
+    fenced_blocks,
+    headings,
+    negations,
+    same_words,
+    statements,
+)
+from lamina.memory.wording import content_stems, fold, missing_tokens, sentences, words
+
+THE_USERS = ("user", "feedback")
+_MARKS = re.compile(
+    r"[ \t]*(?:(?:#+|[-*+]|\d{1,3}[.)]|>)[ \t]+)?(?:\*\*(?:Why|How to apply):?\*\*:?)?",
+    re.IGNORECASE,
+)
+_PIECES = re.compile(r"[;,.:!—–。，；]\s*|\s+(?:and|und)\s+")
+_CLAUSES = re.compile(r"[;,:.!—–]")
+_LIKE = 5  # letters that "allergy" and "allergic" share
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of all that a memory said."""
+
+    lost: str = ""  # the first thing that stands nowhere
+    holders: tuple[str, ...] = ()  # files that say it
+    overruled: tuple[str, ...] = ()  # files whose later word took the place of a statement
+
+
+class Standing:
+    """All that some memories say, to be looked up statement by statement."""
+
+    def __init__(self, memories: Iterable[Memory]) -> None:
+        self.memories = {memory.path: memory for memory in memories}
+        self._exact: defaultdict[str, list[str]] = defaultdict(list)
+        self._by_stem: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for memory in self.memories.values():
+            for text in all_said(memory):
+                self._exact[same_words(text)].append(memory.path)
+                for stem in content_stems(text):
+                    self._by_stem[stem].append((memory.path, text))
+
+    def fate(self, memory: Memory, overruled: Callable[[str], str], hook: str = "") -> Fate:
+        """What of an earlier memory stands here, and of its index line where that goes too.
+        `overruled` names the file that says otherwise of a statement and may, or nothing."""
+        holders: dict[str, None] = {}
+        against: dict[str, None] = {}
+        past: list[str] = []
+        explaining: list[str] = []
+        for part in statements(memory.body):
+            if not any(map(str.isalnum, part.text)):
+                continue
+            if holder := self.holder(part.text, memory):
+                holders[holder] = None
+            elif part.label:
+                explaining.append(part.text)
+            elif other := overruled(part.text):
+                against[other] = None
+                past.append(part.text)
+            else:
+                return Fate(part.text)
+        if past and not holders:  # what explains or sums up a statement goes with it
+            return Fate("", (), tuple(against))
+        lost = explaining or self._lost_besides(memory, hook, holders, past)
+        return Fate(lost[0] if lost else "", tuple(holders), tuple(against))
+
+    def holder(self, text: str, of: Memory) -> str:
+        """The file that says all of a statement, its own first; "" if there is none."""
+        exact = [path for path in self._exact.get(same_words(text), ()) if self._may_hold(path, of)]
+        if exact:
+            return of.path if of.path in exact else exact[0]
+        alike = [self._by_stem.get(stem, []) for stem in content_stems(text)]
+        rare = min(alike, key=len) if alike else []
+        found = [p for p, said in rare if self._may_hold(p, of) and carries(said, text)]
+        return of.path if of.path in found else (found[0] if found else "")
+
+    def _may_hold(self, path: str, of: Memory) -> bool:
+        """What the user said of themselves or corrected stands as that, and with the user."""
+        kept = of.type not in THE_USERS or self.memories[path].type in THE_USERS
+        return kept and self.memories[path].team == of.team
+
+    def _lost_besides(
+        self, memory: Memory, hook: str, holders: dict[str, None], past: list[str]
+    ) -> list[str]:
+        """Code, titles and the description: what of them the holders don't have."""
+        bodies = [
+            self.memories[path].body for path in self.memories if self._may_hold(path, memory)
+        ]
+        lost = [
+            block
+            for block in fenced_blocks(memory.body)
+            if not any(block.strip() in body for body in bodies)
+        ]
+        texts = [whole_text(self.memories[path]) for path in holders if path in self.memories]
+        around = "\n".join([memory.path.replace("_", " "), *past, *texts])
+        heads = [*headings(memory.body), memory.description, memory.name, hook]
+        for head in heads:
+            if not _summed_up(head, around):
+                if holder := self.holder(head, memory):
+                    holders[holder] = None
+                else:
+                    lost.append(head)
+        return lost
+
+
+def all_said(memory: Memory) -> Iterator[str]:
+    yield memory.name
+    yield memory.description
+    yield from headings(memory.body)
+    for part in statements(memory.body):
+        yield part.text
+
+
+def whole_text(memory: Memory) -> str:
+    return f"{memory.name}\n{memory.description}\n{memory.body}"
+
+
+def _summed_up(head: str, text: str) -> bool:
+    known = content_stems(text)
+    begun = {stem[:_LIKE] for stem in known}
+    stems = content_stems(head.replace("_", " "))
+    alike = all(stem in known or (len(stem) >= _LIKE and stem[:_LIKE] in begun) for stem in stems)
+    return alike and not missing_tokens(head.replace("_", " "), text)
+
+
+# ---- moved word for word
+
+
+class Moved:
+    """Where the lines of a file stood before, so that nobody has to prove them again."""
+
+    def __init__(self, memories: Iterable[Memory], hooks: Mapping[str, str]) -> None:
+        self.memories = {memory.path: memory for memory in memories}
+        self._stood: defaultdict[str, list[str]] = defaultdict(list)
+        for memory in self.memories.values():
+            for line in f"{whole_text(memory)}\n{hooks.get(memory.path, '')}".splitlines():
+                for unit in {fold(line), *_units(line)}:
+                    self._stood[unit].append(memory.path)
+
+    def lines(self, memory: Memory, allowed: Callable[[Memory], bool]) -> dict[str, list[str]]:
+        """Those lines of a memory that stood in allowed ones, and where."""
+        found: dict[str, list[str]] = {}
+        for line in memory.body.splitlines():
+            if paths := self._where(line, allowed):
+                found[line] = paths
+        for head in (memory.name, memory.description):
+            if paths := self._where(head, allowed) or self._pieced(head, allowed):
+                found[head] = paths
+        return found
+
+    def _where(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:
+        whole = self._paths(fold(line), allowed)
+        if whole:
+            return whole
+        units = [self._paths(unit, allowed) for unit in _units(line)]
+        return [path for paths in units for path in paths] if units and all(units) else []
+
+    def _paths(self, unit: str, allowed: Callable[[Memory], bool]) -> list[str]:
+        return [path for path in self._stood.get(unit, ()) if allowed(self.memories[path])]
+
+    def _pieced(self, head: str, allowed: Callable[[Memory], bool]) -> list[str]:
+        """A title or description put together from pieces of what stood there, none turned round."""
+        found: list[str] = []
+        for piece in filter(words, _PIECES.split(head)):
+            paths = [p for p, one in self.memories.items() if allowed(one) and _holds(one, piece)]
+            if not paths:
+                return []
+            found += paths
+        return found
+
+
+def _holds(memory: Memory, piece: str) -> bool:
+    run = f" {' '.join(words(piece))} "
+    return any(
+        run in f" {' '.join(words(clause))} " and negations(clause) == negations(piece)
+        for text in all_said(memory)
+        for clause in (text, *_CLAUSES.split(text))
+    )
+
+
+def _units(line: str) -> list[str]:
+    """The sentences of a line, bare of list marks and labels."""
+    return [same_words(one) for one in sentences(line[_marks_end(line) :])]
+
+
+def _marks_end(line: str) -> int:
+    found = _MARKS.match(line)
+    return found.end() if found else 0

@@ -1,0 +1,279 @@
+"""Takes memories apart into statements and says whether two of them can both be true. Pure.
+
+It is sure only where the form leaves no room: the same subject with another number, day, place or
+name, the same rule with the opposite sign, or a statement that something is over. The rest is doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from lamina.memories import Memory
+from lamina.memory import wording
+from lamina.memory.persons import speaks_of
+from lamina.memory.wording import content_stems, hard_tokens
+
+Judgement = Literal["sure", "doubtful", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One sentence or list item of a body, and where it stands."""
+
+    start: int
+    end: int
+    text: str  # without list marker and trailing space
+    label: bool  # "**Why:** …", "**How to apply:** …": explains another statement
+
+
+_FENCE = re.compile(r"^(```|~~~).*?(?:^\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
+_LINE = re.compile(r"[^\n]+")
+_MARKER = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+|>[ \t]?)?")
+_SENTENCE = re.compile(r".+?(?:[.!?](?=[ \t]+[^\W\d_a-z]|[ \t]*$)|[。！？]|$)")
+_LABEL = re.compile(r"\*\*(?:why|how to apply)\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def statements(body: str) -> tuple[Statement, ...]:
+    """All statements of a body in order; headings and fenced code are none."""
+    code = bytearray(len(body))
+    for fence in _FENCE.finditer(body):
+        code[fence.start() : fence.end()] = b"\x01" * len(fence[0])
+    found: list[Statement] = []
+    for line in _LINE.finditer(body):
+        if code[line.start()] or line[0].startswith("#"):
+            continue
+        marker = _MARKER.match(line[0])
+        offset = marker.end() if marker else 0
+        label = bool(_LABEL.match(line[0], offset))
+        for sentence in _SENTENCE.finditer(line[0], offset):
+            text = sentence[0].strip()
+            if text:
+                start = line.start() + sentence.start()
+                found.append(Statement(start, line.start() + sentence.end(), text, label))
+    return tuple(found)
+
+
+def headings(body: str) -> list[str]:
+    """The headings outside code, without their marks."""
+    bare = _FENCE.sub("", body)
+    found = (line.lstrip("#").strip() for line in bare.splitlines() if line.startswith("#"))
+    return [text for text in found if text]
+
+
+def fenced_blocks(body: str) -> list[str]:
+    """Code in a body: taken along whole."""
+    return [match[0] for match in _FENCE.finditer(body)]
+
+
+# --- still said ---
+
+# Words that turn, narrow or soften what stands beside them; most are too common to be content words.
+_TURNING = re.compile(
+    r"(?i)\b(?:not|no|none|never|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|without|avoid\w*|stop\w*|quit\w*|instead"
+    r"|rather|skip\w*|forbid\w*|hat(?:e|es|ed)|dislik\w*|against|only|less|fewer|except|unless|until|before|after|if"
+    r"|when|was|were|had|used to|former\w*|previous\w*|once|longer|any ?more|might|may|maybe|perhaps|sometimes|should"
+    r"|could|would|nicht|nie|niemals|kein\w*|ohne|statt|nur|weniger|außer|falls|wenn|bis|war|waren|hatte\w*|früher|mehr"
+    r"|vielleicht|manchmal)\b|不|别|勿|没有|禁止|避免|停止|只|曾|以前|如果|也许"
+)
+_ENDING = re.compile(
+    r"(?i)\b(?:not(?! only)|no|never|\w+n['’]t|dont|doesnt|isnt|cant|wont|longer|any ?more|used to|former\w*|previous\w*|quit"
+    r"|stopped|instead|rather|switch\w*|was|were|nicht(?! nur)|nie|kein\w*|statt|früher|war)\b|不|别|勿|没有|曾|以前"
+)
+_CLAUSE = re.compile(
+    r"[.;,!?:\n。；，！？：]+\s*|\s[–—-]\s|\b(?:but|because|and|und|aber|weil|sondern)\b"
+)
+_COMPARES = re.compile(r"(?i)\b(?:over|than|before|after|instead|rather|statt|als|vor|nach)\b")
+_NAMED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w]*|^[A-Z][a-z]+(?= (?:[a-z]+s|and|is|has)\b)")
+
+
+def same_words(text: str) -> str:
+    """A statement for comparing word by word: spacing, case and the full stop don't count."""
+    return wording.fold(text).casefold().rstrip(" .。")
+
+
+def covered(statement: str, memory: Memory) -> bool:
+    """Whether one single statement of the memory says all of this one."""
+    return not any(map(str.isalnum, statement)) or any(
+        carries(other, statement) for other in said_in(memory)
+    )
+
+
+def said_in(memory: Memory) -> list[str]:
+    lines = (one.text for one in statements(memory.body))
+    return [memory.name, memory.description, *headings(memory.body), *lines]
+
+
+@lru_cache(maxsize=8192)
+def carries(text: str, statement: str) -> bool:
+    """Whether a text says all of a statement: its words in their order, its numbers and names, with
+    the same sign, and of the same person."""
+    stems = content_stems(statement)
+    if not stems <= content_stems(text):
+        return False
+    tokens = hard_tokens(statement)
+    if same_words(text) == same_words(statement):
+        return True
+    if not stems and not tokens:
+        return not any(map(str.isalnum, statement))
+    return (
+        tokens <= hard_tokens(text)
+        and _turns(_about(text, stems)) == _turns(statement)
+        and _in_order(statement, text)
+        and not speaks_of(statement, (text,))
+    )
+
+
+def overturns(later: str, earlier: str) -> bool:
+    """Whether one repeats all words of the other to say that it is not so, or the other way round."""
+    old = content_stems(earlier) - _NEGATIONS - _WEIGHTLESS
+    about = _about(later, old)
+    if not old or not old <= content_stems(about) or hard_tokens(earlier) - hard_tokens(later):
+        return False
+    if speaks_of(earlier, (later,)):
+        return False
+    ends, ended = _ENDING.search(about), _ENDING.search(earlier)
+    return bool(ends) != bool(ended) or not _in_order(earlier, later)
+
+
+def _turns(text: str) -> set[str]:
+    return {found.casefold() for found in _TURNING.findall(text)}
+
+
+def _about(text: str, stems: frozenset[str]) -> str:
+    """The clauses that share words with a statement."""
+    return ", ".join(clause for clause in _CLAUSE.split(text) if content_stems(clause) & stems)
+
+
+def _in_order(statement: str, text: str) -> bool:
+    """Alice reviews for Bob; Bob does not review for Alice. Tabs over spaces is not spaces over tabs."""
+    compared = _COMPARES.search(statement)
+    named = {one.casefold() for one in _NAMED.findall(statement)}
+    wanted = [one for one in _ordered(statement) if compared or one[0] in named]
+    rest = iter([stem for _, stem in _ordered(text)])
+    return all(stem in rest for _, stem in wanted)
+
+
+def _ordered(text: str) -> list[tuple[str, str]]:
+    """Words and their stems; runs of a script without spaces hold their order themselves."""
+    found = [(word, content_stems(word)) for word in wording.words(text)]
+    return [(word, next(iter(stems))) for word, stems in found if len(stems) == 1]
+
+
+# --- polarity ---
+
+_NEGATIONS = frozenset(
+    """not no never dont doesnt isnt arent cant wont avoid stop without nicht nie niemals kein keine
+    keinen""".split()  # noqa: SIM905 - a word list
+)
+_WEIGHTLESS = frozenset("alway ever pleas immer stets bitt now again anymor use".split())  # noqa: SIM905 - a word list
+_OVER = re.compile(
+    r"\b(?:no longer|not\b.{0,60}\banymore|not\b.{0,60}\bany more|nicht mehr|kein\w*\b.{0,40}\bmehr)\b|不再|已经?不",
+    re.IGNORECASE,
+)
+_OVER_STEMS = frozenset("longer anymor more nicht mehr not no".split())  # noqa: SIM905 - a word list
+
+
+def negations(text: str) -> frozenset[str]:
+    return content_stems(text) & _NEGATIONS
+
+
+def declares_over(later: str, earlier: str) -> bool:
+    """ "We no longer deploy on Fridays" ends "We deploy on Fridays"."""
+    if not _OVER.search(later) or _OVER.search(earlier):
+        return False
+    old, new = content_stems(earlier), content_stems(later) - _OVER_STEMS
+    return len(old) >= 2 and old - _WEIGHTLESS <= new and len(new) <= 3 * len(old)
+
+
+def _opposite(one: str, other: str) -> bool:
+    first, second = content_stems(one), content_stems(other)
+    bare_first = first - _NEGATIONS - _WEIGHTLESS
+    if len(bare_first) < 1 or bare_first != second - _NEGATIONS - _WEIGHTLESS:
+        return False
+    return bool(first & _NEGATIONS) != bool(second & _NEGATIONS)
+
+
+# --- subject and value ---
+
+_CLAIM = re.compile(
+    r"(?P<subject>\S.{1,79}?)(?:\s(?P<verb>is now|are now|is|are|was moved to|moved to|changed to|runs on|runs at|runs"
+    r"|uses?|prefers?|lives? in|starts?|begins?|ends?|happens?|belongs to|ist|sind|liegt|läuft|beginnt|endet|nutzt|heißt"
+    r"|verwendet)\s|\s?(?P<sign>[:=])\s|(?P<zh>改为|改成|改到|位于|是|为|在|用))(?P<value>\S.{0,79})",
+)
+_MANY_VALUED = frozenset("use uses prefer prefers nutzt verwendet 用 在".split())  # noqa: SIM905 - a word list
+_MOVED = re.compile(r"now\b|moved to|changed to|改")
+_DEFINITE = re.compile(
+    r"(?i)(?:the|our|my|their|its|der|die|das|den|unser\w*|mein\w*|the user)\b|我们?的?"
+)
+_LEAD = re.compile(
+    r"(?i)^(?:now|on|at|in|under|to|by|port|version|v|am|um|im|unter|bei|the|jetzt)\s+"
+)
+_DAY = re.compile(r"(?i)(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|(?:周|星期)[一二三四五六日天]")  # fmt: skip
+_PLACE = re.compile(r"(?i)https?://\S+|\S+@\S+\.\S+|[~.]?/?[\w.-]+/[\w./-]+|`[^`]+`|#[\w-]+")
+_NUMERIC = re.compile(r"v?\d[\w.,:/-]*(?:\s?(?:%|am|pm|uhr|days?|weeks?|hours?|minutes?|seconds?|years?|[kmgt]b|ms|s))?", re.IGNORECASE)  # fmt: skip
+_NAME = re.compile(r"[A-Z][\w.+#-]*(?:\s[A-Z][\w.+#-]*){0,3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """ "The staging port is 8080" as subject, verb and value."""
+
+    subject: frozenset[str]
+    definite: bool
+    verb: str
+    value: str
+    kind: str  # number · day · place · name · other
+
+
+@lru_cache(maxsize=8192)
+def claim(text: str) -> Claim | None:
+    """The claim that a short statement makes, if it has that form."""
+    found = _CLAIM.fullmatch(text.strip().rstrip(".!。！"))
+    if not found:
+        return None
+    subject = content_stems(found["subject"])
+    value = found["value"].strip()
+    while lead := _LEAD.match(value):
+        value = value[lead.end() :]
+    if not subject or not value:
+        return None
+    verb = found["verb"] or found["sign"] or found["zh"]
+    definite = bool(_DEFINITE.match(found["subject"])) or found["sign"] is not None
+    return Claim(subject, definite, verb, value, _kind(value))
+
+
+def _kind(value: str) -> str:
+    for kind, pattern in (("day", _DAY), ("place", _PLACE), ("number", _NUMERIC), ("name", _NAME)):
+        if pattern.fullmatch(value):
+            return kind
+    return "other"
+
+
+def judge(later: str, earlier: str) -> Judgement:
+    """Whether the later statement takes the earlier one's place."""
+    if later == earlier:
+        return ""
+    if declares_over(later, earlier) or _opposite(later, earlier):
+        return "sure"
+    new, old = claim(later), claim(earlier)
+    if not new or not old or new.subject != old.subject:
+        return ""
+    if content_stems(new.value) == content_stems(old.value) and hard_tokens(new.value) == hard_tokens(old.value):  # fmt: skip
+        return ""
+    moved = bool(_MOVED.search(new.verb)) or new.verb in {"改为", "改成", "改到"}
+    same_verb = moved or _base(new.verb) == _base(old.verb)
+    if not same_verb:
+        return ""
+    single = moved or (new.verb not in _MANY_VALUED and (new.definite or new.kind != "name"))
+    if new.kind == old.kind != "other" and single:
+        return "sure"
+    short = max(len(new.value.split()), len(old.value.split())) <= 4
+    return "doubtful" if short and (new.kind == old.kind) else ""
+
+
+def _base(verb: str) -> str:
+    return {"are": "is", "are now": "is", "is now": "is", "use": "uses", "prefer": "prefers"}.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)  # fmt: skip

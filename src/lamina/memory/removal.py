@@ -1,0 +1,183 @@
+"""What a memory says, whether it is still said, and whether the user's words take it back. Pure.
+
+A write may drop what a person said only if another text carries it or the person took it back: a newer
+statement that says otherwise, or a wish to forget it. In doubt nothing is taken back: asking costs less
+than losing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lamina.memories import Memory
+from lamina.memory import wording
+from lamina.memory.asserted import told
+from lamina.memory.claims import carries, fenced_blocks, judge, overturns, said_in, statements
+from lamina.memory.forget_wishes import asks_to_forget, wishes_in
+from lamina.memory.parting import SAYS_IT
+from lamina.memory.remember_wishes import asks_to_remember
+
+# Frontmatter that says when or how a memory is kept, and nothing else.
+_KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
+_CLAUSES = re.compile(r"[,;]\s+|(?<=[.!?])\s+")
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
+_FEWEST = 2  # content words of a title that says something
+# What somebody has only one of, so that a new one takes the old one's place.
+_ONE_OF = re.compile(
+    r"(?i)(?:i|i['’]m|we|the user|user|ich|wir)?\s*(?:am\s|is\s|are\s|now\s|currently\s|jetzt\s)*"
+    r"(?P<what>liv(?:e|es|ing) in|based in|work(?:s|ing)? (?:at|for)|report(?:s|ing)? to|call(?:ed)?|named|wohn\w* in"
+    r"|arbeit\w* bei|heiß\w*)\s+(?P<value>.+)"
+)
+_LATELY = re.compile(
+    r"(?i)\b(?:now|nowadays|currently|these days|today|instead|actually|jetzt|inzwischen)\b"
+)
+
+
+_DONT_FORGET = re.compile(
+    r"(?i)\b(?:do not|don['’]?t|never)\s+(?:ever\s+)?forget(?:\s+that)?\b|\bverg[ei]ss\w*\s+(?:bitte\s+)?nicht,?(?:\s+dass)?"
+    r"|(?:别|不要|勿)忘[了记掉]?"
+)
+
+
+# "If the user is not allergic, show the menu" speaks of a program, or of what might be.
+_SUPPOSES = re.compile(
+    r"(?i)\b(?:if|unless|whether|when(?:ever)?|suppos\w+|imagin\w+|assum\w+|wenn|falls|ob|angenommen)\b|如果|假如|假设|要是"
+)
+# Plainer than a wish that starts a search for what is meant: here something is named to compare with.
+_FORGET = re.compile(
+    r"(?i)(?:please|bitte|now|ok(?:ay)?|and|also|then|so|can you|could you|[,\s])*"
+    r"(?:forget|unlearn|vergiss|vergesst)\s+(?:about\s+)?(.+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """One thing that a memory says."""
+
+    text: str
+    head: bool = False  # of its title or description, which go along with what they sum up
+    since: float = math.inf  # when it was said; by default nothing is newer
+
+
+def sayings(memory: Memory) -> list[Saying]:
+    """Everything that a memory says: statements, headings, code, description, title, other keys."""
+    body = [one.text for one in statements(memory.body)]
+    titles = [one[1] for one in _HEADING.finditer(_without_code(memory.body))]
+    body += [one for one in titles if len(wording.content_stems(one)) >= _FEWEST]
+    body += fenced_blocks(memory.body)
+    extra = [v for k, v in memory.extra.items() if k.casefold() not in _KEPT_BY_US]
+    heads = clauses(memory.description)
+    name = memory.name.replace("_", " ")
+    if _own_words(name, f"{memory.path}\n{memory.description}\n{memory.body}"):
+        heads.append(name)
+    said = [
+        Saying(one)
+        for one in (*body, *extra)
+        if wording.content_stems(one) or wording.hard_tokens(one)
+    ]
+    return [*said, *(Saying(one, head=True) for one in heads)]
+
+
+def clauses(description: str) -> list[str]:
+    """What a description sums up, one by one."""
+    return [part for part in _CLAUSES.split(description) if part.strip()]
+
+
+def _without_code(body: str) -> str:
+    for block in fenced_blocks(body):
+        body = body.replace(block, "")
+    return body
+
+
+def _own_words(name: str, rest: str) -> bool:
+    stems = wording.content_stems(name)
+    return len(stems) >= _FEWEST and not stems <= wording.content_stems(re.sub(r"[_-]", " ", rest))
+
+
+def still_said(saying: str, memories: Iterable[Memory]) -> bool:
+    """Does one of these memories carry what was said?"""
+    if fenced_blocks(saying):
+        code = wording.fold(saying)
+        return any(code in wording.fold(memory.body) for memory in memories)
+    return any(carries(other, saying) for memory in memories for other in _texts(memory))
+
+
+def _texts(memory: Memory) -> list[str]:
+    headings = [one[1] for one in _HEADING.finditer(memory.body)]
+    return [*said_in(memory), *headings, *memory.extra.values()]
+
+
+def left_out(before: Memory, after: Memory | None) -> list[Saying]:
+    """What the one says and the other does not."""
+    others = [after] if after is not None else []
+    return [one for one in sayings(before) if not still_said(one.text, others)]
+
+
+def takes_back(typed: str, said: str, path: str) -> bool:
+    """Do these typed words end what was said: a wish to forget it, or the contrary?"""
+    plain = _DONT_FORGET.sub("", typed)
+    wishes = [wish.words for wish in wishes_in(plain)]
+    wishes += [found[1] for one in wording.sentences(plain) if (found := _FORGET.match(one))]
+    if any(_meant(wish, said, path) for wish in wishes):
+        return True
+    for sentence in wording.sentences(typed):
+        place = told(sentence, [typed])
+        stated = place.stated if place is not None else ""
+        if (
+            stated
+            and not _SUPPOSES.search(stated)
+            and (_says_otherwise(stated, said) or _calls_it_wrong(stated, said))
+        ):
+            return True
+    return False
+
+
+def _meant(wish: str, said: str, path: str) -> bool:
+    if wish.endswith(".md"):
+        return wish in (path, path.rsplit("/", 1)[-1])
+    wanted, stems = wording.content_stems(wish), wording.content_stems(said)
+    return bool(wanted) and len(wanted & stems) >= SAYS_IT * len(wanted)
+
+
+def _calls_it_wrong(stated: str, said: str) -> bool:
+    """ "Remove the peanut allergy, that is wrong": all that was said is named."""
+    only_by_that = asks_to_forget(stated, about_it=True) and not asks_to_forget(
+        stated, about_it=False
+    )
+    stems = wording.content_stems(said)
+    named = bool(stems) and stems <= wording.content_stems(stated)
+    return only_by_that and named and not asks_to_remember(stated)
+
+
+def _says_otherwise(stated: str, said: str) -> bool:
+    stated = _DONT_FORGET.sub("", stated)
+    if judge(stated, said) == "sure" or overturns(stated, said):
+        return True
+    new, old = (_ONE_OF.fullmatch(_LATELY.sub("", one).strip(" .!,")) for one in (stated, said))
+    if new is None or old is None:
+        return False
+    same = wording.content_stems(new["what"]) == wording.content_stems(old["what"])
+    values = [wording.content_stems(one["value"]) for one in (new, old)]
+    return same and all(values) and not values[1] <= values[0]
+
+
+def taken_back(
+    lost: Sequence[Saying], typed: Sequence[tuple[float, str]], path: str
+) -> list[Saying]:
+    """Those of the sayings that the typed words end: (when, words), each newer than what it ends. A
+    title or description goes along with the statements that it mostly repeats."""
+    gone = [
+        one
+        for one in lost
+        if any(when >= one.since and takes_back(words, one.text, path) for when, words in typed)
+    ]
+    ended = frozenset[str]().union(*(wording.content_stems(one.text) for one in gone))
+    return gone + [one for one in lost if one.head and one not in gone and _sums_up(one, ended)]
+
+
+def _sums_up(head: Saying, ended: frozenset[str]) -> bool:
+    stems = wording.content_stems(head.text)
+    return 2 * len(stems & ended) >= len(stems) > 0

@@ -1,0 +1,267 @@
+"""The derived files of one memory directory, either of which may be deleted at any time: the index
+that finds memories, kept up to date as files change, and the count of how often each memory was of
+use, which the ranker and ageing go by. Everything here may run in a thread. Reads memories, never
+writes them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.errors import MemoryStoreError, StorageError
+from lamina.ledger.places import open_private, private_folder, write_private
+from lamina.memories import Memory
+from lamina.memory.freshness import heading
+from lamina.memory.scan import TICK_NS
+from lamina.memory.topics import is_binary, read_topic
+from lamina.recall import LIKELY, Match
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
+    from lamina.recall.rank import Ranker
+
+INDEX_FILE = "recall.index"
+USES_FILE = "recall-uses.json"
+MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to a thread
+_LARGEST = 1_000_000  # bytes of one memory that are indexed
+_ROOM = 4_096  # for what was added since the directory was listed
+_Stamp = tuple[int, int, int]
+
+
+class MemoryIndex:
+    """Finds memories of one store. A lock keeps threads apart."""
+
+    def __init__(self, store: FileStore) -> None:
+        self.store = store
+        self._file = store.state / INDEX_FILE
+        self._uses = store.state / USES_FILE
+        self._lock = threading.Lock()
+        self._indexed: _IndexedMemories | None = None
+
+    @property
+    def quick(self) -> bool:
+        """May it be asked within a turn? Built already, small, and nobody is at it; or empty."""
+        if self._lock.locked():
+            return False
+        if self._indexed is not None:
+            return len(self._indexed.stamps) <= MOST_AT_ONCE
+        try:
+            with os.scandir(self.store.directory) as entries:
+                return all(one.name in ("MEMORY.md", "logs") for one in entries)
+        except OSError:
+            return True
+
+    def refresh(self) -> int:
+        """Bring the index up to date and save it; says how many memories came, changed or went."""
+        with self._lock:
+            return self._refresh()
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        *,
+        now: float,
+        tools: Collection[str] = (),
+        exclude: Collection[str] = (),
+    ) -> list[Match]:
+        """The best memories for a question, of the directory as it is now."""
+        with self._lock:
+            self._refresh()
+            if not self._indexed:
+                return []
+            return self._indexed.ranker.search(
+                query, k, now=now, tools_in_use=tools, exclude=exclude
+            )
+
+    def count(self, used: Mapping[str, bool], now: float) -> None:
+        """Count what an answer made of the memories that it was shown. Where nothing can be
+        written, nothing is counted."""
+        try:
+            known = count_uses(self._uses, used, now)
+        except OSError:
+            return
+        with self._lock:
+            if self._indexed:
+                for path in used:
+                    self._indexed.ranker.used(path, known[path].count)
+
+    def drop_the_gone(self) -> None:
+        """Leave no word and no name of memories that are no more in the derived files, now rather
+        than at the next search: for when they are purged."""
+        with self._lock, suppress(OSError):
+            self._refresh()
+            present = {path for path, _ in self.store.scanner.present()}
+            if self._uses.exists():
+                with _changing(self._uses) as known:
+                    for gone in known.keys() - present:
+                        del known[gone]
+            if self._indexed is None:
+                self._file.unlink(missing_ok=True)
+
+    def _refresh(self) -> int:
+        present = dict(self.store.scanner.present())
+        if self._indexed is None and not present:
+            return 0  # nothing to find, nothing to build
+        from lamina.recall.postings import load, save
+        from lamina.recall.rank import Ranker
+
+        if self._indexed is None:
+            self._indexed = load(_IndexedMemories, self._file) or _IndexedMemories(Ranker(), {})
+            for path, use in load_uses(self._uses).items():
+                self._indexed.ranker.used(path, use.count)
+        indexed = self._indexed
+        changed = [path for path, stamp in present.items() if indexed.stamps.get(path) != stamp]
+        gone = indexed.stamps.keys() - present.keys()
+        if not changed and not gone:
+            return 0
+        known = load_uses(self._uses) if changed else {}
+        for path in gone:
+            indexed.ranker.remove(path)
+            del indexed.stamps[path]
+        taken = [
+            self._take(indexed, path, present[path], known.get(path, UseCount()).count)
+            for path in changed
+        ]
+        if gone or any(taken):
+            with suppress(StorageError):  # the next process builds it again
+                save(indexed, self._file)
+        return len(gone) + sum(taken)
+
+    def _take(self, indexed: _IndexedMemories, path: str, stamp: _Stamp, used: int) -> bool:
+        """Read one memory; says whether the index knows something new."""
+        from lamina.recall.rank import Document
+
+        seen = time.time_ns()
+        try:
+            # Asking for far more than there is costs more than reading it.
+            content = self.store.files.read(path, min(_LARGEST, 2 * stamp[1] + _ROOM))
+        except MemoryStoreError:
+            indexed.stamps.pop(path, None)  # looked at again: only its mode may have to change
+            return indexed.ranker.remove(path)
+        if content is None or is_binary(content):
+            indexed.ranker.remove(path)
+        else:
+            memory = read_topic(path, content, mtime=stamp[0] / 1e9)
+            indexed.ranker.add(Document.of(memory, used))
+        # A file written within this tick may change again without another stamp: look again then.
+        indexed.stamps[path] = stamp if abs(seen - stamp[0]) > TICK_NS else (0, 0, 0)
+        return True
+
+
+class _IndexedMemories:
+    """The index and, by path, which state of the file it knows."""
+
+    def __init__(self, ranker: Ranker, stamps: dict[str, _Stamp]) -> None:
+        self.ranker = ranker
+        self.stamps = stamps
+
+    def to_state(self) -> dict[str, Any]:
+        return {"ranker": self.ranker.to_state(), "stamps": self.stamps}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> _IndexedMemories:
+        from lamina.recall.rank import Ranker
+
+        stamps = {
+            str(path): (int(a), int(b), int(c)) for path, (a, b, c) in state["stamps"].items()
+        }
+        return cls(Ranker.from_state(state["ranker"]), stamps)
+
+
+# ---- how often each memory was of use
+
+
+@dataclass(frozen=True, slots=True)
+class UseCount:
+    """One memory's record."""
+
+    count: int = 0  # answers that used it
+    last: float = 0.0  # when the last of them was given
+    shown: int = 0  # answers that it was shown to
+
+
+def load_uses(path: Path) -> dict[str, UseCount]:
+    """What is known by memory path; {} where there is nothing that can be read."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, UseCount])
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return {}
+
+
+def count_uses(path: Path, used: Mapping[str, bool], now: float) -> dict[str, UseCount]:
+    """Count memories that were shown, and whether the answer used them; all records after that."""
+    with _changing(path) as known:
+        for memory, was_used in used.items():
+            old = known.get(memory, UseCount())
+            last = now if was_used else old.last
+            known[memory] = UseCount(old.count + was_used, last, old.shown + 1)
+        return known
+
+
+@contextmanager
+def _changing(path: Path) -> Generator[dict[str, UseCount]]:
+    """The records, to be changed by one process at a time; written in one step."""
+    import msgspec
+
+    private_folder(path.parent)
+    lock = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = load_uses(path)
+        yield known
+        write_private(path, msgspec.json.encode(known))
+    finally:
+        os.close(lock)
+
+
+def unused(known: Mapping[str, UseCount], *, shown: int = 3) -> list[str]:
+    """Memories that were shown several times and never of use: the first to go when room is short,
+    and the first to age out."""
+    return [name for name, use in known.items() if not use.count and use.shown >= shown]
+
+
+# ---- searching on request, for the tool Recall and the command line
+
+
+def fitting(index: MemoryIndex, query: str, limit: int, now: float) -> list[tuple[Match, Memory]]:
+    """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that
+    went since it was found is left out."""
+    wanted = limit or len(index.store.list())
+    if not any(map(str.isalnum, query)):
+        return list(islice(_holding(index, query.strip().casefold()), wanted))
+    found: list[tuple[Match, Memory]] = []
+    for match in index.search(query, wanted, now=now):
+        if match.confidence >= LIKELY:
+            with suppress(MemoryStoreError):
+                found.append((match, index.store.read(match.id)))
+    return found
+
+
+def _holding(index: MemoryIndex, signs: str) -> Iterator[tuple[Match, Memory]]:
+    """What holds signs (🦩) as they are: they are no words that could be ranked."""
+    for listed in index.store.list() if signs else ():
+        with suppress(MemoryStoreError):
+            memory = index.store.read(listed.path)
+            if signs in f"{memory.name}\n{memory.description}\n{memory.body}".casefold():
+                yield Match(memory.path, 1.0, {"text": 1.0}, 1.0), memory
+
+
+def headed_memories(
+    index: MemoryIndex, query: str, limit: int, now: float
+) -> Iterator[tuple[str, str, str]]:
+    """Memories that fit, whole: heading, text and path, for the tool Recall."""
+    for _, memory in fitting(index, query, limit, now):
+        head = heading(str(index.store.directory / memory.path), memory.mtime, now)
+        yield head, f"{memory.description}\n\n{memory.body}".strip(), memory.path

@@ -1,0 +1,409 @@
+"""A dream loses nothing that was said: whatever a model wrote, removed, or had refused by the gate."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.sessions import Place, run
+
+from lamina.layers import dream
+from lamina.layers.dream_desk import Desk, Step, carry_out
+from lamina.layers.dream_fork import review
+from lamina.layers.dream_night import Dreamt, would_do
+from lamina.memories import MemoryType
+from lamina.memory.file_store import FileStore
+from lamina.memory.paths import memory_place
+from lamina.memory.topics import new_topic, read_topic
+from lamina.models.scripted import ScriptedModel
+from lamina.models.scripted import Step as Reply
+from lamina.testing import a_memory
+
+pytestmark = pytest.mark.spec("L6.4", "L6.6", "L5.9")
+
+
+def topic(kind: MemoryType, description: str, *lines: str, name: str = "") -> bytes:
+    body = "\n".join(lines or (f"{description}.",)) + "\n"
+    return new_topic(name=name or "A", description=description, type=kind, body=body)
+
+
+def put(folder: Path, files: Mapping[str, bytes]) -> None:
+    """As an editor or another program writes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        (folder / path).write_bytes(content)
+
+
+def on_disk(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in folder.glob("*.md") if p.name != "MEMORY.md"}
+
+
+# ---- whole dreams
+
+
+def dreamt(place: Place, writes: Mapping[str, bytes] | None, **wishes: Any) -> Dreamt:
+    """A dream by rules alone, or one whose model leaves these files in its copy."""
+
+    def at_copy(name: str) -> Any:
+        def reply(_request: Any) -> dict[str, Any]:
+            [copy] = place.home.rglob("dream/copy-*")
+            calls = [
+                {"file_path": str(copy / path)}
+                | ({"content": content.decode()} if name == "Write" else {})
+                for path, content in (writes or {}).items()
+                if name == "Write" or (copy / path).exists()
+            ]
+            return {"tool_use": [{"name": name, "input": call} for call in calls]}
+
+        return Reply(reply, purpose="dream")
+
+    steps = [at_copy("Read"), at_copy("Write"), Reply("done", purpose="dream")]
+
+    async def story() -> Dreamt:
+        model = "none" if writes is None else ScriptedModel(steps)
+        async with place.open(model, **wishes) as session:
+            return await dream.run(session.state)
+
+    return run(story)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.clock.at = time.time()
+    return place
+
+
+NURSE, NUTS = "The user is a nurse.", "The user is allergic to peanuts."
+MOCKS, TUESDAYS = "Do not mock the database.", "Deploy only on Tuesdays, ask Ana first."
+FREEZE, ANA = "The freeze starts on 2026-12-01.", "Ask Ana before merging."
+PILOT = "The user holds a pilot's licence."
+GONE = b"gone: merged into a.md\n"
+
+MERGES: dict[str, tuple[dict[str, bytes], dict[str, bytes]]] = {
+    "user": (
+        {"a.md": topic("user", "Nurse", NURSE), "b.md": topic("user", "Peanut allergy", NUTS)},
+        {"a.md": topic("user", "Nurse, peanut allergy", NURSE, NUTS), "b.md": GONE},
+    ),
+    "feedback": (
+        {
+            "a.md": topic("feedback", "No mocks", MOCKS, "", "**Why:** a migration failed."),
+            "b.md": topic("feedback", "Tuesdays", TUESDAYS, "", "**Why:** we got burned."),
+        },
+        {
+            "a.md": topic(
+                "feedback", "No mocks; Tuesdays", MOCKS, TUESDAYS, "",
+                "**Why:** a migration failed. we got burned.",
+            ),
+            "b.md": GONE,
+        },
+    ),
+    "project with an order": (
+        {"a.md": topic("project", "Freeze", FREEZE), "b.md": topic("project", "Ana", ANA)},
+        {"a.md": topic("project", "Freeze", FREEZE, ANA), "b.md": GONE},
+    ),
+    "three into one": (
+        {
+            "a.md": topic("user", "Nurse", NURSE),
+            "b.md": topic("user", "Peanut allergy", NUTS),
+            "c.md": topic("user", "Pilot", PILOT, "```", "licence 4711", "```"),
+        },
+        {
+            "a.md": topic(
+                "user", "Nurse, peanut allergy, pilot",
+                NURSE, f"- {NUTS} {PILOT}", "```", "licence 4711", "```",
+            ),
+            "b.md": GONE,
+            "c.md": GONE,
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", MERGES)
+@pytest.mark.parametrize("claude", [False, True], ids=["lamina", "claude code"])
+def test_files_written_by_hand_are_merged_with_every_statement(
+    place: Place, which: str, claude: bool
+) -> None:
+    before, writes = MERGES[which]
+    folder = memory_place(place.home, place.project, claude=claude).directory
+    put(folder, before)
+    done = dreamt(place, writes, claude=claude)
+    assert (done.status, done.problems) == ("completed", ())
+    assert list(on_disk(folder)) == ["a.md"]
+    assert (folder / "a.md").read_bytes() == writes["a.md"]
+    merged = sorted(before.keys() - {"a.md"})
+    count = "1 memory" if len(merged) == 1 else f"{len(merged)} memories"
+    assert done.text == f"Improved 1 memory. Merged {count} into others."
+    assert (done.to_json()["improved"], sorted(done.to_json()["merged"])) == (["a.md"], merged)
+    assert done.to_json()["removed"] == []
+    assert done.step.reasons == tuple(f"{path} merged into a.md" for path in merged)
+
+
+def test_a_memory_saved_by_lamina_and_corrected_by_hand_is_merged_and_not_vouched_for(
+    place: Place,
+) -> None:
+    folder = memory_place(place.home, place.project).directory
+    with FileStore(folder) as store:
+        for path, words in (("a.md", NURSE), ("b.md", NUTS)):
+            store.write(a_memory(path, name="A", description="said", body=words, type="user"))
+    corrected = "The user is allergic to peanuts and walnuts."
+    (folder / "b.md").write_text((folder / "b.md").read_text().replace(NUTS, corrected))
+    done = dreamt(place, {"a.md": topic("user", "said", NURSE, corrected), "b.md": GONE})
+    assert (done.problems, list(on_disk(folder))) == ((), ["a.md"])
+    assert NURSE in on_disk(folder)["a.md"]
+    assert corrected in on_disk(folder)["a.md"]
+    with FileStore(folder) as store:
+        assert NURSE in store.admission.vouched("a.md")
+        assert corrected not in store.admission.vouched("a.md"), "it came from outside and stays so"
+
+
+def test_the_rules_alone_merge_with_every_statement(place: Place) -> None:
+    folder = memory_place(place.home, place.project).directory
+    rule = (
+        "Run the linter and the formatter over each changed file of the warehouse service {} a commit "
+        "reaches the shared release branch, since broken style blocks nightly packaging there."
+    )
+    put(
+        folder,
+        {
+            "a.md": topic(
+                "feedback", "linter", rule.format("before"), "# Mondays", "Marta insists."
+            ),
+            "b.md": topic("feedback", "linter", rule.format("before"), "Ivo checks."),
+        },
+    )
+    done = dreamt(place, None)
+    [text] = on_disk(folder).values()
+    for words in ("before a commit", "Marta insists.", "Ivo checks.", "Monday"):
+        assert words in text, done.to_json()
+    assert done.text == "Improved 1 memory. Merged 1 memory into others."
+
+
+@pytest.mark.parametrize("files", [1, 3, 12])
+def test_nothing_goes_because_a_model_finds_it_not_needed(place: Place, files: int) -> None:
+    folder = memory_place(place.home, place.project).directory
+    before = {f"f{n}.md": topic("project", f"Crate {n} holds item {n * 7}") for n in range(files)}
+    put(folder, before)
+    done = dreamt(place, dict.fromkeys(before, b"gone: not needed\n"))
+    assert on_disk(folder) == {path: content.decode() for path, content in before.items()}
+    assert "Improved" not in done.text
+    assert len(done.problems) == files
+    for path, problem in zip(sorted(before), sorted(done.problems), strict=True):
+        assert problem.startswith(f"{path} stays: “Crate ")
+        assert problem.endswith("would stand nowhere any more (the wish: not needed)")
+
+
+def test_the_other_half_of_a_refused_merge_stays_and_both_are_named(place: Place) -> None:
+    folder = memory_place(place.home, place.project).directory
+    before = {"a.md": topic("feedback", "mocks", MOCKS), "b.md": topic("feedback", "day", TUESDAYS)}
+    put(folder, before)
+    turned = "Deploy the database on Tuesdays, do not ask Ana."
+    done = dreamt(
+        place, {"a.md": topic("feedback", "mocks", MOCKS, TUESDAYS, turned), "b.md": GONE}
+    )
+    assert on_disk(folder) == {path: content.decode() for path, content in before.items()}
+    one, other = sorted(done.problems)
+    assert one.startswith("a.md stays as it was: A feedback memory needs the user's own word")
+    assert other == f"b.md stays: “{TUESDAYS}” would stand nowhere any more (the wish: merged into a.md)"  # fmt: skip
+    assert done.text == "Put the index in order."
+
+
+# ---- step by step
+
+
+@contextmanager
+def a_store() -> Iterator[FileStore]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        FileStore(Path(folder) / "home" / "memory") as store,
+    ):
+        store.directory.mkdir(parents=True)
+        yield store
+
+
+def leaves(store: FileStore, writes: Mapping[str, bytes]) -> Step:
+    """The step of a dream whose model leaves these files in its copy, carried out."""
+    store.catch_up()
+    desk = Desk(store, time.time())
+    step = desk.step(review(desk.before, {**desk.before.files, **writes}, "", desk.held))
+    carry_out(store, desk.before, step, time.time())
+    return step
+
+
+def say(store: FileStore, path: str, words: str, *, days: int = 0, kind: Any = "project") -> None:
+    store.write(a_memory(path, name="A", description=words, body=words, type=kind))
+    at = time.time() - days * 86_400
+    os.utime(store.directory / path, (at, at))
+
+
+def test_a_newer_typed_word_overrules_and_a_hand_written_one_does_not() -> None:
+    for typed in (True, False):
+        with a_store() as store:
+            say(store, "old.md", "The staging port is 8080.", days=9)
+            if typed:
+                say(store, "new.md", "The staging port is 9090.")
+            else:
+                put(store.directory, {"new.md": topic("project", "port", "The staging port is 9090.")})  # fmt: skip
+            step = leaves(store, {"old.md": b"gone: new.md says otherwise\n"})
+            assert (store.directory / "old.md").exists() is not typed
+            assert step.merged == ()
+            if typed:
+                assert step.removed == ["old.md"]
+                assert would_do(step) == "Would remove 1 memory. Nothing was changed."
+            else:
+                assert "old.md stays: “The staging port is 8080.”" in step.problems[0]
+
+
+def test_the_rules_overrule_nothing_by_what_was_written_by_hand() -> None:
+    with a_store() as store:
+        put(store.directory, {"old.md": topic("project", "port", "The staging port is 8080.")})
+        os.utime(store.directory / "old.md", (1.0, 1.0))
+        put(store.directory, {"new.md": topic("project", "port", "The staging port is 9090.")})
+        step = leaves(store, {})
+        assert set(on_disk(store.directory)) == {"old.md", "new.md"}
+        assert "may contradict" in step.doubtful[0]
+
+
+def test_what_was_written_by_hand_does_not_age_out() -> None:
+    with a_store() as store:
+        put(
+            store.directory, {"demo.md": topic("project", "demo", "The demo is due on 2020-01-01.")}
+        )
+        say(store, "fair.md", "The fair ends on 2020-02-02.")
+        assert leaves(store, {}).removed == ["fair.md"]
+        assert list(on_disk(store.directory)) == ["demo.md"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (topic("user", "Nurse at Acme since 2021", NURSE), topic("user", "Nurse", NURSE)),
+        (topic("user", "Nurse", NURSE, "```", "id 4711", "```"), topic("user", "Nurse", NURSE)),
+        (topic("user", "Nurse", "# On nights", NURSE), topic("user", "Nurse", NURSE)),
+        (topic("project", "hall", "Ana reports to Bo."), topic("project", "hall", "Bo reports to Ana.")),
+        (topic("project", "hall", "Lint before a commit."), topic("project", "hall", "Lint after a commit.")),
+        (topic("project", "api", "The API is stable."), topic("project", "api", "The API is not stable.")),
+        (topic("feedback", "mocks", MOCKS), topic("project", "mocks", MOCKS)),
+    ],
+    ids=["description", "code", "heading", "names", "before", "not", "type"],
+)  # fmt: skip
+def test_a_rewrite_that_says_less_or_something_else_is_put_back_and_named(
+    old: bytes, new: bytes
+) -> None:
+    with a_store() as store:
+        put(store.directory, {"a.md": old, "x.md": topic("project", "x", "This is not after.")})
+        step = leaves(store, {"a.md": new})
+        assert (store.directory / "a.md").read_bytes() == old
+        assert [problem.partition(" ")[0] for problem in step.problems] == ["a.md"]
+
+
+def test_words_that_stood_in_the_index_alone_hold_their_file() -> None:
+    with a_store() as store:
+        put(store.directory, MERGES["user"][0])
+        line = "- [B](b.md) — Peanut allergy, severe since 2019\n"
+        (store.directory / "MEMORY.md").write_text(f"- [A](a.md) — Nurse\n{line}")
+        step = leaves(store, MERGES["user"][1])
+        assert "severe since 2019" in step.problems[0]
+        text = (store.directory / "MEMORY.md").read_text()
+        assert line in text
+        assert "- [A](a.md) — Nurse, peanut allergy\n" in text, "a line follows its description"
+
+
+def test_keys_that_a_rewrite_forgot_come_back() -> None:
+    with a_store() as store:
+        old = new_topic(
+            name="A", description="x", type="project", body=FREEZE, extra={"owner": "Ana"}
+        )
+        put(store.directory, {"a.md": old, "b.md": topic("project", "Ana", ANA)})
+        leaves(store, {"a.md": topic("project", "x", FREEZE, ANA), "b.md": GONE})
+        assert list(on_disk(store.directory)) == ["a.md"]
+        kept = read_topic("a.md", (store.directory / "a.md").read_bytes())
+        assert dict(kept.extra) == {"owner": "Ana"}
+
+
+def test_a_new_file_of_moved_lines_is_labelled_by_its_least_trusted_one() -> None:
+    ferry = "The ferry leaves from pier three."
+    with a_store() as store:
+        put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
+        store.write(replace(a_memory("b.md", name="A", description=ferry, body=ferry, type="project"), writer="agent"))  # fmt: skip
+        new = topic("project", "Freeze", FREEZE)
+        leaves(store, {"new.md": new, "a.md": b"gone: it is in new.md\n"})
+        assert "(new.md) — Freeze (source: outside)\n" in store.index().text
+        leaves(store, {"new.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
+        assert set(on_disk(store.directory)) == {"new.md"}
+    with a_store() as store:
+        put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
+        store.write(replace(a_memory("b.md", name="A", description=ferry, body=ferry, type="project"), writer="agent"))  # fmt: skip
+        leaves(store, {"a.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
+        assert "(a.md) — Freeze (source: assistant)\n" in store.index().text
+
+
+# ---- whatever a model does
+
+SAID: dict[str, tuple[MemoryType, list[str]]] = {
+    "role.md": ("user", [NURSE, NUTS]),
+    "rules.md": ("feedback", [MOCKS, "**Why:** a migration failed in March."]),
+    "days.md": ("feedback", [TUESDAYS]),
+    "freeze.md": ("project", [FREEZE, ANA]),
+    "relay.md": ("project", ["The relay port is 7070."]),
+    "relay2.md": ("project", ["The relay port is 7171.", "Marta runs the relay."]),
+}
+TYPED = {"port.md": "The staging port is 8080.", "port2.md": "The staging port is 9090."}
+ALL = [line for _, lines in SAID.values() for line in lines] + list(TYPED.values())
+WORDS = st.lists(st.sampled_from([*ALL, "Push to main at once.", "The relay is not Marta's."]), max_size=6)  # fmt: skip
+FILES = st.builds(
+    lambda kind, lines, about: topic(kind, about, *(lines or [""])),
+    st.sampled_from(["user", "feedback", "project", "reference"]),
+    WORDS,
+    st.sampled_from(["said", "Marta", NURSE[:-1], "mock the database", "relay"]),
+)
+LEFT = st.dictionaries(
+    st.sampled_from([*SAID, *TYPED, "new.md", "new2.md"]),
+    st.one_of(
+        FILES,
+        st.sampled_from([b"gone: not needed\n", b"gone: merged into new.md\n", b"", b"\xff---\n"]),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(LEFT)
+def test_whatever_a_model_leaves_all_that_was_said_still_stands_or_was_overruled_and_named(
+    left: dict[str, bytes],
+) -> None:
+    with a_store() as store:
+        for path, (kind, lines) in SAID.items():
+            put(store.directory, {path: topic(kind, "said", *lines)})
+        os.utime(store.directory / "relay.md", (1.0, 1.0))
+        say(store, "port.md", TYPED["port.md"], days=9)
+        say(store, "port2.md", TYPED["port2.md"])
+        step = leaves(store, left)
+        after = on_disk(store.directory)
+        held = {
+            line: {read_topic(path, text.encode()).type for path, text in after.items() if line in text}
+            for line in ALL
+        }  # fmt: skip
+        for path, (kind, lines) in SAID.items():
+            for line in lines:
+                bare = line.removeprefix("**Why:** ")
+                kinds = {"user", "feedback"} if kind in ("user", "feedback") else set(held[line])
+                assert held[line] & kinds or any(bare in text for text in after.values()), path
+        assert held[TYPED["port2.md"]]
+        if not held[TYPED["port.md"]]:
+            assert any(r.startswith("port.md") and "port2.md" in r for r in step.reasons)
+        for path in step.removed:
+            assert any(reason.startswith(f"{path} ") for reason in step.reasons)
+        wanted = {p for p in left if p in SAID and left[p].startswith(b"gone:")}
+        for path in wanted & after.keys():
+            assert any(problem.startswith(f"{path} ") for problem in step.problems)

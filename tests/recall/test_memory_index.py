@@ -1,0 +1,125 @@
+"""The index of a memory directory follows the files, also those that can't be read or are dated
+oddly, and keeps nothing of what was purged; uses are counted beside it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from tests.memories import put
+from tests.sessions import Place
+
+from lamina.errors import MemoryStoreError
+from lamina.memory.file_store import FileStore
+from lamina.recall.memory_index import (
+    INDEX_FILE,
+    USES_FILE,
+    MemoryIndex,
+    UseCount,
+    count_uses,
+    fitting,
+    load_uses,
+    unused,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    place = Place(tmp_path)
+    put(place, "invoices.md", "invoices are due in March")
+    return put(place, "walrus.md", "our mascot is a walrus called Wendell")
+
+
+def found(index: MemoryIndex, words: str) -> list[str]:
+    return [hit.id for hit in index.search(words, 5, now=0.0)]
+
+
+@pytest.mark.spec("M7")
+def test_a_memory_that_could_not_be_read_is_looked_at_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(file.parent)
+    index = MemoryIndex(store)
+    read = store.files.read
+
+    def refused(path: str, *limit: int) -> bytes | None:
+        if path == "walrus.md":
+            raise MemoryStoreError("Permission denied")
+        return read(path, *limit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.files, "read", refused)
+        assert found(index, "walrus") == []
+        assert index.refresh() == 0  # nothing new, nothing to write
+    assert found(index, "walrus") == ["walrus.md"]
+    assert found(MemoryIndex(store), "walrus") == ["walrus.md"]
+
+
+@pytest.mark.spec("M7")
+def test_a_memory_from_the_future_is_read_once(file: Path) -> None:
+    ahead = time.time() + 1e6
+    os.utime(file, (ahead, ahead))
+    index = MemoryIndex(FileStore(file.parent))
+    assert index.refresh() == 2
+    assert index.refresh() == 0
+    file.write_text("our mascot is a puffin")
+    assert found(index, "puffin") == ["walrus.md"]
+
+
+@pytest.mark.spec("M7")
+@pytest.mark.parametrize("last", [False, True])
+def test_what_is_dropped_leaves_no_word_and_no_name(file: Path, *, last: bool) -> None:
+    store = FileStore(file.parent)
+    index = MemoryIndex(store)
+    assert found(index, "wendell") == ["walrus.md"]
+    index.count({"walrus.md": True, "invoices.md": False}, 5.0)
+    file.unlink()
+    if last:
+        (file.parent / "invoices.md").unlink()
+    MemoryIndex(store).drop_the_gone()
+    for derived in (store.state / INDEX_FILE, store.state / USES_FILE):
+        held = derived.read_bytes() if derived.exists() else b""
+        assert b"wendel" not in held
+        assert b"walrus" not in held
+    assert list(load_uses(store.state / USES_FILE)) == ([] if last else ["invoices.md"])
+
+
+def test_counts_are_the_owner_s_alone(tmp_path: Path) -> None:
+    path = tmp_path / USES_FILE
+    count_uses(path, {"a.md": True}, 5.0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(os.listdir(tmp_path)) == ["recall-uses.json", "recall-uses.lock"]
+
+
+@pytest.mark.spec("M11")
+def test_uses_are_counted_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
+    file = tmp_path / "below" / USES_FILE
+    count_uses(file, {"a.md": True, "b.md": False}, 5.0)
+    known = count_uses(file, {"a.md": False, "b.md": False}, 9.0)
+    assert known["a.md"] == UseCount(1, 5.0, 2)
+    count_uses(file, {"b.md": False}, 9.0)
+    assert unused(load_uses(file)) == ["b.md"]
+    file.write_text("{torn")
+    assert load_uses(file) == {}
+    assert count_uses(file, {"a.md": True}, 1.0)["a.md"].count == 1
+
+
+@pytest.mark.spec("M7")
+def test_a_memory_that_went_since_the_index_knew_it_is_left_out(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    file = put(place, "walrus.md", "our mascot is a walrus")
+    put(place, "walrus_food.md", "the walrus eats clams")
+    index = MemoryIndex(FileStore(file.parent))
+    assert len(fitting(index, "walrus", 5, 0.0)) == 2
+    found = index.search
+
+    def goes_meanwhile(*args: object, **more: object):
+        hits = found(*args, **more)  # type: ignore[arg-type]
+        file.unlink()
+        return hits
+
+    index.search = goes_meanwhile
+    assert [memory.path for _, memory in fitting(index, "walrus", 5, 0.0)] == ["walrus_food.md"]
