@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from lamina import steps
 from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
 from lamina.layers import (
     collapse,
@@ -23,15 +24,6 @@ from lamina.layers import (
     tool_results,
 )
 from lamina.state import State
-from lamina.steps import (
-    CUT_OFF,
-    NO_ANSWER,
-    ask_model,
-    keep_interrupted,
-    run_tools,
-    stop_hooks,
-    why_blocked,
-)
 
 CONTINUE = "Your answer was cut off by its length limit. Go on exactly where it stopped."
 
@@ -48,7 +40,7 @@ async def run(state: State) -> str:
         raise
     finally:
         recall.end(state)
-        keep_interrupted(state)
+        steps.keep_interrupted(state)
         state.emit(TurnEnded(state.turn, reason))
     if reason in ("end_turn", "unanswered"):
         after = (
@@ -69,14 +61,14 @@ async def _rounds(state: State) -> str:
                 state.emit(Warned(f"The turn stopped after {most} model calls (turn.max_calls)."))
             return "max_calls"
         await make_room(state)
-        if blocked := why_blocked(state):
+        if blocked := steps.why_blocked(state):
             state.emit(Warned(blocked))
             return "blocked"
 
-        response = await ask_model(state)
+        response = await steps.ask_model(state)
         notes.check(state, response)  # layer 3, in the background
 
-        if response.stop_reason in CUT_OFF and not response.tool_uses:
+        if response.stop_reason in steps.CUT_OFF and not response.tool_uses:
             if continued >= state.config.int("turn.continuations"):
                 return "max_tokens"
             continued += 1
@@ -84,17 +76,17 @@ async def _rounds(state: State) -> str:
             state.say(CONTINUE, "system")
             continue
         if response.tool_uses:
-            if await run_tools(state, response):
+            if await steps.run_tools(state, response):
                 return "stopped by a hook"
             _attach(state)
             continue
         if _attach(state):  # a message came while the answer was written
             continue
-        if stopped < 3 and (why := await stop_hooks(state, response, again=stopped > 0)):
+        if stopped < 3 and (why := await steps.stop_hooks(state, response, again=stopped > 0)):
             stopped += 1
             state.say(why, "hook")
             continue
-        return response.stop_reason if response.stop_reason in NO_ANSWER else "end_turn"
+        return response.stop_reason if response.stop_reason in steps.NO_ANSWER else "end_turn"
 
 
 async def make_room(state: State) -> None:
