@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT))
 from bench import dream_store  # noqa: E402 - run as a file or as a module
 from bench.figures import Figure, at_most, median, report, seconds  # noqa: E402
 
-from lamina.layers import dream, dream_lock  # noqa: E402
+from lamina.layers import dream  # noqa: E402
+from lamina.layers.dream import lock as dream_lock  # noqa: E402
 from lamina.memory.index import pointers_of  # noqa: E402
 from lamina.memory.topics import new_topic  # noqa: E402
 from lamina.session import Session  # noqa: E402

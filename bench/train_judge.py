@@ -27,7 +27,7 @@ from sklearn.neural_network import MLPClassifier
 
 from lamina.local import judge
 from lamina.local.embedder import DIMENSIONS
-from lamina.local.features import BUCKETS, seen
+from lamina.local.judge import BUCKETS, seen
 from lamina.local.own_words import Sentence, typed_sentences
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -31,7 +31,7 @@ from lamina.messages import Block, Json, text, text_of
 from lamina.ports import ToolContext
 from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
-from lamina.tools.environment import for_commands
+from lamina.tools.bash import for_commands
 from lamina.wiring import Options
 
 if TYPE_CHECKING:

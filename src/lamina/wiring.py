@@ -264,10 +264,8 @@ def _add_memory_tools(
     """Remember, Forget and Recall, and what stands behind them."""
     from lamina.recall.memory_index import MemoryIndex, headed_memories
     from lamina.recall.transcripts import headed_messages, transcript_indexes
-    from lamina.tools.forget import Forget
     from lamina.tools.memory_guard import MemoryGuard
-    from lamina.tools.recall import Recall, Remembered
-    from lamina.tools.remember import Remember
+    from lamina.tools.memory_tools import Forget, Recall, Remember, Remembered
 
     def entries() -> Sequence[Json]:
         return ledger.entries if ledger is not None else ()

@@ -21,7 +21,7 @@ from lamina.cli.chat_commands import run_command
 from lamina.cli.chat_events import line_of
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Event
-from lamina.layers import dream_lock
+from lamina.layers.dream import lock as dream_lock
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
 from lamina.testing import a_memory

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from lamina.layers import dream_lock
-from lamina.layers.dream_desk import Desk, carry_out
+from lamina.layers.dream import lock as dream_lock
+from lamina.layers.dream.desk import Desk, carry_out
 from lamina.memory.file_store import FileStore
 
 NOW = 1_800_000_000.0

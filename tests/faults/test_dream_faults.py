@@ -16,8 +16,8 @@ import pytest
 from tests.sessions import Place
 
 from lamina.config import load
-from lamina.layers import dream_lock
-from lamina.layers.dream_record import DreamRecord
+from lamina.layers.dream import lock as dream_lock
+from lamina.layers.dream.record import DreamRecord
 from lamina.memory.file_store import FileStore
 from lamina.memory.paths import claim, memory_place, prepare
 from lamina.testing import a_memory
@@ -246,7 +246,7 @@ _LOCK_WITH_NO_ROOM = """
 import resource, sys
 from pathlib import Path
 from lamina.errors import MemoryStoreError
-from lamina.layers import dream_lock
+from lamina.layers.dream import lock as dream_lock
 path = Path(sys.argv[1])
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))

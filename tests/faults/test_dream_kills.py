@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.layers import dream_lock
+from lamina.layers.dream import lock as dream_lock
 from lamina.memory.file_store import FileStore
 from lamina.testing import a_memory
 

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lamina.layers.extraction_evidence import take_evidence
+from lamina.layers.extraction.evidence import take_evidence
 from lamina.local.dates import with_absolute_dates
 from lamina.local.extractor import extract
 from lamina.memory.asserted import told

@@ -21,10 +21,11 @@ from tests.sessions import Place, run, use
 from lamina import prompts
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
-from lamina.layers import dream, dream_desk, dream_fork, dream_lock, dream_night
-from lamina.layers.dream_fork import drifted
-from lamina.layers.dream_record import DreamRecord, Progress
-from lamina.layers.dream_undo import take_back
+from lamina.layers import dream
+from lamina.layers.dream import desk, fork, night
+from lamina.layers.dream import lock as dream_lock
+from lamina.layers.dream.fork import drifted
+from lamina.layers.dream.record import DreamRecord, Progress, take_back
 from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
@@ -559,10 +560,10 @@ def test_what_looks_at_every_memory_works_aside(
 
         monkeypatch.setattr(module, name, spy)
 
-    watched(dream_fork, "review")
-    watched(dream_fork, "drifted")
-    watched(dream_desk, "consolidate")
-    watched(dream_night, "carry_out")
+    watched(fork, "review")
+    watched(fork, "drifted")
+    watched(desk, "consolidate")
+    watched(night, "carry_out")
 
     @story_of(place, dreaming("nothing to do"))
     async def _(session: Session, heard: list[Event]) -> None:
@@ -652,7 +653,7 @@ def test_a_fact_of_the_assistants_does_not_become_the_users_word_by_its_own_inde
 def test_a_plan_that_would_lose_a_memory_and_not_say_why_is_not_carried_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dream_desk, "_reasons", lambda *_: {})
+    monkeypatch.setattr(desk, "_reasons", lambda *_: {})
 
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
@@ -668,7 +669,7 @@ def test_a_plan_that_would_lose_a_memory_and_not_say_why_is_not_carried_out(
 def test_a_plan_that_would_make_the_index_longer_than_what_is_loaded_is_not_carried_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dream_desk, "LOADED_LINES", 2)
+    monkeypatch.setattr(desk, "LOADED_LINES", 2)
 
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
@@ -818,7 +819,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
         fill(session)
-        real, held = dream_night.carry_out, list[bool]()
+        real, held = night.carry_out, list[bool]()
         scope = anyio.CancelScope()
 
         async def dreams_on() -> None:
@@ -836,7 +837,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
             return real(*given)
 
         loop, ended = asyncio.get_running_loop(), threading.Event()
-        monkeypatch.setattr(dream_night, "carry_out", writes)
+        monkeypatch.setattr(night, "carry_out", writes)
         with contextlib.suppress(asyncio.CancelledError):
             await task
         [line] = DreamRecord(store_of(session).state).log()

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.sessions import Place, run
 
 from lamina.layers import dream
-from lamina.layers.dream_desk import Desk, Step, carry_out
-from lamina.layers.dream_fork import review
-from lamina.layers.dream_night import Dreamt, would_do
+from lamina.layers.dream.desk import Desk, Step, carry_out
+from lamina.layers.dream.fork import review
+from lamina.layers.dream.night import Dreamt, would_do
 from lamina.memories import MemoryType
 from lamina.memory.file_store import FileStore
 from lamina.memory.paths import memory_place

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from lamina.layers.dream_fork import review
-from lamina.layers.dream_snapshot import Snapshot
+from lamina.layers.dream.fork import review
+from lamina.layers.dream.judge import Snapshot
 from lamina.memories import MemoryType
 from lamina.memory.topics import new_topic
 

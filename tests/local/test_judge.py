@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.local.extractor import extract
-from lamina.local.features import BUCKETS, seen
-from lamina.local.judge import opinion
+from lamina.local.judge import BUCKETS, opinion, seen
 from lamina.local.own_words import typed_sentences
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)

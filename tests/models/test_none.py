@@ -287,8 +287,7 @@ def test_a_searched_text_is_taken_literally() -> None:
 
 
 def test_every_wish_fits_the_schema_of_the_real_tool() -> None:
-    from lamina.tools.registry import builtin_tools
-    from lamina.tools.schema import problems
+    from lamina.tools.registry import builtin_tools, problems
 
     specs = [real.spec.to_json() for real in builtin_tools()]
     schemas = {spec["name"]: spec["input_schema"] for spec in specs}

@@ -22,7 +22,7 @@ from lamina.messages import text
 from lamina.models.scripted import Step
 from lamina.recall import transcripts
 from lamina.recall.transcripts import INDEX_FILE, TranscriptIndex, claude_folders, lines, message_in
-from lamina.tools.recall import Recall, Remembered
+from lamina.tools.memory_tools import Recall, Remembered
 
 rows = st.lists(st.binary(max_size=30).map(lambda row: row.replace(b"\n", b"")), max_size=12)
 

@@ -11,10 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from lamina.messages import text_of
-from lamina.tools.capture import Capture
-from lamina.tools.environment import for_commands
-from lamina.tools.marks import marked, started_at
-from lamina.tools.process import Command, run_command
+from lamina.tools.bash import for_commands
+from lamina.tools.process import Capture, Command, marked, run_command, started_at
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

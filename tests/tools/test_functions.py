@@ -15,8 +15,7 @@ from lamina.errors import UsageError
 from lamina.messages import Json
 from lamina.ports import Tool, ToolContext, ToolOutcome
 from lamina.tools.functions import tool
-from lamina.tools.registry import Toolbox, builtin_tools
-from lamina.tools.schema import problems
+from lamina.tools.registry import Toolbox, builtin_tools, problems
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

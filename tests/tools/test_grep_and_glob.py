@@ -13,10 +13,9 @@ from tests.examples import examples
 
 from lamina.held import hold
 from lamina.tools import glob
-from lamina.tools.globs import literal_prefix, matches
 from lamina.tools.grep import Grep, find_ripgrep
 from lamina.tools.registry import Toolbox
-from lamina.tools.walk import Walk
+from lamina.tools.walk import Walk, literal_prefix, matches
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

@@ -20,8 +20,7 @@ from lamina.errors import SettingsError
 from lamina.events import Warned
 from lamina.messages import text_of
 from lamina.ports import ToolOutcome
-from lamina.tools.mcp_client import McpServers, connect, tool_name
-from lamina.tools.mcp_settings import McpServer, servers_from_settings
+from lamina.tools.mcp_client import McpServer, McpServers, connect, servers_from_settings, tool_name
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import SettingsError
 from lamina.ports import Decision, ToolSpec
-from lamina.tools.commands import rough_parts, take_apart
-from lamina.tools.permissions import Rules, make_permit
+from lamina.tools.permissions import Rules, make_permit, rough_parts, take_apart
 from lamina.tools.registry import builtin_tools
 
 if TYPE_CHECKING:

@@ -16,8 +16,14 @@ import pytest
 from lamina.errors import ToolError
 from lamina.messages import text_of
 from lamina.tools import sandbox
-from lamina.tools.sandbox import Sandbox, available, sandbox_for, spawn
-from lamina.tools.seccomp import SYSTEM_CALLS, filter_program
+from lamina.tools.sandbox import (
+    SYSTEM_CALLS,
+    Sandbox,
+    available,
+    filter_program,
+    sandbox_for,
+    spawn,
+)
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def dream(session: Session, argument: str) -> None:
     """Whatever the gates say; `--dry-run` changes nothing."""
     from lamina.layers import dream as layer
-    from lamina.layers.dream_record import DreamRecord
+    from lamina.layers.dream.record import DreamRecord
 
     if argument not in ("", "--dry-run"):
         raise UsageError("/dream takes nothing, or --dry-run to only show what would change.")

@@ -18,7 +18,7 @@ from lamina.errors import LaminaError, UsageError
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.events import Event
-    from lamina.layers.dream_night import Dreamt
+    from lamina.layers.dream.night import Dreamt
     from lamina.memory.file_store import FileStore
 
 EXAMPLES = """
@@ -96,7 +96,7 @@ def _set_timer(args: argparse.Namespace, config: Config) -> int:
 
 def _not_due(config: Config) -> str:
     from lamina.cli.memory import open_store
-    from lamina.layers.dream_lock import NAME, last_dream, repair
+    from lamina.layers.dream.lock import NAME, last_dream, repair
 
     with open_store(config) as store:
         repair(store.directory / NAME)
@@ -197,7 +197,7 @@ def _show_diff(text: str) -> None:
 
 
 def _diff(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream_undo import last_dream
+    from lamina.layers.dream.record import last_dream
     from lamina.memory.blame import diff_text
 
     dream = last_dream(store)
@@ -214,8 +214,8 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _log(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers import dream_lock
-    from lamina.layers.dream_record import DreamRecord
+    from lamina.layers.dream import lock as dream_lock
+    from lamina.layers.dream.record import DreamRecord
 
     record = DreamRecord(store.state)
     if args.number < 0:
@@ -259,7 +259,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _undo(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream_undo import take_back
+    from lamina.layers.dream.record import take_back
 
     commit, paths = take_back(store, args.commit)
     redo = store.journal.newest_of_ours() if paths else ""
@@ -273,8 +273,8 @@ def _undo(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _kill(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers import dream_lock
-    from lamina.layers.dream_record import DreamRecord
+    from lamina.layers.dream import lock as dream_lock
+    from lamina.layers.dream.record import DreamRecord
 
     record = DreamRecord(store.state)
     status = record.status()

@@ -147,7 +147,7 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _undo(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream_undo import last_dream, take_back
+    from lamina.layers.dream.record import last_dream, take_back
     from lamina.memory.undo import effect, last_change, named, undo
 
     commit = named(store, args.commit) if args.commit else last_change(store)

@@ -7,14 +7,15 @@ no files, no clock, no network.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Any
 
-from lamina.local import phrasing
+from lamina.local import finding
 from lamina.local.cues.any_language import SARCASM, SECRET, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.dates import find_dates, with_absolute_dates
@@ -25,14 +26,13 @@ from lamina.local.facts import (
     habit,
     place_of_things,
     role,
+    wish,
 )
 from lamina.local.finding import Find
-from lamina.local.judge import opinion
-from lamina.local.judged import completed, judged, weighed
+from lamina.local.judge import completed, judged, opinion, weighed
 from lamina.local.own_words import Sentence, typed_sentences, untyped_text
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
-from lamina.local.wishes import wish
 from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory.naming import file_name, free_names
 
@@ -180,9 +180,9 @@ def _proposal(find: Find, session: str) -> Proposal:
     # The index is read on another day: "tomorrow" must not stand there alone either.
     dated = with_absolute_dates(subject, said) if find.type == "project" else subject
     return Proposal(
-        path=file_name(find.type, phrasing.title(subject, rules)),
-        name=phrasing.title(dated, rules),
-        description=phrasing.shortened(dated, 150),
+        path=file_name(find.type, finding.title(subject, rules)),
+        name=finding.title(dated, rules),
+        description=finding.shortened(dated, 150),
         type=find.type,
         body=body,
         writer="extraction",
@@ -195,19 +195,69 @@ def _proposal(find: Find, session: str) -> Proposal:
 
 def _body(find: Find, text: str, rules: Cues) -> str:
     if find.type in {"user", "reference"}:
-        return phrasing.sentence_case(text) + "\n"
+        return finding.sentence_case(text) + "\n"
     said = find.because[0].said.date()
     if find.type == "project":
         text = with_absolute_dates(text, said)
     if find.assistant:
-        return phrasing.rule_body(find.assistant, "", text)
+        return finding.rule_body(find.assistant, "", text)
     if find.type == "project" and (due := _due(text, said)):
-        return phrasing.rule_body(text, find.why, f"holds until {due}")
-    scope = phrasing.scope_of(text, rules)
-    return phrasing.rule_body(text, find.why, scope or phrasing.title(text, rules))
+        return finding.rule_body(text, find.why, f"holds until {due}")
+    scope = finding.scope_of(text, rules)
+    return finding.rule_body(text, find.why, scope or finding.title(text, rules))
 
 
 def _due(text: str, said: date) -> str:
     """The last day that a statement speaks of, if it lies ahead."""
     ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said]
     return max(ahead).isoformat() if ahead else ""
+
+
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d)\.md$")
+_ENTRY = re.compile(r"^(?:[-*•]\s+)?(?:\[?\d{1,2}[:.h]\d\d(?::\d\d)?\]?\s*(?:[-–—:]\s*)?)?")
+_BULLET = re.compile(r"^(?:[-*•]\s|\[?\d{1,2}[:.]\d\d)")
+# An agent writes of the user; the rules know how a user speaks of themselves.
+_AS_SAID = (
+    (re.compile(r"(?i)^(?:the )?user (?:asked|wants|told) (?:me )?to (?:remember|note|keep in mind)(?: that)?[:,]?\s+"), "Remember that "),
+    (re.compile(r"(?i)^(?:to )?remember(?: that)?[:,]?\s+"), "Remember that "),
+    (re.compile(r"(?i)^(?:the )?user (?:said|mentioned|noted|told me)(?: that)?[:,]?\s+"), ""),
+)  # fmt: skip
+
+
+def entries(log: str) -> Iterator[str]:
+    """The entries of one day, without bullet and time; indented lines belong to the one before."""
+    entry = ""
+    for line in [*log.splitlines(), "-"]:
+        if entry and line[:1] in " \t" and line.strip():
+            entry += f" {line.strip()}"
+            continue
+        if words := _ENTRY.sub("", entry).strip():
+            yield " ".join(words.split())
+        entry = line.strip() if _BULLET.match(line) else ""
+
+
+def distil(
+    logs: Mapping[str, str], known: Collection[str] = ()
+) -> Iterator[tuple[str, list[Proposal]]]:
+    """For each entry that was not worked in before: its mark, and what the rules make of it."""
+    for path, log in sorted(logs.items()):
+        day = _DAY.search(path)
+        if day is None:
+            continue
+        try:
+            said = datetime.fromisoformat(day[1]).replace(hour=12, tzinfo=UTC)
+        except ValueError:
+            continue
+        for words in entries(log):
+            mark = hashlib.sha256(f"{day[1]}\n{words}".encode("utf-8", "replace")).hexdigest()[:20]
+            if mark in known:
+                continue
+            for pattern, instead in _AS_SAID:
+                words = pattern.sub(instead, words, count=1)  # noqa: PLW2901 - step by step
+            message = {
+                "role": "user",
+                "content": words,
+                "origin": "typed",
+                "time": said.isoformat(),
+            }
+            yield mark, extract([message], now=said)

@@ -4,9 +4,97 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lamina.local.own_words import Sentence
 from lamina.memories import MemoryType
+from lamina.memory.wording import content_stems
+
+if TYPE_CHECKING:
+    from lamina.local.cues.any_language import Cues
+
+
+_OPENERS = re.compile(
+    r"^(?:(?:no|nope|yes|yep|yeah|ok|okay|oh|ah|ach|hm+|ugh|well|hi|hello|hey|perfect|great|nice|nein|ja|boah|genau|super|passt"
+    r"|sehr gut|by the way|btw|fyi|übrigens|quick heads-up)(?:[,!.:;–—-]\s*|\s+(?=don'?t\b|please\b))"
+    r"|(?:so|and|but|also|oh|please|pls|kindly|bitte|und|fyi|btw)\b[,\s]+"
+    r"|(?:不对|唉|嗯|好的?|对|没错|很好|另外|还有|哦|我说过好?多?次?了)[，,！!。]\s*)+",
+    re.IGNORECASE,
+)
+
+
+def without_opener(text: str) -> str:
+    """ "No, please don't …" without its first breath; never leaves nothing."""
+    rest = _OPENERS.sub("", text, count=1).strip()
+    return rest or text
+
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters, cut between words or clauses, so that no identifier is torn."""
+    text = " ".join(text.split())
+    if len(text) <= limit:
+        return text.rstrip(" ,;:，；：")
+    cut = max(text.rfind(mark, 0, limit + 1) for mark in (" ", "，", "。", "、", "；", "：", ","))
+    return text[: cut if cut > 0 else limit].rstrip(" ,;:，；：、(（–—-")
+
+
+_CLAUSES = re.compile(r"(?<=[^\d\s])[,;!](?:\s|$)|[，；。！]|(?<=[^\W\d])\.\s|\s[–—-]\s")
+
+
+def title(text: str, cues: Cues) -> str:
+    """The first clause that says something, without the reason."""
+    text = without_opener(text)
+    because = cues.because.search(text)
+    if because and because.start() > 12:
+        text = text[: because.start()]
+    text = text.strip(" .!。！,，")
+    for clause in _CLAUSES.finditer(text):
+        if len(content_stems(text[: clause.start()])) > 2:
+            return shortened(text[: clause.start()], 60)
+    return shortened(text, 60)
+
+
+def sentence_case(text: str) -> str:
+    """A capital at the start, unless the first word is a name with its own spelling (`pnpm`, a path)."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() or "'" in first else text
+
+
+def reason_in(text: str, cues: Cues) -> str:
+    """What the user gave as the reason, in their words; "" if none."""
+    found = cues.because.search(text)
+    if not found:
+        return ""
+    return (found["why"] or found["why2"] or "").strip(" .!。！")
+
+
+def scope_of(text: str, cues: Cues) -> str:
+    """When or where the rule holds, if the sentence ends with it."""
+    without_reason = text
+    because = cues.because.search(text)
+    if because and because.start() > 12:
+        without_reason = text[: because.start()].rstrip(" ,，")
+    without_reason = SECOND_STATEMENT.split(without_reason, maxsplit=1)[0]
+    found = cues.scope.search(without_reason)
+    if not found or _EXCLUDED.search(without_reason[: found.start("scope")]):
+        return ""  # "not in a separate folder" says where it does not hold
+    return found["scope"].strip()
+
+
+SECOND_STATEMENT = re.compile(
+    r"(?i)[,;]\s(?=(?:the|it|they|nobody|we|that|this|der|die|das|es|wir)\s)|，(?=我|它|这样)"
+)
+_EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
+
+
+def rule_body(rule: str, why: str, how: str) -> str:
+    """The rule, why it is one, and how to apply it: the shape of feedback and project memories."""
+    parts = [sentence_case(rule)]
+    if why:
+        parts.append(f"**Why:** {why}")
+    parts.append(f"**How to apply:** {how}")
+    return "\n\n".join(parts) + "\n"
+
 
 # Why something was proposed, as the log tells it.
 ASKED = "the user asked to remember it"

@@ -6,15 +6,35 @@ same answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
+from lamina.local import finding
+from lamina.local.cues.any_language import EMAIL, IDENTIFIER, PATH, SARCASM, SYSTEMS, URL, Cues
+from lamina.local.cues.languages import LANGUAGES
+from lamina.local.dates import find_dates
 from lamina.local.embedder import word_vectors
-from lamina.local.features import seen
+from lamina.local.facts import CHORE_START, LEANS_ON, NAMELESS, PAST, SOURCE_FILE, TICKET, UNSETTLED
+from lamina.local.finding import (
+    ASKED,
+    CONFIRMED,
+    CORRECTED,
+    DATE,
+    DECISION,
+    HABIT,
+    PLACE,
+    ROLE,
+    RULE,
+    Find,
+    content_words,
+)
 from lamina.local.own_words import Sentence
+from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tells_of_the_user
 from lamina.memories import MEMORY_TYPES, MemoryType
 from lamina.memory.wording import content_stems
 
@@ -23,6 +43,228 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
+
+
+BUCKETS = 1 << 16
+_CUES = tuple(field.name for field in fields(Cues))
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[\u3400-\u9fff\u3040-\u30ff]|[!?:=…]")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_NAMES = ((URL, " Url "), (EMAIL, " Email "), (PATH, " Path "), (IDENTIFIER, " Name "))
+
+
+def seen(message: Sequence[Sentence], place: int) -> tuple[list[int], list[int]]:
+    """The buckets of all that is seen at one sentence of a message: of words and signs, and of parts
+    of words, which count less. Sorted, each once."""
+    return _buckets(_signs(message, place)), _buckets(_parts(message[place]))
+
+
+def _buckets(names: Iterator[str]) -> list[int]:
+    return sorted({crc32(name.encode("utf-8", "replace")) % BUCKETS for name in names})
+
+
+def _signs(message: Sequence[Sentence], place: int) -> Iterator[str]:
+    sentence = message[place]
+    words = _words(sentence)
+    yield from _runs(words)
+    yield from _cues(sentence)
+    yield from _dates(sentence)
+    yield f"length {min(len(words) // 4, 8)}"
+    yield f"place {min(place, 2)} of {min(len(message), 4)}"
+    if sentence.answers:
+        yield "answers"
+        yield from (f"answers {cue}" for cue in _cues(sentence) if cue in {"praise", "go_on"})
+    for name, other in (("before", place - 1), ("after", place + 1)):
+        if 0 <= other < len(message):
+            yield from (f"{name} {cue}" for cue in _cues(message[other]))
+            yield from (f"{name} {word}" for word in _words(message[other])[:3])
+
+
+def _words(sentence: Sentence) -> list[str]:
+    text = re.sub("\x01+", " Quote ", sentence.plain)
+    for pattern, name in _NAMES:
+        text = pattern.sub(name, text)
+    return [
+        "0" * min(len(word), 4) if word.isdecimal() else word.lower().replace("’", "'")
+        for word in _WORD.findall(text)
+    ]
+
+
+def _runs(words: Sequence[str]) -> Iterator[str]:
+    """Single words and their beginnings, pairs, threes, pairs with a gap; how it begins and ends."""
+    padded = ["^", *words, "$"]
+    for i, word in enumerate(words):
+        yield word
+        if len(word) > 5:
+            yield f"{word[:5]}~"
+        if i < 3:
+            yield f"^{i} {word}"
+    for i in range(len(padded) - 1):
+        yield f"{padded[i]} {padded[i + 1]}"
+        if i + 2 < len(padded):
+            yield f"{padded[i]} {padded[i + 1]} {padded[i + 2]}"
+            yield f"{padded[i]} _ {padded[i + 2]}"
+
+
+def _parts(sentence: Sentence) -> Iterator[str]:
+    text = " " + " ".join(sentence.text.lower().split()) + " "
+    for size in (
+        (1, 2, 3) if _WIDE.search(text) else (3, 4, 5)
+    ):  # a wide character says as much as a syllable
+        yield from (f"…{text[i : i + size]}" for i in range(len(text) - size + 1))
+
+
+@lru_cache(maxsize=256)
+def _cues(sentence: Sentence) -> tuple[str, ...]:
+    rules = LANGUAGES[sentence.lang]
+    found = [name for name in _CUES if getattr(rules, name).search(sentence.plain)]
+    others = (("sarcasm", SARCASM), ("system", SYSTEMS), ("url", URL))
+    return (*found, *(name for name, pattern in others if pattern.search(sentence.text)))
+
+
+def _dates(sentence: Sentence) -> Iterator[str]:
+    today = sentence.said.date()
+    for hit in find_dates(sentence.text, today):
+        yield "date ahead" if hit.day >= today else "date past"
+        if hit.bare:
+            yield "date bare"
+
+
+# How likely it must be: where nine in ten were right with writers whom the judge had not seen …
+_SURE: dict[MemoryType, float] = {"feedback": 0.88, "project": 0.7, "reference": 0.5, "user": 0.7}
+# … if something speaks against it …
+_SURER: dict[MemoryType, float] = {
+    "feedback": 0.92,
+    "project": 0.85,
+    "reference": 0.65,
+    "user": 0.75,
+}
+# … and if a rule speaks for it.
+_DOUBTED = {
+    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.5, DATE: 0.25, DECISION: 0.05, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, HABIT: 0.05
+}  # fmt: skip
+_PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
+# Sentences in German gather less weight for the same certainty.
+_EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
+_TELLS = 3  # words that a sentence needs to say by itself what another one leans on
+_FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
+_LIKE: dict[MemoryType, str] = {
+    "user": "it reads like something about the user",
+    "feedback": "it reads like how to work",
+    "project": "it reads like a fact of the project",
+    "reference": "it reads like where something is kept",
+}
+
+
+def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
+    """A memory that the judge is sure of."""
+    sentence = message[place]
+    view = opinion(message, place)
+    if _forbids(sentence, view.type, rules):
+        return None
+    against = _speaks_against(sentence, view.type, rules)
+    if view.worth < (_SURER if against else _SURE)[view.type] - _EASIER[sentence.lang]:
+        return None
+    text = finding.without_opener(sentence.text)
+    because = (sentence,)
+    if view.type == "user" and _leans(text):
+        if not place or not stands(message[place - 1]):
+            return None
+        because = (message[place - 1], sentence)
+        text = f"{finding.without_opener(because[0].text)} {text}"
+    return Find(view.type, text, because, _LIKE[view.type], finding.reason_in(text, rules))
+
+
+def weighed(find: Find, message: list[Sentence]) -> Find | None:
+    """What a rule found, if it reads like one, under the type that it reads like."""
+    views = [opinion(message, message.index(s)) for s in find.because if s in message]
+    best = max(views, key=lambda view: view.worth, default=None)
+    if best is None:
+        return find
+    usual = (_PLAIN if find.plain else _DOUBTED)[find.reason]
+    if best.worth < (usual if find.bar is None else find.bar):
+        return None
+    return find if find.certain else replace(find, type=best.type)
+
+
+def completed(find: Find, message: list[Sentence], place: int, room_after: bool) -> Find:
+    """A rule with the sentences that it leans on ("keep it that way"); and with the one that completes
+    it ("no recaps, please. Two lines at most."), as what the user tells of themselves."""
+    if find.type not in ("feedback", "user") or find.because != (message[place],):
+        return find
+    parts = [(find.text, message[place])]
+    if find.type == "feedback" and LEANS_BACK.search(message[place].plain):
+        for before in reversed(message[max(0, place - 2) : place]):
+            if not stands(before):
+                break
+            parts.insert(0, (finding.without_opener(before.text), before))
+            if len(content_words(before.text)) >= _TELLS:
+                break
+    after = message[place + 1 : place + 2] if room_after else []
+    if after and stands(after[0]):
+        view = opinion(message, place + 1)
+        if view.type == find.type and view.worth >= _FOLLOWS:
+            parts.append((after[0].text, after[0]))
+    text = " ".join(text for text, _ in parts)
+    return replace(find, text=text, because=tuple(sentence for _, sentence in parts))
+
+
+def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
+    """Too short to be understood later, hands something over, promises, doubts, or leans on what is
+    not named: of these too many were wrong, however sure the judge was."""
+    plain = sentence.plain
+    if sentence.text.rstrip().endswith((":", "：")) or _COURTESY.search(plain):
+        return True
+    if kind in {"feedback", "project"} and len(content_words(sentence.text)) < 3:
+        return True
+    if kind == "feedback":
+        return bool(CHORE_START.match(plain)) or tells_of_the_user(plain, rules)
+    if kind == "project":
+        return bool(NAMELESS.match(plain) or UNSETTLED.search(plain) or IDENTIFIER.search(plain))
+    if kind == "reference":
+        return bool(_IN_REPOSITORY.search(plain))
+    return bool(LEANS_ON.match(plain))
+
+
+_COURTESY = re.compile(
+    r"(?i)\bif (?:anything|there(?:'s| is| are)|you (?:need|have|find|can|manage|could))\b.*\blet me know\b|\b(?:falls|wenn) (?:noch )?(?:etwas|was|fragen)\b.*\bbescheid\b"
+)
+
+
+def _leans(text: str) -> bool:
+    """ "I use it every day", "I have a locker there": what and where, only the sentence before can say."""
+    told = _ASIDE.sub("", text, count=1)
+    thing, place = _THING.search(told), _PLACE.search(told)
+    if thing and not _NAMED.search(told, 0, thing.start()):
+        return True
+    return bool(place) and not _SOMEWHERE.search(told, 0, place.start())
+
+
+_ASIDE = re.compile(r"(?i)^(?:(?:by the way|also|and|speaking of which),?\s)+")
+_THING = re.compile(r"(?i)\b(?:it|them|her|him)\b(?!'s\b|'ll\b|\s(?:is|are|was|were)\b)")
+_NAMED = re.compile(
+    r"\b(?:an?|my|our|the|some|two|three|all|\d+)\s(?!lot\b|bit\b)\w+|(?<=[a-z,] )[A-Z]\w+"
+)
+_PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
+_SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
+_IN_REPOSITORY = re.compile(
+    r"(?<![\w/.])(?:src|docs?|lib|app|tests?|scripts|packages|config|internal|cmd|bench|examples)/\w"
+)
+
+
+def _speaks_against(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
+    """About code, a quotation, the past or the task at hand, by the look of it."""
+    plain = sentence.plain
+    if CHEER.search(plain) or CHORE_START.match(plain) or UNSETTLED.search(plain):
+        return True
+    if kind == "reference":
+        in_code = SOURCE_FILE.search(plain) or PATH.search(plain)
+        return bool(in_code and not URL.search(sentence.text)) or bool(PAST.search(plain))
+    if "\x01" in plain or PATH.search(plain) or IDENTIFIER.search(plain) or TICKET.search(plain):
+        return True
+    if kind == "feedback":
+        return is_of_the_moment(plain, rules)
+    return bool((rules.not_event if kind == "project" else rules.this_time).search(plain))
+
 
 TYPES = MEMORY_TYPES
 PARTS_WEIGHT = 0.5

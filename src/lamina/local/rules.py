@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lamina.local import phrasing
+from lamina.local import finding
 from lamina.local.cues.any_language import IDENTIFIER, PATH, Cues
 from lamina.local.cues.languages import LANGUAGES
 from lamina.local.finding import CONFIRMED, RULE, Find, content_words
@@ -34,10 +34,10 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     if _first_person_habit(plain, rules) or _WISDOM.search(plain) or what_happens(plain, rules):
         return None
-    text = phrasing.without_opener(sentence.text)
+    text = finding.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
-    because, why = [sentence], phrasing.reason_in(text, rules)
+    because, why = [sentence], finding.reason_in(text, rules)
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
         why = message[place + 1].text.strip(" .!。")
@@ -109,7 +109,7 @@ def _without_reason(plain: str, rules: Cues) -> str:
     """The rule itself: what follows "because" or starts a second statement says nothing of its reach."""
     because = rules.because.search(plain)
     end = because.start() if because and because.start() > 8 else len(plain)
-    return phrasing.SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
+    return finding.SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
 
 
 def _outlives_the_task(plain: str, rules: Cues) -> bool:

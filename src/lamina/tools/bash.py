@@ -8,8 +8,11 @@ megabyte loses its middle; layer 1 moves what is over its own threshold to disk.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import anyio.to_thread
@@ -20,6 +23,31 @@ from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.process import Command, Finished, run_command
 from lamina.tools.sandbox import sandbox_for
+
+OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
+OWN_PREFIX = "LAMINA_"
+
+# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
+# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
+_HOLDS_A_KEY = re.compile(
+    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
+    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN)(?:_|$)"
+    r"|_(?:AUTH|PWD)$",
+    re.IGNORECASE,
+)
+
+
+def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """`passed`: names or patterns of variables that commands get although they look like keys."""
+    wanted = tuple(passed)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in OWN_KEYS
+        and not name.startswith(OWN_PREFIX)
+        and (not _HOLDS_A_KEY.search(name) or any(fnmatchcase(name, one) for one in wanted))
+    }
+
 
 SECONDS = 120
 MOST_SECONDS = 600

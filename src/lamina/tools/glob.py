@@ -13,9 +13,8 @@ from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import files
-from lamina.tools.globs import literal_prefix, matches
 from lamina.tools.grep import shown_path
-from lamina.tools.walk import OutOfTime, Walk
+from lamina.tools.walk import OutOfTime, Walk, literal_prefix, matches
 
 MOST_FILES = 200
 SECONDS = 20

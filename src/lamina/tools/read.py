@@ -20,7 +20,7 @@ from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import SeenFile, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import files
-from lamina.tools.text import SNIFFED, image_type, is_binary, numbered, utf16
+from lamina.tools.files import SNIFFED, image_type, is_binary, numbered, utf16
 
 LINES = 2_000
 LONGEST_LINE = 2_000

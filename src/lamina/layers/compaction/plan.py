@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lamina.errors import UsageError
-from lamina.layers.compaction.ask import ask, asked_score
-from lamina.layers.compaction.check import Known
+from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser

@@ -23,21 +23,55 @@ from lamina import prompts
 from lamina.errors import GateRefused, InboxFull, ModelError
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
-from lamina.layers.extraction_evidence import NewWords, any_typed, said_at
-from lamina.layers.extraction_unwanted import WHY, Unwanted
+from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
 from lamina.ledger import edits
+from lamina.ledger.quotes import blocks_of_entry
 from lamina.ledger.record import Ledger
-from lamina.memories import Proposal
+from lamina.memories import Evidence, Proposal
+from lamina.memory import wording
+from lamina.memory.forget_wishes import wishes_in
+from lamina.memory.forgetting import holds
+from lamina.memory.origins import typed_parts
 from lamina.memory.scan import manifest
 from lamina.memory.store import Outcome
 from lamina.memory.topics import read_topic, topic_at
 from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
-from lamina.tools.memory_evidence import taken_back
+from lamina.tools.memory_guard import taken_back
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
+
+
+WHY = "the user asked to forget this"
+
+
+class Unwanted:
+    def __init__(self, entries: Sequence[Json]) -> None:
+        self._at = {str(entry.get("uuid")): place for place, entry in enumerate(entries)}
+        self._wishes = [
+            (place, wish.words)
+            for place, entry in enumerate(entries)
+            for part in typed_parts(blocks_of_entry(entry))
+            for wish in wishes_in(part)
+        ]
+
+    def __call__(self, said: str, evidence: Sequence[Evidence]) -> bool:
+        """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
+        if not self._wishes:
+            return False
+        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
+            return True
+        last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
+        return any(last < place and holds(words, said) for place, words in self._wishes)
+
+
+def _says_beside(quote: str, said: str) -> bool:
+    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
+    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
+    return holds(said, "\n".join(others))
+
 
 LAYER = "extraction"
 CURSOR = "extraction.cursor"

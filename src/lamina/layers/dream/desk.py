@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
-from lamina.layers.dream_judge import After, Judge, Judged
-from lamina.layers.dream_snapshot import Authors, Snapshot
+from lamina.layers.dream.judge import After, Authors, Judge, Judged, Snapshot
 from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import dated
 from lamina.local.standing import Fate

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lamina.layers import dream_lock
-from lamina.layers.dream_record import DreamRecord
+from lamina.layers.dream import lock as dream_lock
+from lamina.layers.dream.record import DreamRecord
 from lamina.ledger import edits
 from lamina.state import State
 
 if TYPE_CHECKING:
-    from lamina.layers.dream_night import Dreamt
+    from lamina.layers.dream.night import Dreamt
     from lamina.memory.file_store import FileStore
 
 LAYER = "dream"
@@ -96,7 +96,7 @@ async def _work(state: State) -> None:
 
 async def run(state: State, *, apply: bool = True) -> Dreamt:
     """Dream now, whatever the gates say; without `apply`, only find out what it would change."""
-    from lamina.layers.dream_night import Dreamt, Night  # all that it needs loads with the first
+    from lamina.layers.dream.night import Dreamt, Night
 
     store = state.deps.memory
     if store is None:

@@ -20,11 +20,11 @@ import anyio.to_thread
 
 from lamina.errors import LaminaError, MemoryStoreError, alone
 from lamina.events import DreamChanged, MemoryUpdated, Warned
-from lamina.layers import dream_fork
-from lamina.layers.dream_desk import Desk, Dreamed, GaveWay, Step, carry_out
-from lamina.layers.dream_lock import DreamLock
-from lamina.layers.dream_record import DreamRecord, Progress
-from lamina.layers.dream_snapshot import Snapshot
+from lamina.layers.dream import fork
+from lamina.layers.dream.desk import Desk, Dreamed, GaveWay, Step, carry_out
+from lamina.layers.dream.judge import Snapshot
+from lamina.layers.dream.lock import DreamLock
+from lamina.layers.dream.record import DreamRecord, Progress
 from lamina.memory.blame import diff_text
 from lamina.memory.file_store import FileStore
 from lamina.memory.leaks import safe_path
@@ -144,7 +144,7 @@ class Night:
         desk = await _aside(self._look)
         self._tell("gather", "Looking for what is new, double or past")
         known = self._record.left_behind() == desk.before.digest
-        logs = await _aside(lambda: dream_fork.read_logs(self._store.directory, self._diary))
+        logs = await _aside(lambda: fork.read_logs(self._store.directory, self._diary))
         self._tell("consolidate", "Bringing together what belongs together")
         # Memory as the last dream left it needs no model, only what the calendar brings.
         wish = None if known and not logs else await self._asked(desk, logs)
@@ -168,7 +168,7 @@ class Night:
 
     def _distilled(self, desk: Desk, logs: Mapping[str, str]) -> Dreamed | None:
         """What the rules make of new entries. They stay new to a model, which may see more in them."""
-        from lamina.local.diary import distil  # its rules take a while to load
+        from lamina.local.extractor import distil
 
         files = dict(desk.before.files)
         for mark, proposals in distil(logs, self._record.distilled()):
@@ -191,7 +191,7 @@ class Night:
         for left in self._record.folder.glob("copy-*"):  # of dreams that were killed
             shutil.rmtree(left, ignore_errors=True)
         try:
-            wish = await dream_fork.dream(self._state, desk, copy, logs, self._tool)
+            wish = await fork.dream(self._state, desk, copy, logs, self._tool)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         if wish is not None:

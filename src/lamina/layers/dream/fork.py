@@ -19,8 +19,8 @@ import anyio.to_thread
 from lamina import prompts
 from lamina.errors import ModelError
 from lamina.layers import fork_tools
-from lamina.layers.dream_desk import Desk, Dreamed, named
-from lamina.layers.dream_snapshot import Snapshot
+from lamina.layers.dream.desk import Desk, Dreamed, named
+from lamina.layers.dream.judge import Snapshot
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory import wording

@@ -1,0 +1,319 @@
+"""Remember: saves a memory, its topic file and its line in the index, in one call.
+
+It writes through the store, so that the gate decides; what the memory rests on is looked up in the
+session's record. Touches nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import anyio.to_thread
+
+from lamina.errors import GateRefused, MemoryStoreError
+from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.memory.forget_wishes import forget_wish
+from lamina.memory.naming import file_name
+from lamina.messages import Json
+from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.tools.memory_guard import asked_to_forget, evidence_for, last_typed, taken_back
+
+if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
+    from lamina.memory.forgetting import Forgotten
+    from lamina.memory.parting import Parted
+    from lamina.memory.store import Outcome
+
+
+_FORGET_SPEC = ToolSpec(
+    name="Forget",
+    description=(
+        "Removes a memory for good: its file and its line in MEMORY.md in one call, and what it said "
+        "is not saved again from past talk. Use it when you are asked to forget something. Of a memory "
+        "that says other things too only the part that you name goes, where it can be told apart. If "
+        "several memories fit, none goes and they are listed."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "memory": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1_000,
+                "description": "The file's name, such as user_role.md, or what the memory says.",
+            },
+        },
+        "required": ["memory"],
+        "additionalProperties": False,
+    },
+    parallel=False,
+)
+_HOW = "To forget one of them, name its file: “forget FILE.md”."
+
+
+class Forget:
+    def __init__(
+        self, store: FileStore, session: str, entries: Callable[[], Sequence[Json]]
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._entries = entries
+
+    @property
+    def spec(self) -> ToolSpec:
+        return _FORGET_SPEC
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        entries = list(self._entries())
+        wish = " ".join(str(input["memory"]).split())
+        try:
+            done = await anyio.to_thread.run_sync(self._forget, wish, context.tool_use_id, entries)
+        except (GateRefused, MemoryStoreError) as error:
+            decision = "refuse" if isinstance(error, GateRefused) else "failed"
+            meta = {"decision": decision, "reason": str(error)}
+            return ToolOutcome(f"Not forgotten: {error}", is_error=True, meta=meta)
+        decision = "forgotten" if done.path else done.fit
+        return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})
+
+    def _forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
+        from lamina.memory import forgetting
+
+        found = forgetting.meant(self._store, wish)
+        if found.fit == "certain":
+            return self._forget_one(found.memories[0], found.part, call, entries)
+        told = forgetting.not_forgotten(found, wish, _HOW)
+        if found.fit in ("near", "none") and self._keep_away(entries, found.memories):
+            return forgetting.and_kept_away(told)
+        return told
+
+    def _forget_one(
+        self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
+    ) -> Forgotten:
+        from lamina.memory import forgetting
+
+        evidence = asked_to_forget(memory, entries, self._session)
+        if memory.path in self._store.pinned():
+            raise GateRefused(
+                f"{memory.path} is pinned: only the user may change it, "
+                f"with `lamina memory forget {memory.path}`."
+            )
+        facts = memory.type in ("project", "reference")
+        if not evidence and (not facts or self._store.admission.would_lose(memory)):
+            raise GateRefused(
+                f"{memory.path} holds the user's own words, and nothing they said here asks to forget "
+                "it. Ask them first."
+            )
+        return forgetting.forget(
+            self._store,
+            memory,
+            part=part,
+            writer="agent",
+            session=self._session,
+            reason=f"the agent called Forget ({call})" if call else "the agent called Forget",
+            evidence=evidence,
+            asked=bool(evidence),
+        )
+
+    def _keep_away(self, entries: Sequence[Json], near: Sequence[Memory]) -> bool:
+        """The user's last words wish a statement away that no memory holds yet."""
+        from lamina.memory import forgetting
+
+        wished = forget_wish(last_typed(entries))
+        if wished is None or not wished.claim:
+            return False
+        return forgetting.keep_away(self._store, wished.words, near)
+
+
+SHOWN_CHARACTERS = 1_500  # of one memory or turn
+_MOST = 20
+
+_RECALL_SPEC = ToolSpec(
+    name="Recall",
+    description=(
+        "Searches what you remember: the memories that fit the query best, with their files. With "
+        "where `sessions`, searches what was said in past sessions of this project instead, for "
+        "when the memories don't say it. Use plain words, narrow ones first."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 2_000},
+            "where": {"type": "string", "enum": ["memories", "sessions"]},
+            "limit": {"type": "integer", "minimum": 1, "maximum": _MOST},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    read_only=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One thing that a search found."""
+
+    heading: str  # what it is, where it stands and how old it is
+    text: str
+    path: str = ""  # of a memory, relative
+
+
+Search = Callable[[str, int], Sequence[Remembered]]
+
+
+class Recall:
+    def __init__(self, memories: Search, sessions: Search) -> None:
+        self._memories = memories
+        self._sessions = sessions
+
+    @property
+    def spec(self) -> ToolSpec:
+        return _RECALL_SPEC
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
+        query, limit = str(input["query"]), int(input.get("limit") or 5)
+        past = input.get("where") == "sessions"
+        search = self._sessions if past else self._memories
+        # A search changes nothing: a turn that is cancelled need not wait for it.
+        found = await anyio.to_thread.run_sync(search, query, limit, abandon_on_cancel=True)
+        if not found:
+            where = "past session" if past else "memory"
+            more = "" if past else " Past sessions may: where `sessions` looks there."
+            return ToolOutcome(f"No {where} says anything about that.{more}", meta={"found": 0})
+        whole = [one.path for one in found if one.path and len(one.text) <= SHOWN_CHARACTERS]
+        meta = {"found": len(found), "memories": whole}
+        return ToolOutcome("\n\n".join(map(_shown, found)), meta=meta)
+
+
+def _shown(one: Remembered) -> str:
+    text = one.text.strip()
+    if len(text) > SHOWN_CHARACTERS:
+        text = f"{text[:SHOWN_CHARACTERS].rstrip()} …\n[Cut here.]"
+    return f"{one.heading}\n{text}"
+
+
+_SPEC = ToolSpec(
+    name="Remember",
+    description=(
+        "Saves a memory for later sessions: its file and its line in MEMORY.md in one call. Use it "
+        "at once when you are asked to remember something. Keep to the person's own words for "
+        "`user` and `feedback`: what they did not say themselves waits for them in an inbox. "
+        "`feedback` and `project` say the rule or fact first, then **Why:** and **How to apply:**. "
+        "To change a memory, read it, then give its file and the whole new text."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "content": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 100_000,
+                "description": "The memory itself, in Markdown.",
+            },
+            "name": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 200,
+                "description": "A short title.",
+            },
+            "description": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1_000,
+                "description": "One line that says exactly what is in it, to find it by.",
+            },
+            "type": {"type": "string", "enum": list(MEMORY_TYPES)},
+            "file": {
+                "type": "string",
+                "maxLength": 500,
+                "description": "The file's name, such as user_role.md; needed only to change one.",
+            },
+        },
+        "required": ["content", "name", "description", "type"],
+        "additionalProperties": False,
+    },
+    parallel=False,
+)
+
+
+class Remember:
+    def __init__(
+        self,
+        store: FileStore,
+        session: str,
+        entries: Callable[[], Sequence[Json]],
+        *,
+        with_index: bool = True,  # False: MEMORY.md is not kept
+    ) -> None:
+        self._store = store
+        self._with_index = with_index
+        self._session = session
+        self._entries = entries
+
+    @property
+    def spec(self) -> ToolSpec:
+        return _SPEC
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        entries = list(self._entries())
+        try:
+            outcome = await anyio.to_thread.run_sync(
+                self._remember, input, context.tool_use_id, entries
+            )
+        except (GateRefused, MemoryStoreError) as error:
+            decision = "refuse" if isinstance(error, GateRefused) else "failed"
+            meta = {"decision": decision, "reason": str(error)}
+            return ToolOutcome(f"Not remembered: {error}", is_error=True, meta=meta)
+        return _told(outcome)
+
+    def _remember(self, input: Json, call: str, entries: Sequence[Json]) -> Outcome:  # noqa: A002
+        kind = cast("MemoryType", str(input["type"]))
+        name, description = _line(input["name"]), _line(input["description"])
+        content = str(input["content"]).strip()
+        path = str(input.get("file") or "").strip() or file_name(kind, name, description)
+        base = self._existing(path) if input.get("file") else None
+        claim = f"{name}\n{description}\n{content}"
+        evidence = evidence_for(
+            claim, entries, self._session, users_word=kind in ("user", "feedback")
+        )
+        after = Memory(path, name, description, kind, content, base.extra if base else {})
+        proposal = Proposal(
+            path=path,
+            name=name,
+            description=description,
+            type=kind,
+            body=f"{content}\n",
+            writer="agent",
+            evidence=tuple(evidence),
+            takes_back=taken_back(base, after, entries, self._session),
+            session=self._session,
+            reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
+        )
+        return self._store.remember(proposal, base=base, pointer=self._with_index)
+
+    def _existing(self, path: str) -> Memory | None:
+        """The memory that is to be changed; of a name that can't be one, the gate says why."""
+        with suppress(MemoryStoreError):
+            return self._store.read(path)
+        return None
+
+
+def _line(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+def _told(outcome: Outcome) -> ToolOutcome:
+    """Accepted, or in the inbox and why."""
+    words = [outcome.sentence]
+    if outcome.decision == "inbox":
+        words.append(
+            "It is not remembered yet: `lamina memory inbox` shows it, and "
+            f"`lamina memory inbox accept {outcome.inbox_id}` saves it."
+        )
+        if outcome.update_of:
+            words.append(f"Or change {outcome.update_of}, after a look at what it says.")
+    words += outcome.warnings
+    meta = {"decision": outcome.decision, "memory": outcome.path, "origin": outcome.origin}
+    return ToolOutcome("\n".join(words), meta=meta)
