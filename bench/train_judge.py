@@ -28,7 +28,7 @@ from sklearn.neural_network import MLPClassifier
 from lamina.local import judge
 from lamina.local.embedder import DIMENSIONS
 from lamina.local.judge import BUCKETS, seen
-from lamina.local.own_words import Sentence, typed_sentences
+from lamina.text.own_words import Sentence, typed_sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src" / "lamina" / "local" / "judge.npz"

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lamina.local.embedder import DIMENSIONS
-from lamina.recall.words import STOP_WORDS, stem
+from lamina.text.terms import STOP_WORDS, stem
 
 SENTENCES = 100_000
 FIRST_WORD = 1_996  # the vocabulary lists words from here on, the common ones first

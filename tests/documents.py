@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from lamina.recall.postings import Postings
-from lamina.recall.words import asked_runs, runs
+from lamina.text.terms import asked_runs, runs
 
 WORDS = (
     "tent",

@@ -232,7 +232,7 @@ def _dates(quote: str, stamp: str) -> list[str]:
     """The days that a quote names, from the day on which it was said."""
     from datetime import datetime
 
-    from lamina.local.dates import find_dates
+    from lamina.text.dates import find_dates
 
     try:
         said = datetime.fromisoformat(stamp)

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lamina.cli.progress import Progress
+from lamina.cli.sessions_search import Progress
 
 
 class Terminal(io.StringIO):

@@ -11,14 +11,12 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lamina.layers.extraction.evidence import take_evidence
-from lamina.local.dates import with_absolute_dates
 from lamina.local.extractor import extract
-from lamina.memory.asserted import told
-from lamina.memory.claims import statements
-from lamina.memory.forget_wishes import asks_to_forget, wishes_in
-from lamina.memory.orders import find_order
-from lamina.memory.persons import speaks_of
-from lamina.memory.remember_wishes import asks_to_remember
+from lamina.text.about import speaks_of
+from lamina.text.asks import asks_to_forget, asks_to_remember, told, wishes_in
+from lamina.text.claims import statements
+from lamina.text.dates import with_absolute_dates
+from lamina.text.orders import find_order
 
 LENGTH = 60_000
 _MOST = 12.0  # seconds; by the square each of them takes longer, else a tenth of that at most

@@ -14,10 +14,10 @@ from tests.examples import examples
 from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import Desk
 from lamina.memories import Memory, MemoryType
-from lamina.memory.claims import declares_over, judge, statements
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import read_topic
-from lamina.memory.wording import content_stems, hard_tokens
+from lamina.text.claims import declares_over, judge, statements
+from lamina.text.wording import content_stems, hard_tokens
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

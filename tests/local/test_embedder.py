@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.local.embedder import DIMENSIONS, WordVectors, likeness, word_vectors
-from lamina.recall.words import stem
+from lamina.text.terms import stem
 
 
 def cosine(one: str, other: str) -> float:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lamina.local.extractor import extract
 from lamina.local.judge import BUCKETS, opinion, seen
-from lamina.local.own_words import typed_sentences
+from lamina.text.own_words import typed_sentences
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 

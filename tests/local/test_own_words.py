@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.local.own_words import Sentence, typed_sentences
+from lamina.text.own_words import Sentence, typed_sentences
 
 NOW = datetime(2026, 3, 4, 10, tzinfo=UTC)
 

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memories import Evidence, MemoryType, Proposal, Verdict
-from lamina.memory.asserted import question_in, told
 from lamina.memory.gate import GateContext, decide
-from lamina.memory.persons import speaks_of
-from lamina.memory.remember_wishes import asks_to_remember, only_asks
 from lamina.messages import Origin
+from lamina.text.about import speaks_of
+from lamina.text.asks import asks_to_remember, only_asks, question_in, told
 
 pytestmark = pytest.mark.spec("L5.6")
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memories import Memory
-from lamina.memory.alike import alike_pairs
 from lamina.memory.audit import KINDS, Audit, audit, plan_fixes
 from lamina.memory.topics import read_topic
+from lamina.text.likeness import alike_pairs
 
 pytestmark = pytest.mark.spec("M12")
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
-from lamina.memory.forget_wishes import ForgetWish, asks_to_forget, forget_wish
 from lamina.memory.forgetting import Meant, forget, keep_away, meant, not_forgotten
 from lamina.memory.parting import Parted, parted
 from lamina.memory.review import attribute
 from lamina.memory.undo import undo
-from lamina.memory.wording import content_stems
 from lamina.testing import a_memory
+from lamina.text.asks import ForgetWish, asks_to_forget, forget_wish
+from lamina.text.wording import content_stems
 
 pytestmark = pytest.mark.spec("M10")
 

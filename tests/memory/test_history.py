@@ -13,7 +13,7 @@ import pytest
 from lamina.errors import Conflict, GateRefused, MemoryStoreError, UsageError
 from lamina.events import Event, Warned
 from lamina.memories import Evidence
-from lamina.memory.blame import blame, diff_text, users_word
+from lamina.memory.commits import blame, diff_text, users_word
 from lamina.memory.file_store import FileStore
 from lamina.memory.outside import nothing_new
 from lamina.memory.undo import restore, undo

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memories import Memory
-from lamina.memory.merge import merge_memory, merge_text
+from lamina.memory.drafts import merge_memory, merge_text
 
 pytestmark = pytest.mark.spec("M9")
 

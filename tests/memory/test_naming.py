@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from lamina.errors import NameTaken
 from lamina.memories import Proposal, Writer
-from lamina.memory.contradictions import tells_apart
 from lamina.memory.file_store import FileStore
 from lamina.memory.naming import file_name, free_names, negates, title_of, why_bad_name
 from lamina.memory.review import accept, inbox_diff
 from lamina.testing import a_memory
+from lamina.text.likeness import tells_apart
 
 DENIES = (
     "Don't push to main.",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.memory.origins import split, typed_parts, untyped_parts
+from lamina.text.origins import split, typed_parts, untyped_parts
 
 pytestmark = pytest.mark.spec("L5.6")
 

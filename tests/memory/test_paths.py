@@ -10,8 +10,14 @@ import pytest
 
 from lamina.errors import SettingsError
 from lamina.ledger import places
-from lamina.memory.gitroot import canonical_root
-from lamina.memory.paths import checked_directory, claim, memory_place, memory_switch, prepare
+from lamina.memory.paths import (
+    canonical_root,
+    checked_directory,
+    claim,
+    memory_place,
+    memory_switch,
+    prepare,
+)
 
 
 def git(cwd: Path, *arguments: str) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lamina.errors import GateRefused
 from lamina.memories import Evidence, Memory, Writer
-from lamina.memory.claims import carries
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.removal import left_out, still_said, takes_back
@@ -20,6 +19,7 @@ from lamina.memory.review import accept, attribute, inbox_diff, reject
 from lamina.memory.store import Outcome
 from lamina.memory.topics import new_topic
 from lamina.messages import Origin
+from lamina.text.claims import carries
 
 pytestmark = pytest.mark.spec("L5.9", "L5.6")
 

@@ -302,7 +302,7 @@ def test_no_undo_without_an_id_touches_what_hands_wrote(
 
 
 def test_lines_of_an_adopted_file_are_as_old_as_the_file(store: FileStore) -> None:
-    from lamina.memory.blame import blame, written_at
+    from lamina.memory.commits import blame, written_at
 
     os.utime(store.directory / "feedback_tone.md", (1_600_000_000, 1_600_000_000))
     store.catch_up()

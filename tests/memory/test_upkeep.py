@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lamina.cli import memory_audit
+from lamina.memory.audit import look_over, repair
 from lamina.memory.file_store import FileStore
-from lamina.memory.upkeep import look_over, repair
 
 pytestmark = pytest.mark.spec("M12")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lamina.errors import GateRefused
 from lamina.memory.file_store import FileStore
-from lamina.memory.wording import sentences
 from lamina.testing import a_memory
+from lamina.text.wording import sentences
 
 
 @pytest.mark.parametrize(

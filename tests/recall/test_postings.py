@@ -17,7 +17,7 @@ from lamina.errors import StorageError
 from lamina.recall.postings import Postings, load, save
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.turns import Turn, TurnIndex
-from lamina.recall.words import terms
+from lamina.text.terms import terms
 
 
 @given(documents, st.sets(st.integers(0, 7)))

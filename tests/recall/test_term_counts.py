@@ -15,7 +15,7 @@ from lamina.recall import postings as postings_module
 from lamina.recall import term_counts
 from lamina.recall.postings import Postings
 from lamina.recall.term_counts import Lexicon, lexicon
-from lamina.recall.words import asked_runs, terms
+from lamina.text.terms import asked_runs, terms
 
 
 def plain_rows(both: tuple[str, str]) -> list[tuple[int, str, float]]:

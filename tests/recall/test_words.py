@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.recall.dates import asked_dates, asked_span, date_terms
-from lamina.recall.words import LONGEST_WORD, asked_runs, proper_names, terms
+from lamina.text.dates import asked_dates, asked_span, date_terms
+from lamina.text.terms import LONGEST_WORD, asked_runs, proper_names, terms
 
 DAY = 86_400.0
 # A Wednesday.

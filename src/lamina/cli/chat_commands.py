@@ -134,28 +134,28 @@ COMMANDS: dict[str, SlashCommand] = {
     "/clear": SlashCommand(_clear, "start a new session; this one stays recorded"),
     "/context": SlashCommand(_context, "what fills the context"),
     "/compact": SlashCommand(
-        _in("chat_folding", "compact"), "fold the conversation into a summary", "[WHAT TO STRESS]"
+        _in("chat_actions", "compact"), "fold the conversation into a summary", "[WHAT TO STRESS]"
     ),
     "/snip": SlashCommand(
-        _in("chat_folding", "snip"), "list finished rounds, or take some out", "[N[-M] [WHAT]]"
+        _in("chat_actions", "snip"), "list finished rounds, or take some out", "[N[-M] [WHAT]]"
     ),
-    "/undo": SlashCommand(_in("chat_folding", "undo"), "bring back what was folded last", "[ID]"),
+    "/undo": SlashCommand(_in("chat_actions", "undo"), "bring back what was folded last", "[ID]"),
     "/memory": SlashCommand(
-        _in("chat_memory", "memory"), "what is remembered, or what fits some words", "[WORDS]"
+        _in("chat_actions", "memory"), "what is remembered, or what fits some words", "[WORDS]"
     ),
     "/remember": SlashCommand(
-        _in("chat_memory", "remember"), "save this for later sessions", "TEXT"
+        _in("chat_actions", "remember"), "save this for later sessions", "TEXT"
     ),
     "/forget": SlashCommand(
-        _in("chat_memory", "forget"), "remove a memory so that it stays away", "NAME OR WORDS"
+        _in("chat_actions", "forget"), "remove a memory so that it stays away", "NAME OR WORDS"
     ),
     "/dream": SlashCommand(
-        _in("chat_dream", "dream"),
+        _in("chat_actions", "dream"),
         "tidy the memories now, or show what that would change",
         "[--dry-run]",
     ),
     "/why": SlashCommand(
-        _in("chat_memory", "why"), "why memories were recalled, and if they were used", "[N]"
+        _in("chat_actions", "why"), "why memories were recalled, and if they were used", "[N]"
     ),
     "/model": SlashCommand(_model, "show the model, or go on with another", "[NAME]"),
     "/resume": SlashCommand(_resume, "list earlier sessions, or go on with one", "[ID]"),

@@ -4,12 +4,36 @@ that is shown; the others are not, or are shown otherwise. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+
 from lamina import events
 from lamina.cli.terminal import harmless, one_line
+from lamina.errors import alone
+
+
+@asynccontextmanager
+async def on_ctrl_c(stop: Callable[[], object]) -> AsyncGenerator[None]:
+    """Inside, Ctrl-C calls `stop`. What goes wrong inside comes out as it was raised."""
+    try:
+        async with anyio.create_task_group() as group:
+            with anyio.open_signal_receiver(signal.SIGINT) as signals:
+
+                async def listen() -> None:
+                    async for _ in signals:
+                        stop()
+
+                group.start_soon(listen)
+                yield
+                group.cancel_scope.cancel()
+    except BaseExceptionGroup as error:
+        raise alone(error) from None
+
 
 WIDEST = 100
 

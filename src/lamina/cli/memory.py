@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_audit, memory_history, memory_inbox, memory_search, memory_why
+from lamina.cli import memory_audit, memory_history, memory_inbox, memory_reports, memory_why
 from lamina.cli.chat_events import adopted
-from lamina.cli.editor import edited_text, kept_if_refused
+from lamina.cli.memory_inbox import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, command, config_of
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import UsageError
@@ -340,7 +340,7 @@ def _pin(args: argparse.Namespace, store: FileStore) -> int:
 _VERBS = {
     "list": _list,
     "show": _show,
-    "search": memory_search.run,
+    "search": memory_reports.run,
     "export": _export,
     "add": _add,
     "edit": _edit,

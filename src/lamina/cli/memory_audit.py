@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table
-from lamina.memory.audit import Audit, Step
+from lamina.memory.audit import Audit, Repaired, Step, look_over, repair
 from lamina.memory.file_store import FileStore
-from lamina.memory.upkeep import Repaired, look_over, repair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

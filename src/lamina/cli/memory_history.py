@@ -97,7 +97,7 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _diff(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.blame import diff_text
+    from lamina.memory.commits import diff_text
 
     commit = _chosen(store, args.commit)
     if not commit:
@@ -123,7 +123,7 @@ def print_diff(text: str) -> None:
 
 
 def _blame(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.blame import blame, written_at
+    from lamina.memory.commits import blame, written_at
 
     path = _named(store, args.path)
     lines = blame(store.journal.history.versions(path))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import shlex
+import subprocess
+import tempfile
 import time
+from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cli.editor import edited_text, kept_if_refused
 from lamina.cli.memory_history import print_diff
 from lamina.cli.options import add_verb
 from lamina.cli.terminal import harmless, note, out, out_json, style
@@ -15,6 +21,46 @@ from lamina.errors import LaminaError, UsageError
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
     from lamina.memory.inbox import InboxItem
+
+
+def edited_text(text: str, ending: str) -> str:
+    """What the user made of the text. The file is removed unless the editor failed."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    name = _temporary(text, ending)
+    file = Path(name)
+    try:
+        done = subprocess.run([*shlex.split(command), name], check=False)
+    except (OSError, ValueError) as error:
+        file.unlink()
+        raise UsageError(f"Can't start the editor {command!r}. Set EDITOR to one.") from error
+    if done.returncode != 0:
+        raise LaminaError(
+            f"The editor {command!r} failed with {done.returncode}. Nothing was changed; "
+            f"what you typed is in {name}."
+        )
+    changed = file.read_bytes().decode("utf-8", "surrogateescape")
+    file.unlink()
+    return changed
+
+
+@contextlib.contextmanager
+def kept_if_refused(text: str, ending: str) -> Generator[None]:
+    """What was typed is not lost when it can't be taken: the error says where it is."""
+    try:
+        yield
+    except LaminaError as error:
+        try:
+            name = _temporary(text, ending)
+        except OSError:
+            raise error from None
+        raise type(error)(f"{error} What you typed is in {name}.") from error
+
+
+def _temporary(text: str, ending: str) -> str:
+    descriptor, name = tempfile.mkstemp(suffix=ending, prefix="lamina-")
+    with open(descriptor, "wb") as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+    return name
 
 
 def add_verbs(verbs: Any) -> None:

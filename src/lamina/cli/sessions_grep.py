@@ -24,9 +24,8 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.memory_history import count
-from lamina.cli.moments import add_times
 from lamina.cli.options import add_verb
-from lamina.cli.progress import Progress
+from lamina.cli.sessions_search import Progress, add_times
 from lamina.cli.terminal import note, one_line, out, out_json, style, width
 from lamina.errors import UsageError
 

@@ -5,22 +5,104 @@ also in Claude Code's transcripts. Reads session files; keeps the derived indexe
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.memory_history import count
-from lamina.cli.moments import add_times
 from lamina.cli.options import add_verb
-from lamina.cli.progress import Progress
 from lamina.cli.terminal import note, one_line, out, out_json, style, width
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.recall.transcripts import FoundMessage, TranscriptIndex
+
+
+_AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def add_times(parser: argparse.ArgumentParser) -> None:
+    """`--since` and `--until`."""
+    parser.add_argument(
+        "--since",
+        type=since,
+        metavar="TIME",
+        help="from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
+    )
+    parser.add_argument("--until", type=until, metavar="TIME", help="up to then; a day is included")
+
+
+def since(words: str) -> float:
+    """When it begins."""
+    return _moment(words)[0]
+
+
+def until(words: str) -> float:
+    """When it ends: a day is over when the next one begins."""
+    return _moment(words)[1]
+
+
+def _moment(words: str) -> tuple[float, float]:
+    """Beginning and end of what the words name, by local time."""
+    now = datetime.now().astimezone()
+    word = words.strip().lower()
+    try:
+        if match := _AGO.fullmatch(word):
+            then = now - timedelta(**{_UNITS[match[2]]: int(match[1])})
+            return then.timestamp(), then.timestamp()
+        if word in ("today", "yesterday"):
+            day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            return _day(day - timedelta(days=word == "yesterday"))
+        then = datetime.fromisoformat(words.strip())
+        if len(word) <= len("2026-11-01"):
+            return _day(then)
+        return then.timestamp(), then.timestamp()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{words!r} is no time; write 2026-11-01, 2026-11-01T14:30, 12h, 3d, 2w, today or yesterday"
+        ) from None
+
+
+def _day(begins: datetime) -> tuple[float, float]:
+    ends = begins.replace(tzinfo=None) + timedelta(days=1, microseconds=-1)
+    return begins.timestamp(), ends.timestamp()
+
+
+_PATIENCE = 1.0
+_EVERY = 0.2
+
+
+class Progress:
+    """Told bytes done and bytes in all, as often as the work likes."""
+
+    def __init__(self, doing: str, *, quiet: bool = False) -> None:
+        self._doing = doing
+        self._next = time.monotonic() + _PATIENCE if not quiet and sys.stderr.isatty() else None
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._next is None or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY
+        self._shown = True
+        share = f"{done / 1e6:.0f} of {max(done, total) / 1e6:.0f} MB"
+        sys.stderr.write(f"\r\x1b[K{self._doing}: {share} (Ctrl-C stops)")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Takes the line away, before a result is printed or at the end."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
 
 _ALL = 1_000_000
 

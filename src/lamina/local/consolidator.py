@@ -29,10 +29,10 @@ from lamina.local.desk import (
 )
 from lamina.local.index_order import TidyIndex, hook_beyond_limit, repaired
 from lamina.memories import Memory
-from lamina.memory.claims import Statement, claim, declares_over, judge, negations, statements
-from lamina.memory.contradictions import tells_apart
 from lamina.memory.index import pointers_of
-from lamina.memory.wording import content_stems, hard_tokens, likeness
+from lamina.text.claims import Statement, claim, declares_over, judge, negations, statements
+from lamina.text.likeness import tells_apart
+from lamina.text.wording import content_stems, hard_tokens, likeness
 
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
 

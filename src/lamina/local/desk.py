@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from lamina.local.dates import with_absolute_dates
 from lamina.memories import Memory
-from lamina.memory.claims import covered, fenced_blocks, headings, statements
-from lamina.memory.wording import content_stems
+from lamina.text.claims import covered, fenced_blocks, headings, statements
+from lamina.text.dates import with_absolute_dates
+from lamina.text.wording import content_stems
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,6 @@ from itertools import groupby
 from typing import Any
 
 from lamina.local import finding
-from lamina.local.cues.any_language import SARCASM, SECRET, Cues
-from lamina.local.cues.languages import LANGUAGES
-from lamina.local.dates import find_dates, with_absolute_dates
 from lamina.local.facts import (
     correction,
     date_that_matters,
@@ -30,11 +27,14 @@ from lamina.local.facts import (
 )
 from lamina.local.finding import Find
 from lamina.local.judge import completed, judged, opinion, weighed
-from lamina.local.own_words import Sentence, typed_sentences, untyped_text
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory.naming import file_name, free_names
+from lamina.text.cues.any_language import SARCASM, SECRET, Cues
+from lamina.text.cues.languages import LANGUAGES
+from lamina.text.dates import find_dates, with_absolute_dates
+from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 
 
 def extract(

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 
 from lamina.local import finding
-from lamina.local.cues.any_language import EMAIL, IDENTIFIER, PATH, SYSTEMS, URL, Cues
-from lamina.local.cues.languages import LANGUAGES
-from lamina.local.dates import find_dates
 from lamina.local.finding import (
     ASKED,
     CORRECTED,
@@ -19,8 +16,11 @@ from lamina.local.finding import (
     Find,
     content_words,
 )
-from lamina.local.own_words import Sentence
 from lamina.memories import MemoryType
+from lamina.text.cues.any_language import EMAIL, IDENTIFIER, PATH, SYSTEMS, URL, Cues
+from lamina.text.cues.languages import LANGUAGES
+from lamina.text.dates import find_dates
+from lamina.text.own_words import Sentence
 
 
 def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:

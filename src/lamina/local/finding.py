@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lamina.local.own_words import Sentence
 from lamina.memories import MemoryType
-from lamina.memory.wording import content_stems
+from lamina.text.own_words import Sentence
+from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
-    from lamina.local.cues.any_language import Cues
+    from lamina.text.cues.any_language import Cues
 
 
 _OPENERS = re.compile(

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from lamina.local import finding
-from lamina.local.cues.any_language import EMAIL, IDENTIFIER, PATH, SARCASM, SYSTEMS, URL, Cues
-from lamina.local.cues.languages import LANGUAGES
-from lamina.local.dates import find_dates
 from lamina.local.embedder import word_vectors
 from lamina.local.facts import CHORE_START, LEANS_ON, NAMELESS, PAST, SOURCE_FILE, TICKET, UNSETTLED
 from lamina.local.finding import (
@@ -33,10 +30,13 @@ from lamina.local.finding import (
     Find,
     content_words,
 )
-from lamina.local.own_words import Sentence
 from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tells_of_the_user
 from lamina.memories import MEMORY_TYPES, MemoryType
-from lamina.memory.wording import content_stems
+from lamina.text.cues.any_language import EMAIL, IDENTIFIER, PATH, SARCASM, SYSTEMS, URL, Cues
+from lamina.text.cues.languages import LANGUAGES
+from lamina.text.dates import find_dates
+from lamina.text.own_words import Sentence
+from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from lamina.local import finding
-from lamina.local.cues.any_language import IDENTIFIER, PATH, Cues
-from lamina.local.cues.languages import LANGUAGES
 from lamina.local.finding import CONFIRMED, RULE, Find, content_words
-from lamina.local.own_words import Sentence
 from lamina.memory.evidence import is_plain_confirmation
+from lamina.text.cues.any_language import IDENTIFIER, PATH, Cues
+from lamina.text.cues.languages import LANGUAGES
+from lamina.text.own_words import Sentence
 
 _LONGEST_QUOTE_OF_ASSISTANT = 300
 

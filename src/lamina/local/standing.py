@@ -12,15 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lamina.memories import Memory
-from lamina.memory.claims import (
-    carries,
-    fenced_blocks,
-    headings,
-    negations,
-    same_words,
-    statements,
-)
-from lamina.memory.wording import content_stems, fold, missing_tokens, sentences, words
+from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
+from lamina.text.wording import content_stems, fold, missing_tokens, sentences, words
 
 THE_USERS = ("user", "feedback")
 _MARKS = re.compile(

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import Memory, Proposal, Verdict, Writer
-from lamina.memory.blame import BlamedLine, blame, users_word
-from lamina.memory.commits import Commit
+from lamina.memory.commits import BlamedLine, Commit, blame, users_word
 from lamina.memory.gate import (
     GateContext,
     decide,
@@ -22,11 +21,11 @@ from lamina.memory.gate import (
     nothing_vouched,
 )
 from lamina.memory.history import HistoryDamaged
+from lamina.memory.inbox import Pins
 from lamina.memory.index import is_index, pointers_of
 from lamina.memory.journal import Journal
 from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import secrets_of
-from lamina.memory.pins import Pins
 from lamina.memory.removal import Saying, left_out, still_said
 from lamina.memory.tombstones import Tombstones
 from lamina.memory.topics import read_topic, why_ambiguous

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lamina.memories import Evidence, Memory, Proposal
-from lamina.memory import wording
-from lamina.memory.asserted import told
-from lamina.memory.origins import typed_parts, untyped_parts
-from lamina.memory.persons import speaks_of
-from lamina.memory.polarity import turned_round
 from lamina.messages import Origin
+from lamina.text import wording
+from lamina.text.about import speaks_of, turned_round
+from lamina.text.asks import told
+from lamina.text.origins import typed_parts, untyped_parts
 
 Blocks = Sequence[tuple[Origin, str]]
 

@@ -16,11 +16,11 @@ from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, St
 from lamina.events import Emit, Warned, quiet
 from lamina.ledger.places import make_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
-from lamina.memory import drafts, pointers, ranking
+from lamina.memory import drafts, index, ranking
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
-from lamina.memory.inbox import MOST, Inbox
+from lamina.memory.inbox import MOST, Inbox, Pins
 from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.journal import Journal, merge_contents
@@ -28,7 +28,6 @@ from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
 from lamina.memory.outside import first_sight, nothing_new, record_outside
-from lamina.memory.pins import Pins
 from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.scan import Scan, Scanner
 from lamina.memory.store import Hit, Outcome
@@ -287,7 +286,7 @@ class FileStore:
             rework = None
             if pointer and not is_index(path):
                 shown = for_index(proposal, self.admission.rules.secret_rules)
-                rework = pointers.adding(shown, verdict.origin, base)
+                rework = index.adding(shown, verdict.origin, base)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
             stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
@@ -314,14 +313,14 @@ class FileStore:
             proposal, current, exact, after=after, unsettled=unsettled, mtime=mtime
         )
 
-    def index_change(self, path: str, rework: pointers.Rework) -> Change:
-        index = pointers.index_of(path)
-        before = self.files.read(index, INDEX_READ + 1)
+    def index_change(self, path: str, rework: index.Rework) -> Change:
+        name = index.index_of(path)
+        before = self.files.read(name, INDEX_READ + 1)
         if before is not None and len(before) > INDEX_READ:
             raise MemoryStoreError(
-                f"{self.directory / index} has more than {INDEX_READ:,} bytes. Shorten it first."
+                f"{self.directory / name} has more than {INDEX_READ:,} bytes. Shorten it first."
             )
-        return Change(index, before, rework(index, before))
+        return Change(name, before, rework(name, before))
 
     # ---- renaming and forgetting
 
@@ -335,8 +334,8 @@ class FileStore:
             verdict = self.admission.judge_moved(proposal, old)
             if self.files.read(new) is not None:
                 raise Conflict(f"{new} exists already. Choose another name.")
-            rework = pointers.renaming(old, new, memory)
-            indexes = dict.fromkeys([pointers.index_of(old), pointers.index_of(new)])
+            rework = index.renaming(old, new, memory)
+            indexes = dict.fromkeys([index.index_of(old), index.index_of(new)])
             changes = [Change(new, None, content), Change(old, content, None)]
             changes += [
                 Change(path, now := self.files.read(path), rework(path, now)) for path in indexes
@@ -371,7 +370,7 @@ class FileStore:
                 self.read_bytes(path)  # says so
             self.admission.demand_unpinned(path, writer)
             memory = read_topic(path, content or b"")
-            rework = pointers.removing(path)
+            rework = index.removing(path)
             changes = [Change(path, content, None), self.index_change(path, rework)]
             put_up = tombstone and content is not None
             asked = next((one.entry for one in evidence), "")

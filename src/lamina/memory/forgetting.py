@@ -16,14 +16,15 @@ import msgspec
 
 from lamina.errors import Conflict, MemoryStoreError
 from lamina.memories import Evidence, Memory, Proposal, Writer
-from lamina.memory import drafts, pointers, polarity, wording
+from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
-from lamina.memory.index import is_index
+from lamina.memory.index import adding, is_index, renaming
 from lamina.memory.intents import Change, Note
 from lamina.memory.naming import free_names, printable
 from lamina.memory.parting import SAYS_IT, TOUCHES_IT, Parted, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
+from lamina.text import about, wording
 
 _LOOKED_AT = 20  # the best of the store's search
 _SHOWN = 5
@@ -109,7 +110,7 @@ def _certain(memory: Memory, share: float, wish: str) -> bool:
         share >= SAYS_IT
         and names <= wording.content_stems(_text(memory))
         and not wish.endswith(".md")
-        and not polarity.turned_round(wish, [said])
+        and not about.turned_round(wish, [said])
     )
 
 
@@ -207,8 +208,8 @@ def _forget_part(store: FileStore, memory: Memory, part: Parted, note: Note, kin
         changes += [Change(old, content, None)] if moved else []
 
         def rework(path: str, index: bytes | None) -> bytes | None:
-            index = pointers.renaming(old, rest.path, memory)(path, index) if moved else index
-            return pointers.adding(proposal, "typed", None)(path, index)
+            index = renaming(old, rest.path, memory)(path, index) if moved else index
+            return adding(proposal, "typed", None)(path, index)
 
         store.journal.apply(
             [*changes, store.index_change(rest.path, rework)],

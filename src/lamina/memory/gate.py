@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lamina.memories import MEMORY_TYPES, Memory, Proposal, Verdict, Writer
-from lamina.memory import evidence, wording
-from lamina.memory.characters import hidden_character, speaks_as_system
-from lamina.memory.contradictions import tells_apart
-from lamina.memory.familiar import Familiar, Listed, stems_said
+from lamina.memory import evidence
 from lamina.memory.index import pointers_of
+from lamina.memory.known import Familiar, Listed, stems_said
 from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name
-from lamina.memory.orders import find_order, speaks_for_user
-from lamina.memory.origins import typed_parts
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
+from lamina.text import wording
+from lamina.text.hidden import hidden_character, speaks_as_system
+from lamina.text.likeness import tells_apart
+from lamina.text.orders import find_order, speaks_for_user
+from lamina.text.origins import typed_parts
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules

@@ -10,11 +10,43 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lamina.memory import globs, includes
-from lamina.memory.characters import hidden_character
-from lamina.memory.textfiles import NotText, TextFile, read_text
+from lamina.memory.includes import NotText, TextFile, read_text
+from lamina.text.hidden import hidden_character
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+
+
+_MANAGED = (Path("/etc/lamina/AGENTS.md"),)
+_MANAGED_CLAUDE = (Path("/etc/claude-code/CLAUDE.md"),)
+
+
+def places_for(config: Config, cwd: Path | None = None) -> Places:
+    """The places of a session in `config.project`; `cwd` if it stands further down."""
+    cwd = cwd or config.project
+    trust = config.bool("instructions.trust")
+    return Places(
+        project=checkout_root(config.project),
+        cwd=cwd,
+        home=config.home,
+        managed=(*_MANAGED, *(_MANAGED_CLAUDE if config.claude else ())),
+        excludes=config.strings("instructions.excludes"),
+        trusted=lambda _path: trust,
+        depth=config.int("instructions.depth"),
+        warn_characters=config.int("instructions.warn_characters"),
+    )
+
+
+def checkout_root(folder: Path) -> Path:
+    """The top of the checkout that holds the folder (a worktree is its own), else the folder."""
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            return parent
+    return folder
+
 
 Scope = Literal["managed", "user", "project", "local"]
 

@@ -8,22 +8,156 @@ changed but by our own writes, that look is not repeated.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory.beneath import Beneath
-from lamina.memory.familiar import ALIKE, stems_said
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
 from lamina.memory.intents import Change
-from lamina.memory.neighbours import Neighbours, joined
 from lamina.memory.outside import LARGEST
 from lamina.memory.scan import TICK_NS, Scanner
 from lamina.memory.topics import is_binary, read_topic
+from lamina.text import wording
+
+ALIKE = 0.72  # share of common stems from which two memories are one
+
+
+class Familiar(Protocol):
+    """The memories there are, the one that is about to be overwritten among them."""
+
+    def __iter__(self) -> Iterator[Memory]:
+        """All of them, at least with path, name and description."""
+        ...
+
+    def get(self, path: str) -> Memory | None:
+        """One with its body, None if there is none."""
+        ...
+
+    def spellings(self, path: str) -> Sequence[str]:
+        """The paths that are the same but for upper and lower case, this one included if it is there."""
+        ...
+
+    def nearest(self, stems: frozenset[str]) -> tuple[str, float]:
+        """The memory that shares the most stems, and how alike the two are; ("", 0.0) below `ALIKE`."""
+        ...
+
+
+class Listed:
+    """The answers from a list of whole memories: every one is compared."""
+
+    def __init__(self, memories: Sequence[Memory]) -> None:
+        self._memories = memories
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self._memories)
+
+    def get(self, path: str) -> Memory | None:
+        return next((memory for memory in self._memories if memory.path == path), None)
+
+    def spellings(self, path: str) -> list[str]:
+        folded = path.casefold()
+        return [one.path for one in self._memories if one.path.casefold() == folded]
+
+    def nearest(self, stems: frozenset[str]) -> tuple[str, float]:
+        best, at = 0.0, ""
+        for memory in self._memories if stems else ():
+            other = stems_said(memory.description, memory.body)
+            small, large = sorted((len(stems), len(other)))
+            if small < ALIKE * large - 1e-9:
+                continue
+            shared = len(stems & other)
+            alike = shared / (len(stems) + len(other) - shared)
+            if alike > best or (alike == best and memory.path < at):
+                best, at = alike, memory.path
+        return (at, best) if best >= ALIKE else ("", 0.0)
+
+
+@lru_cache(maxsize=8192)
+def stems_said(description: str, body: str) -> frozenset[str]:
+    """What a memory says, as stems. Kept by the two texts: a dream asks for the same ones often."""
+    return wording.content_stems(f"{description}\n{body}")
+
+
+_SHARED = 6  # rare words that a memory must have in common before it is compared
+
+
+def joined(stems: Iterable[str]) -> str:
+    """Stems as they are kept: one text."""
+    return "\0".join(stems)
+
+
+class Neighbours:
+    """The words of many memories, and for each word which memories have it."""
+
+    def __init__(self, alike: float) -> None:
+        self._alike = alike
+        self._numbers: dict[str, int] = {}
+        self._known: dict[int, tuple[str, str]] = {}  # path and words
+        self._having: dict[str, list[int]] = {}  # those of dropped memories too, until `_renumber`
+        self._next = 0
+
+    def words(self, path: str) -> str:
+        return self._known[self._numbers[path]][1] if path in self._numbers else ""
+
+    def put(self, path: str, stems: str) -> None:
+        """Know a memory by its words (as `joined` gives them), in the place of what was known."""
+        self.drop(path)
+        number = self._next
+        self._next += 1
+        self._numbers[path] = number
+        self._known[number] = (path, stems)
+        having = self._having
+        for word in stems.split("\0") if stems else ():
+            if word in having:
+                having[word].append(number)
+            else:
+                having[word] = [number]
+
+    def drop(self, path: str) -> None:
+        number = self._numbers.pop(path, None)
+        if number is not None:
+            del self._known[number]
+            if self._next > 2 * len(self._known) + 1000:
+                self._renumber()
+
+    def _renumber(self) -> None:
+        known = list(self._known.values())
+        self.__init__(self._alike)
+        for path, stems in known:
+            self.put(path, stems)
+
+    def nearest(self, stems: frozenset[str], *, without: str = "") -> tuple[str, float]:
+        """The memory at another path that shares the most, if that is enough; the first by path of
+        equals. ("", 0.0) if there is none."""
+        size = len(stems)
+        least = math.ceil(self._alike * size - 1e-9)  # words that a memory shares if it is alike
+        shared = min(_SHARED, least)
+        having = sorted((self._having.get(stem, ()) for stem in stems), key=len)
+        hits: Counter[int] = Counter()
+        for numbers in having[: size - least + shared]:
+            hits.update(numbers)
+        best, at = 0.0, ""
+        for number, count in hits.items():
+            if count < shared or number not in self._known:
+                continue
+            path, words = self._known[number]
+            others = words.count("\0") + 1
+            if path == without or not least <= others <= size / self._alike + 1e-9:
+                continue
+            common = len(stems.intersection(words.split("\0")))
+            likeness = common / (size + others - common)
+            if likeness > best or (likeness == best and path < at):
+                best, at = likeness, path
+        return (at, best) if best >= self._alike else ("", 0.0)
+
 
 _TRUSTED = 1.0  # seconds
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from lamina.memory.polarity import turned_round
-from lamina.memory.wording import fold, sentences
 from lamina.secrets import secrets_in
+from lamina.text.about import NEGATION, negates, plain_words, turned_round
+from lamina.text.wording import fold, sentences
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
@@ -21,27 +20,6 @@ _DEVICES = frozenset(
     + [f"{port}{number}" for port in ("com", "lpt") for number in range(10)]
 )
 
-# Words that tell nothing. No negation is among them: a name must never say the opposite.
-_SMALL_WORDS = frozenset(
-    """a an the to of in on at for and or but so is are was be been i im my me we our you your it
-    its this that these with as by from please do does der die das den dem des ein eine einen einem
-    einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
-    mir dir""".split()  # noqa: SIM905 - a word list
-)
-_NO = re.compile(
-    r"(?:not|never|no|none|nothing|nobody|neither|nor|cannot|without"
-    r"|(?:do|does|did|is|are|was|were|ca|wo|would|should|could|must|has|have|had|need|ai)nt"
-    r"|nicht|nichts|nie|niemals|niemand|nirgends|weder|kein(?:e[mnrs]?)?|ohne)"
-)
-# "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
-_CHINESE_NO = re.compile(
-    r"不(?![过错仅但断同]|得不)|(?<![特区级类个分性告差])别(?![人的名处])|[没沒勿未]|禁止"
-)
-_APOSTROPHES = re.compile(r"['’‘`´]")
-_INTERJECTION = re.compile(r"(?i)^(?:no|nope|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
-_TRANSLITERATED = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
-)
 _NAME_WORDS = 6
 _NAME_LETTERS = 60
 _TITLE_LETTERS = 60
@@ -76,11 +54,6 @@ def title_of(text: str) -> str:
     return kept.rstrip(" .,;:!?。！？，")
 
 
-def negates(text: str) -> bool:
-    """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
-    return any(_NO.fullmatch(word) for word, _ in _words(text))
-
-
 def free_names(path: str, text: str = "") -> Iterator[str]:
     """The path, then the ones to try when another memory has it; the last is the text's own."""
     stem = path.removesuffix(".md")
@@ -93,30 +66,13 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
-def _words(text: str) -> list[tuple[str, bool]]:
-    """The words in order, in plain letters, and whether each tells something."""
-    plain = _CHINESE_NO.sub(" not ", _INTERJECTION.sub("", fold(text)))
-    plain = _APOSTROPHES.sub("", plain).translate(_TRANSLITERATED)
-    plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
-    found = list(re.finditer(r"[A-Za-z0-9]+", plain))
-    return [
-        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
-        for one in found
-    ]
-
-
-def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
-    """The A of "shop A is closed" and of "shop a" is no article."""
-    if word is words[0]:
-        return False
-    return word[0] == "A" or (word[0] == "a" and word is words[-1])
-
-
 def _fitting(text: str, room: int) -> list[str]:
     """The words for a name in the order of the text: before all others what a reader must not miss,
     which is a negation with the word that it denies, and a number or letter with what it numbers."""
-    words = [word for word, tells in _words(text) if tells]
-    denied = [at + step for at, word in enumerate(words) if _NO.fullmatch(word) for step in (0, 1)]
+    words = [word for word, tells in plain_words(text) if tells]
+    denied = [
+        at + step for at, word in enumerate(words) if NEGATION.fullmatch(word) for step in (0, 1)
+    ]
     marks = [
         at - step
         for at, word in enumerate(words)

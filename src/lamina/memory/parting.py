@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lamina.memories import Memory
-from lamina.memory import wording
+from lamina.text import wording
 
 SAYS_IT = 0.8  # share of the wish's content words that a statement holds if it is meant
 TOUCHES_IT = 0.5  # from here on a statement may say it too

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lamina.memories import Memory
 from lamina.memory.store import Hit
-from lamina.memory.wording import content_stems
+from lamina.text.wording import content_stems
 
 
 def for_manifest(memories: Sequence[Memory], about: str, limit: int = 200) -> list[Memory]:

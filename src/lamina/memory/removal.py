@@ -13,12 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lamina.memories import Memory
-from lamina.memory import wording
-from lamina.memory.asserted import told
-from lamina.memory.claims import carries, fenced_blocks, judge, overturns, said_in, statements
-from lamina.memory.forget_wishes import asks_to_forget, wishes_in
 from lamina.memory.parting import SAYS_IT
-from lamina.memory.remember_wishes import asks_to_remember
+from lamina.text import wording
+from lamina.text.asks import asks_to_forget, asks_to_remember, told, wishes_in
+from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in, statements
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 _KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from lamina.memories import Memory, Proposal
-from lamina.memory import wording
 from lamina.memory.beneath import Beneath
+from lamina.text import wording
 
 _FILE = "tombstones.jsonl"
 _KEY = "tombstones.key"

@@ -11,7 +11,6 @@ from typing import Any
 
 from lamina.events import Emit, TextDelta
 from lamina.ledger import tokens
-from lamina.memory.wording import content_stems
 from lamina.messages import (
     Block,
     Json,
@@ -25,6 +24,7 @@ from lamina.messages import (
 )
 from lamina.models.plain_requests import TOOL_OF, Wanted, input_for, understand
 from lamina.ports import Capabilities
+from lamina.text.wording import content_stems
 
 SHOWN_LINES = 20
 # What stands in the place of a result when the turn or the session ended first.

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from lamina.memory.forget_wishes import forget_wish
 from lamina.memory.naming import title_of
 from lamina.messages import Json
+from lamina.text.asks import forget_wish
 
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall"]
 

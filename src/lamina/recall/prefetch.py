@@ -18,12 +18,12 @@ from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory.freshness import heading
 from lamina.memory.index import INDEX, pointers_of
-from lamina.memory.origins import typed_parts
 from lamina.memory.topics import HEAD_BYTES, read_topic
 from lamina.messages import Block, Json, text
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
-from lamina.recall.words import terms
+from lamina.text.origins import typed_parts
+from lamina.text.terms import terms
 
 CANDIDATES = 20  # for a model to pick from …
 FEW = 10  # … and where the ranker picks itself

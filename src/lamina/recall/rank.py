@@ -28,7 +28,7 @@ from lamina.recall.scoring import (
     question_terms,
 )
 from lamina.recall.term_counts import Doubles, Floats
-from lamina.recall.words import asked_runs, runs, terms
+from lamina.text.terms import asked_runs, runs, terms
 
 FIELDS = ("name", "description", "body")
 # What makes a vector: the words that a body opens with; one of name or description counts for nine.

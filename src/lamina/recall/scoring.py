@@ -17,7 +17,7 @@ import numpy as np
 from lamina.local.embedder import DIMENSIONS, likeness, word_vectors
 from lamina.recall.postings import Found, Postings, Rows
 from lamina.recall.term_counts import Floats, Numbers, Places, changes
-from lamina.recall.words import LONGEST_QUERY, frame_terms, proper_names, terms
+from lamina.text.terms import LONGEST_QUERY, frame_terms, proper_names, terms
 
 # ---- words
 

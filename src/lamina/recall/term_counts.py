@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lamina.recall.words import LONGEST_WORD, terms_of
+from lamina.text.terms import LONGEST_WORD, terms_of
 
 Numbers: TypeAlias = NDArray[np.uint32]
 Floats: TypeAlias = NDArray[np.float32]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from lamina.recall import Match
-from lamina.recall.dates import asked_dates, asked_span, date_terms
 from lamina.recall.postings import Postings
 from lamina.recall.scoring import (
     Bm25,
@@ -27,7 +26,8 @@ from lamina.recall.scoring import (
     turn_confidence,
 )
 from lamina.recall.term_counts import Doubles, Floats, Places
-from lamina.recall.words import asked_runs, runs, terms, word_list
+from lamina.text.dates import asked_dates, asked_span, date_terms
+from lamina.text.terms import asked_runs, runs, terms, word_list
 
 _TEXT, _DATE = 0, 1
 _FIELDS = (Field(), Field(length=0.0))

@@ -12,7 +12,7 @@ from typing import Any, cast
 from lamina.local.embedder import word_vectors
 from lamina.messages import Json, text_of
 from lamina.recall.select import Candidate, Selection
-from lamina.recall.words import terms
+from lamina.text.terms import terms
 
 # Set by hand; no benchmark measures them.
 _USED_SHARE = 0.3  # of one statement's own words, rare ones counting more

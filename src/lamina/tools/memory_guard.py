@@ -21,11 +21,8 @@ from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence, Memory
-from lamina.memory import wording
 from lamina.memory.evidence import is_plain_confirmation
-from lamina.memory.forget_wishes import asks_to_forget
 from lamina.memory.leaks import leaks_in
-from lamina.memory.origins import typed_parts, untyped_parts
 from lamina.memory.outside import nothing_new
 from lamina.memory.removal import left_out, takes_back
 from lamina.memory.review import attribute
@@ -33,6 +30,9 @@ from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import HEAD_BYTES, read_topic, topic_at
 from lamina.messages import Json, text_of
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.text import wording
+from lamina.text.asks import asks_to_forget
+from lamina.text.origins import typed_parts, untyped_parts
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore

@@ -15,10 +15,10 @@ import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
-from lamina.memory.forget_wishes import forget_wish
 from lamina.memory.naming import file_name
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.text.asks import forget_wish
 from lamina.tools.memory_guard import asked_to_forget, evidence_for, last_typed, taken_back
 
 if TYPE_CHECKING:

@@ -23,8 +23,6 @@ from lamina.layers.dream.desk import Desk, Dreamed, named
 from lamina.layers.dream.judge import Snapshot
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory import wording
-from lamina.memory.claims import statements
 from lamina.memory.index import INDEX
 from lamina.memory.scan import manifest
 from lamina.memory.topics import read_topic
@@ -32,6 +30,8 @@ from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
 from lamina.state import State
+from lamina.text import wording
+from lamina.text.claims import statements
 
 MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")

@@ -18,9 +18,7 @@ from lamina.local.desk import dated, stamp
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory import drafts
-from lamina.memory.blame import blame, rests_on_user, users_word, written_at
-from lamina.memory.claims import judge, same_words, statements
-from lamina.memory.commits import Commit, earlier_name
+from lamina.memory.commits import Commit, blame, earlier_name, rests_on_user, users_word, written_at
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import decide
 from lamina.memory.history import History, HistoryDamaged
@@ -28,6 +26,7 @@ from lamina.memory.index import INDEX, pointers_of
 from lamina.memory.leaks import without_secrets
 from lamina.memory.outside import LARGEST
 from lamina.memory.topics import is_binary, read_topic, why_ambiguous
+from lamina.text.claims import judge, same_words, statements
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from lamina.layers.dream.desk import Desk, Dreamed, GaveWay, Step, carry_out
 from lamina.layers.dream.judge import Snapshot
 from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.record import DreamRecord, Progress
-from lamina.memory.blame import diff_text
+from lamina.memory.commits import diff_text
 from lamina.memory.file_store import FileStore
 from lamina.memory.leaks import safe_path
 from lamina.memory.naming import free_names

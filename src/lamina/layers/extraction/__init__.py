@@ -28,16 +28,16 @@ from lamina.ledger import edits
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.ledger.record import Ledger
 from lamina.memories import Evidence, Proposal
-from lamina.memory import wording
-from lamina.memory.forget_wishes import wishes_in
 from lamina.memory.forgetting import holds
-from lamina.memory.origins import typed_parts
 from lamina.memory.scan import manifest
 from lamina.memory.store import Outcome
 from lamina.memory.topics import read_topic, topic_at
 from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
+from lamina.text import wording
+from lamina.text.asks import wishes_in
+from lamina.text.origins import typed_parts
 from lamina.tools.memory_guard import taken_back
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from datetime import datetime
 
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence
-from lamina.memory import wording
-from lamina.memory.origins import split, typed_parts, untyped_parts
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.messages import Json
+from lamina.text import wording
+from lamina.text.origins import split, typed_parts, untyped_parts
 
 _FENCE = re.compile(
     r"(?<!\n)\n*^(`{3,}|~{3,})[ \t]*evidence[ \t]*\n(.*?)(?:^\1[ \t]*$|\Z)\n?",

@@ -6,9 +6,60 @@ and may say so. Pure: text in, a word out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 
-from lamina.memory import wording
+from lamina.text import wording
+
+_HARD = re.compile(
+    r"(?i)\b(?:not|never|no|none|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|nicht|nie|niemals|kein\w*|nichts|nix)\b"
+    r"|不|别|勿|没有|禁止"
+)
+# Ways to say no without a "not".
+_SOFT = re.compile(
+    r"(?i)\b(?:without|avoid\w*|stop\w*|quit\w*|instead|rather|skip\w*|refus\w*|forbid\w*|forbidden|ban\w*|banned|"
+    r"hat(?:e|es|ed)|dislik\w*|unwanted|against|omit\w*|leav\w+ out|drop\w*|remov\w*|only|less|fewer|free of|"
+    r"ohne|statt|vermeid\w*|hör\w* auf|verboten|nur|weniger|lieber)\b|避免|停止|讨厌|只"
+)
+_POLARITY_CLAUSE = re.compile(
+    r"[.;,!?:\n。；，！？：]+|\s[–—-]\s|\b(?:but|because|since|so that|sondern|weil|aber)\b"
+)
+_RESTATES = 0.7
+
+
+def turned_round(claim: str, quotes: Iterable[str]) -> str:
+    """The clause of the claim that says the opposite of a quote; "" if none does."""
+    said = [(clause, stems) for quote in quotes for clause, stems in _clauses(quote)]
+    for clause, stems in _clauses(claim):
+        alike = [other for other, known in said if _restates(stems, known)]
+        if alike and all(_opposite(clause, other) for other in alike):
+            return clause
+    return ""
+
+
+def _clauses(text: str) -> list[tuple[str, set[str]]]:
+    parts = [part.strip() for part in _POLARITY_CLAUSE.split(text)]
+    found = [(part, {s for s in wording.content_stems(part) if not _HARD.fullmatch(s)}) for part in parts]  # fmt: skip
+    return [(part, stems) for part, stems in found if len(stems) >= 2]
+
+
+def _restates(one: set[str], other: set[str]) -> bool:
+    return len(one & other) >= _RESTATES * max(len(one), len(other))
+
+
+def _opposite(one: str, other: str) -> bool:
+    """One says no and the other does not, in no way."""
+    no_one, no_other = bool(_HARD.search(one)), bool(_HARD.search(other))
+    if no_one == no_other or _cut_before_the_no(one, other):
+        return False
+    return not _SOFT.search(other if no_one else one)
+
+
+def _cut_before_the_no(one: str, other: str) -> bool:
+    """A title cut from the quote's beginning leaves out a "not" that came later, and turns nothing."""
+    before, found, _ = wording.fold(other).casefold().partition(wording.fold(one).casefold())
+    return bool(found) and not _HARD.search(before)
+
 
 _PERSON = (
     r"(?:(?:team|tech|project|product) )?(?:colleague|co-?worker|boss|manager|supervisor|wife|husband|spouse"
@@ -99,3 +150,57 @@ def _names(claim: str, who: str, name: str) -> bool:
     if who in ("he", "she", "they", "er", "sie", "il", "elle", "él", "ella", "他", "她"):
         return bool(_ABOUT_ANYBODY.search(claim))
     return bool(wording.content_stems(f"{who} {name}") & wording.content_stems(claim))
+
+
+# ---- negations, in sentences and in the names of files
+
+# Words that tell nothing. No negation is among them: a name must never say the opposite.
+_SMALL_WORDS = frozenset(
+    """a an the to of in on at for and or but so is are was be been i im my me we our you your it
+    its this that these with as by from please do does der die das den dem des ein eine einen einem
+    einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
+    mir dir""".split()  # noqa: SIM905 - a word list
+)
+
+NEGATION = re.compile(
+    r"(?:not|never|no|none|nothing|nobody|neither|nor|cannot|without"
+    r"|(?:do|does|did|is|are|was|were|ca|wo|would|should|could|must|has|have|had|need|ai)nt"
+    r"|nicht|nichts|nie|niemals|niemand|nirgends|weder|kein(?:e[mnrs]?)?|ohne)"
+)
+
+# "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
+_CHINESE_NO = re.compile(
+    r"不(?![过错仅但断同]|得不)|(?<![特区级类个分性告差])别(?![人的名处])|[没沒勿未]|禁止"
+)
+
+_APOSTROPHES = re.compile(r"['’‘`´]")
+
+_INTERJECTION = re.compile(r"(?i)^(?:no|nope|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
+
+_TRANSLITERATED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+)
+
+
+def negates(text: str) -> bool:
+    """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
+    return any(NEGATION.fullmatch(word) for word, _ in plain_words(text))
+
+
+def plain_words(text: str) -> list[tuple[str, bool]]:
+    """The words in order, in plain letters, and whether each tells something."""
+    plain = _CHINESE_NO.sub(" not ", _INTERJECTION.sub("", wording.fold(text)))
+    plain = _APOSTROPHES.sub("", plain).translate(_TRANSLITERATED)
+    plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    found = list(re.finditer(r"[A-Za-z0-9]+", plain))
+    return [
+        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
+        for one in found
+    ]
+
+
+def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
+    """The A of "shop A is closed" and of "shop a" is no article."""
+    if word is words[0]:
+        return False
+    return word[0] == "A" or (word[0] == "a" and word is words[-1])

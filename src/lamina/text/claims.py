@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Literal
 
 from lamina.memories import Memory
-from lamina.memory import wording
-from lamina.memory.persons import speaks_of
-from lamina.memory.wording import content_stems, hard_tokens
+from lamina.text import wording
+from lamina.text.about import speaks_of
+from lamina.text.wording import content_stems, hard_tokens
 
 Judgement = Literal["sure", "doubtful", ""]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lamina.local.cues.any_language import Cues, verbose
+from lamina.text.cues.any_language import Cues, verbose
 
 _GERMAN_IMPERATIVE = (
     r"(?:nutze?|verwende|benutze?|schreibe?|mache?|halte?|frage?|antworte|nimm|gib|teste|prüfe?|committe|formatiere?|erkläre?|zeige?"

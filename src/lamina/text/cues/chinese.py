@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.local.cues.any_language import Cues, verbose
+from lamina.text.cues.any_language import Cues, verbose
 
 _ZH_JOB = r"(?:工程师|开发者?|程序员|研究生|博士生?|本科生|大学生|学生|老师|教师|教授|经理|设计师|分析师|科学家|医生|护士|律师|会计|运维|测试(?:人员|工程师)?|架构师|研究员|顾问|负责人|创始人|实习生|管理员|译者|翻译|编辑|记者|新手|初学者|产品|作者|维护者|主管|总监|自由职业者)"
 CHINESE = Cues(

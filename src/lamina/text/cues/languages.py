@@ -4,9 +4,9 @@ second, which only what reads conversations has to wait for.
 
 from __future__ import annotations
 
-from lamina.local.cues.any_language import Cues
-from lamina.local.cues.chinese import CHINESE
-from lamina.local.cues.english import ENGLISH
-from lamina.local.cues.german import GERMAN
+from lamina.text.cues.any_language import Cues
+from lamina.text.cues.chinese import CHINESE
+from lamina.text.cues.english import ENGLISH
+from lamina.text.cues.german import GERMAN
 
 LANGUAGES: dict[str, Cues] = {"en": ENGLISH, "de": GERMAN, "zh": CHINESE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.local.cues.any_language import Cues, verbose
+from lamina.text.cues.any_language import Cues, verbose
 
 # What an agent is told to do or not to do. A closed list keeps "never give up" and "always fun" out.
 _WORK = """use run write ask check add make create keep put include commit push test format name show

@@ -7,14 +7,80 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import anyio
 import anyio.to_thread
 
-from lamina.cli.terminal import harmless, note, one_line, out, table, width
-from lamina.errors import UsageError
+from lamina.cli.chat_events import on_ctrl_c
+from lamina.cli.terminal import harmless, note, one_line, out, style, table, width, wrapped
+from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
     from lamina.session import Session
+
+
+_ROUNDS = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?(?:\s+(.*))?", re.DOTALL)
+
+
+async def compact(session: Session, argument: str) -> None:
+    """Fold the conversation now; Ctrl-C stops it and leaves everything as it was."""
+    from lamina.cli.sessions_folding import sentence
+
+    async with on_ctrl_c(session.cancel):
+        done = await session.compact(argument)
+    out(wrapped(f"  {sentence(done)} /undo brings it back.", width()))
+
+
+async def snip(session: Session, argument: str) -> None:
+    """`N`, or `N-M`, then what it was; without an argument the rounds are listed."""
+    if not argument:
+        for line in session.rounds():
+            out(f"  {one_line(line, max(20, width() - 4))}")
+        out(style("  /snip 2-4 WHAT takes rounds 2 to 4 out of the view.", "dim"))
+        return
+    found = _ROUNDS.fullmatch(argument)
+    if found is None:
+        raise UsageError("Say which rounds: /snip 2, or /snip 2-4 and what they were about.")
+    first = int(found[1])
+    before = session.status().tokens
+    session.snip(first, int(found[2] or first), found[3] or "")
+    out(f"  {before - session.status().tokens:,} tokens left the view. /undo brings them back.")
+
+
+async def undo(session: Session, argument: str) -> None:
+    """Bring back the last fold, or the one with this id."""
+    name = session.undo(argument)
+    layer = next(e["layer"] for e in session.ledger.entries if e["uuid"] == name)
+    tokens = session.status().tokens
+    out(f"  Undone: {harmless(str(layer))}. The view has {tokens:,} tokens again.")
+
+
+async def dream(session: Session, argument: str) -> None:
+    """Whatever the gates say; `--dry-run` changes nothing."""
+    from lamina.layers import dream as layer
+    from lamina.layers.dream.record import DreamRecord
+
+    if argument not in ("", "--dry-run"):
+        raise UsageError("/dream takes nothing, or --dry-run to only show what would change.")
+    store = session.state.deps.memory
+    if store is None:
+        raise UsageError("Memory is off here. `lamina settings --explain` says why.")
+    with anyio.CancelScope() as scope:
+        async with on_ctrl_c(scope.cancel):
+            done = await layer.run(session.state, apply=not argument)
+        for line in done.diff.splitlines() if argument else ():
+            out(f"  {harmless(line)}")
+        if done.status not in ("completed", "nothing"):
+            raise LaminaError(done.text)
+        if argument or done.status == "nothing":
+            out(f"  {harmless(done.text)}")  # what was improved is told as an event
+        for doubt in done.step.doubtful:
+            note(f"  doubtful: {harmless(doubt)}")
+        for problem in done.problems:
+            note(f"  not taken over: {harmless(problem)}")
+    if scope.cancelled_caught:
+        note(f"  {harmless(str(DreamRecord(store.state).status().get('text', '')))}")
+
 
 _GONE = (
     "<system-reminder>\nThe user had the memory {path} forgotten. Don't use what it said, wherever "
@@ -73,7 +139,7 @@ async def remember(session: Session, argument: str) -> None:
 async def forget(session: Session, argument: str) -> None:
     """Forget the memory of this name, or the one that certainly fits some words, as the user."""
     from lamina.memory import forgetting
-    from lamina.memory.forget_wishes import forget_wish
+    from lamina.text.asks import forget_wish
 
     if not argument:
         raise UsageError("Say what to forget: /forget user_role.md, or what the memory says.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from lamina.memory.origins import split
+from lamina.text.origins import split
 
 _END = re.compile(r"[。！？；]+[”」』]?|[.!?;…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
 _SHORTENED = re.compile(

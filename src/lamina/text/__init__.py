@@ -1,0 +1,1 @@
+"""What words mean, without files, clocks or state: every room above asks here."""

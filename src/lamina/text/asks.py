@@ -1,0 +1,368 @@
+"""What the user states in a quote: not what they ask or want forgotten, and not what stands in
+quotation marks, which is somebody else's, unless they ask to remember it. Pure: a quote and typed text in, sentences out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, pairwise
+
+from lamina.text import wording
+from lamina.text.wording import content_stems, sentences
+
+_LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
+
+_POLITE = re.compile(
+    r"(?:please|kindly|ok(?:ay)?|hey|hi|now|then|and|also|so|well|actually|but|bitte|und|nun)[,!\s]+"
+    r"|i(?: want|'d like| would like| need) you to\s+|you (?:should|must)\s+|du sollst (?:dir )?"
+)
+_ASKS_YOU = re.compile(
+    r"(?:can|could|would|will) you\s+|(?:kannst|könntest|würdest) du (?:dir )?(?:bitte )?"
+)
+_WISH = re.compile(
+    r"remember\b(?!\s+(?:when|how|what|who|whether|if|the time|last)\b)"
+    r"|(?:don'?t|do not|never)\s+forget\b(?!\s+to\b)|(?:keep|bear) in mind\b|make a note\b"
+    r"|merke? (?:dir|euch)\b|vergiss (?:bitte )?nicht\b"
+    r"|retiens\b|souviens-toi\b|rappelle-toi\b|n'oublie pas\b|recuerda\b|acu[ée]rdate\b|no olvides\b"
+    r"|ricorda(?:ti)?\b|lembra-te\b|lembre-se\b|onthoud\b|zapamiętaj\b"
+    r"|(?:请|麻烦|帮我|你)*(?:记住|记得|牢记|别忘了?|不要忘记)|覚えておいて"
+)
+_MERKEN = re.compile(r".*\bmerken[\s.!?]*")  # "Kannst du dir merken …": the verb comes last
+_BARE = re.compile(
+    r"\W*(?:that|this|it|das|dies|ça|esto|这个|这一?点)?\W*(?:please|bitte|too|again|auch|wieder)?\W*"
+)
+
+
+def asks_to_remember(sentence: str) -> bool:
+    """Is this a wish to have something remembered, not a question about it?"""
+    return _after_the_wish(sentence) is not None
+
+
+def only_asks(sentence: str) -> bool:
+    """ "Remember that." speaks of the sentences beside it."""
+    rest = _after_the_wish(sentence)
+    return rest is not None and bool(_BARE.fullmatch(rest))
+
+
+def _after_the_wish(sentence: str) -> str | None:
+    plain = unicodedata.normalize("NFKC", sentence).strip()[:_LONGEST].replace("’", "'").casefold()
+    you = False
+    while met := _POLITE.match(plain) or _ASKS_YOU.match(plain):
+        you = you or bool(_ASKS_YOU.match(plain))
+        plain = plain[met.end() :].lstrip()
+    if plain.endswith("?") and not you:
+        return None  # "Remember the old parser?"
+    if you and _MERKEN.fullmatch(plain):
+        return plain
+    wish = _WISH.match(plain)
+    return plain[wish.end() :] if wish else None
+
+
+_FORGET_WISHES_LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetWish:
+    words: str  # the statement, the topic or the file's name
+    claim: bool = False  # a statement ("that I …"), not only a topic
+
+
+_FORGET_WISHES_POLITE = re.compile(
+    r"(?i)(?:(?:please|kindly|ok(?:ay)?|hey|now|then|and|bitte|actually|so)[,\s]+"
+    r"|(?:can|could|would|will) you\s+|i(?: want|'d like| would like) you to\s+"
+    r"|you (?:can|should|may|must)\s+|(?:kannst|könntest|würdest) du\s+|let'?s\s+)"
+)
+_FILE = r"[`'\"]?(?P<file>[\w/.-]+\.md)[`'\"]?"
+_MINE = r"(?:my|our)"
+_TOLD = r"(?:said|told you|wrote|mentioned|know|remember|learnt|learned|noted|saved|have)"
+_ENGLISH = [
+    rf"(?:the\s+)?(?:memory\s+|file\s+|note\s+)?{_FILE}",
+    r"(?:the\s+fact\s+)?that\s+(?P<claim>.+)",
+    (
+        rf"(?:what|everything|anything|all)\s+(?:that\s+)?(?:(?:i|we|you)\s+)?(?:have\s+|ever\s+|just\s+)?"
+        rf"(?:{_TOLD}\s+)?(?:about|on|regarding|concerning)\s+(?P<topic>.+)"
+    ),
+    r"the\s+(?:memory|memories|note|rule|fact|thing|part|bit|stuff)s?\s+(?:about|on|of|called|named|that)\s+(?P<topic>.+)",
+    rf"(?P<topic>{_MINE}\s+.+)",
+    rf"(?:where|when|how|who|which)\s+(?P<topic>(?:i|we|{_MINE})\s+.+)",
+]
+_GERMAN = [
+    rf"(?:die\s+)?(?:datei\s+)?{_FILE}",
+    r"dass\s+(?P<claim>.+)",
+    (
+        r"(?:alles,?\s+)?was\s+(?:ich|wir|du)\s+(?:(?:dir|euch|ihnen)\s+)?(?:über|zu|von)\s+(?P<topic>.+?)"
+        r"(?:\s+(?:gesagt|erzählt|geschrieben|erwähnt|weißt|wissen)(?:\s+(?:habe|haben|hatte|hast))?)?"
+    ),
+    r"alles\s+(?:über|zu)\s+(?P<topic>.+)",
+    r"(?P<topic>(?:mein|unser)(?:e[nmrs]?)?\s+.+)",
+    r"(?:wo|wann|wie|wer)\s+(?P<topic>(?:ich|wir|mein\w*|unser\w*)\s+.+)",
+]
+_END = r"\s*[.!?…]*\s*"
+
+
+def _rules(verb: str, objects: list[str]) -> list[re.Pattern[str]]:
+    return [re.compile(rf"(?is)(?:{verb})\s*[,:]?\s+{one}{_END}") for one in objects]
+
+
+_RULES = [
+    *_rules(r"forget|unlearn|stop\s+remembering", _ENGLISH),
+    *_rules(
+        r"(?:vergiss|vergesst|vergessen(?:\s+sie)?)(?:\s*,?\s+bitte)?|bitte\s+vergessen", _GERMAN
+    ),
+]
+_FORGET_WISHES_CHINESE = re.compile(
+    r"(?s)(?:(?:请|麻烦)你?|你)?\s*(?:(?:忘掉|忘记|忘却|请忘了)\s*[,，:：]?\s*(?P<after>.+?)"
+    r"|把\s*(?P<between>.+?)\s*(?:忘掉|忘记|忘了)(?:吧|了|掉)?)\s*[。.!！]*\s*"
+)
+_CHINESE_TOPIC = re.compile(
+    r"(?:我(?:们)?(?:之前|以前)?(?:说|讲|提|告诉你)(?:过|到)?的?)?(?:所有)?关于(.+?)的?(?:所有|一切)?"
+    r"(?:事情?|话|内容|记忆|信息)?"
+)
+_CHINESE_TAIL = re.compile(r"(?:这件事情?|那件事情?|这一点|的事情?|这个事实|吧|了)+$")
+_CHINESE_NOT_MEANT = re.compile(
+    r"(?:它|他|她|这|那|此|刚才|刚刚|上一?[个次条]|最后|前面|以上|吧|我说的)"
+)
+
+# What was just done or said here is not a memory.
+_NOT_MEANT = re.compile(
+    r"(?i)(?:(?:my|our|mein\w*|unser\w*)\s+)?(?:(?:very\s+)?(?:last|latest|previous|first|recent|above|other|"
+    r"whole|entire|current|next|letzte\w*|vorige\w*|erste\w*)\b"
+    r"|(?:it|this|these|those|one|thing|idea|question|message|request|prompt|change|edit|"
+    r"es|das|dies\w*|frage|nachricht|änderung)\b\W*$)"
+    r"|(?:i|we|ich|wir)\s+(?:have\s+|just\s+|ever\s+|even\s+|das\s+|es\s+)*"
+    r"(?:said|asked|mentioned|wrote|brought|gesagt|gefragt)(?:\s+(?:it|that|this|anything|habe|up))*\W*$"
+    r"|you(?:'re|’re|\s+are)?\b|du\b"
+)
+
+
+def forget_wish(sentence: str) -> ForgetWish | None:
+    """The wish to have something forgotten that a message begins with; None if it has none."""
+    plain = sentence.strip()[:_FORGET_WISHES_LONGEST].replace("’", "'")
+    for _ in range(4):
+        if polite := _FORGET_WISHES_POLITE.match(plain):
+            plain = plain[polite.end() :].lstrip()
+    plain = next(iter(sentences(plain)), "")
+    for rule in _RULES:
+        if match := rule.fullmatch(plain):
+            return _wish(match)
+    return _chinese(plain)
+
+
+def wishes_in(text: str) -> list[ForgetWish]:
+    """The wishes of all sentences."""
+    if not _FORGETS.search(text):
+        return []
+    found = [forget_wish(one) for one in sentences(text)]
+    return [wish for wish in found if wish is not None]
+
+
+def _wish(match: re.Match[str]) -> ForgetWish | None:
+    found = match.groupdict()
+    if file := found.get("file"):
+        return ForgetWish(file)
+    words = str(found.get("claim") or found.get("topic") or "").strip(" .,!?:;`'\"")
+    claim = bool(found.get("claim"))
+    if _NOT_MEANT.match(words) or (claim and len(words.split()) < 3) or not content_stems(words):
+        return None
+    return ForgetWish(words, claim=claim)
+
+
+def _chinese(plain: str) -> ForgetWish | None:
+    match = _FORGET_WISHES_CHINESE.fullmatch(plain)
+    if match is None:
+        return None
+    words = _CHINESE_TAIL.sub("", (match["after"] or match["between"]).strip())
+    if _CHINESE_NOT_MEANT.match(words):
+        return None
+    topic = _CHINESE_TOPIC.fullmatch(words)
+    words = re.sub(r"^我(?:们)?的?", "", topic[1] if topic else words)
+    return ForgetWish(words, claim=topic is None) if len(words) >= 2 else None
+
+
+_FORGETS = re.compile(
+    r"(?i)\bforget|unlearn|\bstop\s+remembering|\bmemor(?:y|ies)\b|vergiss|vergess|gedächtnis|忘|记忆|"
+    r"oubli|olvid|dimentic|잊|забуд|забыт"
+)
+_REMOVES = re.compile(
+    r"(?i)remov|delet|\beras|\bdrop|get rid|no longer|any ?more|not true|wrong|outdated|"
+    r"lösch|entfern|streich|nicht mehr|删|移除|消し|削除|不再|supprim|borra|elimin|삭제|удал"
+)
+_KEEPS = re.compile(
+    r"(?i)(?:n't|\bnot|\bnever|\bnicht|别|不要|勿)\s*(?:ever\s+)?(?:forget|vergess|忘)"
+    r"|\bverg[ei]ss\w*\s+(?:bitte\s+)?nicht"
+)
+
+
+def asks_to_forget(sentence: str, *, about_it: bool) -> bool:
+    """Whether a sentence may be the reason why a memory goes: looser than a wish. `about_it`: it
+    shares words with the memory; then what is said to be wrong or to go counts too. Without that,
+    "remove the unused import" would be a reason."""
+    if _KEEPS.search(sentence.replace("’", "'")):
+        return False
+    return bool(_FORGETS.search(sentence) or (about_it and _REMOVES.search(sentence)))
+
+
+_ENDS = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|(?<=[.!?][\"”’)])\s+|(?<!\s)\s*\n\s*)")
+# A question by its first words, whatever it ends with: people leave the mark out.
+_INVERTED = re.compile(
+    r"(?:should|shall|may|might|is|are|was|were|does|did|has) (?:i|we|you|he|she|it|they)\b|(?:do|have) (?:i|we|you|they)\b"
+    r"|(?:is|are|should|does) (?:the|this|that|there|any\w*|our|my)\b|am i\b"
+    r"|(?:can|could|would) (?:i|he|she|it|they|this|that)\b"
+    r"|(?:soll|sollen|sollte|sollten|darf|dürfen|muss|müssen) (?:ich|wir|man)\b"
+)
+# And only with the mark: "what I want is …" and "when I say ship, …" are none.
+_ASKING = re.compile(
+    r"(?:what|why|how|when|where|who|whom|whose|which|any|is|are|was|were|do|does|did|has|have|should)\b"
+    r"|(?:was|wie|warum|wieso|weshalb|wann|wo|wer|wen|wem|welche\w*|ist|sind|hat|haben|hast|gibt|soll\w*)\b"
+    r"|(?:que|quoi|qui|quand|où|comment|pourquoi|combien|est-ce|qué|quién|cuándo|dónde|cómo|por qué)\b"
+)
+_SUGGESTS = re.compile(
+    r"(?:why (?:not|don'?t (?:we|you))|how about|what about|warum (?:nicht|nehmen wir nicht)|wie wäre"
+    r"|(?:is|would) it (?:be )?(?:possible|ok(?:ay)?|fine) (?:for you |if you |to )|(?:do|would) you mind"
+    r"|do you think you (?:can|could)|(?:can|could|may) i (?:ask|get|have) you to|(?:may|might) i (?:say|suggest|add|note|remind))\b"
+)
+_TAG = re.compile(
+    r",\s*(?:ok(?:ay)?|right|yes|alright|please|deal|understood|got it|no|ja|oder|gut|verstanden|bitte"
+    r"|d'accord|vale|(?:is|are|do|does|did|was|were|have|has|ca|wo|should)n'?t \w+)\s*\?+$"
+)
+_CHINESE = re.compile(r"(?:吗|呢|么)\W*$|是不是|要不要|能不能|可不可以|什么|怎么|为什么|哪")
+_CHINESE_POLITE = re.compile(r"(?:请|麻烦|能|可以|帮)")
+_LEAD = re.compile(r"^(?:(?:and|but|so|ok(?:ay)?|hey|hm+|also|btw|wait|und|aber|also)[,\s]+)*")
+_JOINT = re.compile(r"[,;:，；：]\s*|\s[–—-]+\s")
+_MARKS = {"“": "”", "«": "»", "„": "“", "「": "」", "『": "』"}
+_MOST_PLACES = 50  # looked at: what is said this often is the same everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where a quote stands: its sentences, and the words of them that are the user's statement."""
+
+    sentences: tuple[str, ...]
+    stated: str
+    wished: bool  # every one of them asks to remember, or stands beside one that says just that
+    forgets_later: bool = False  # a wish to forget comes after they begin
+
+
+def told(quote: str, parts: Iterable[str]) -> Told | None:
+    """The place in typed text where a quote states the most; None if it stands nowhere."""
+    needle = wording.fold(quote)
+    found = [place for part in parts for place in _places(needle, part)] if needle else []
+    return max(found, key=lambda one: (one.wished, len(one.stated)), default=None)
+
+
+def question_in(sentence: str) -> int:
+    """Where a folded sentence begins to ask; its length if it does not. What stands before, clause by
+    clause, is stated: "I'm new to Rust, how do I …?". Orders in the form of a question ("can you …?")
+    and tags (", ok?") ask nothing."""
+    plain = sentence.lower().replace("’", "'")
+    if len(plain) == len(sentence) and not _TAG.search(plain):
+        marked = plain.endswith("?")
+        starts = [0, *(joint.end() for joint in _JOINT.finditer(plain))]
+        for start, end in pairwise([*starts, len(plain)]):
+            if _asks(_LEAD.sub("", plain[start:end], count=1), marked=marked):
+                return start
+    return len(sentence)
+
+
+def _asks(clause: str, *, marked: bool) -> bool:
+    if _SUGGESTS.match(clause):
+        return False
+    if _INVERTED.match(clause):
+        return True
+    chinese = _CHINESE.search(clause) and not _CHINESE_POLITE.match(clause)
+    return marked and bool(_ASKING.match(clause) or chinese)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a folded sentence is, wherever it stands."""
+
+    forgets: bool  # it states nothing
+    remembers: bool
+    only_remembers: bool  # it speaks of the sentences beside it
+    asks_at: int
+
+
+@lru_cache(maxsize=256)
+def _kind(sentence: str) -> _Kind:
+    forgets = forget_wish(sentence) is not None
+    remembers, only = asks_to_remember(sentence), only_asks(sentence)
+    return _Kind(forgets, remembers, only, question_in(sentence))
+
+
+def _places(needle: str, part: str) -> Iterator[Told]:
+    starts, sentences, text = _taken_apart(part)
+    kinds = [_kind(one) for one in sentences] if needle in text else []
+    forgets = max((n for n, kind in enumerate(kinds) if kind.forgets), default=-1)
+    for at in islice(_found(needle, text), _MOST_PLACES):
+        end = at + len(needle)
+        touched = range(bisect_right(starts, at) - 1, bisect_right(starts, end - 1))
+        met = [n for n in touched if not kinds[n].forgets]
+        later = forgets >= (met[0] if met else touched.stop)
+        yield _told(starts, sentences, kinds, met, (at, end), forgets_later=later)
+
+
+def _found(needle: str, text: str) -> Iterator[int]:
+    at = text.find(needle)
+    while at >= 0:
+        if wording.bounded(text, at, at + len(needle)):
+            yield at
+        at = text.find(needle, at + 1)
+
+
+def _told(
+    starts: Sequence[int],
+    sentences: Sequence[str],
+    kinds: Sequence[_Kind],
+    met: Sequence[int],
+    place: tuple[int, int],
+    *,
+    forgets_later: bool,
+) -> Told:
+    """What the sentences `met` state at a place of the text."""
+    at, end = place
+    beside = {n for m in met for n in (m - 1, m, m + 1) if 0 <= n < len(sentences)}
+    wished = all(kinds[n].remembers for n in met) or any(kinds[n].only_remembers for n in beside)
+    stated = [
+        _stated(sentences[n], kinds[n].asks_at, max(at - starts[n], 0), end - starts[n])
+        for n in met
+        if wished or not _quoted(sentences[n], at - starts[n], end - starts[n])
+    ]
+    spoken = tuple(sentences[n] for n in met)
+    return Told(spoken, " ".join(stated).strip(), wished and bool(spoken), forgets_later)
+
+
+def _stated(sentence: str, asks: int, start: int, end: int) -> str:
+    words = sentence[start : min(end, asks)]
+    return words if asks == len(sentence) or wording.content_stems(words) else ""
+
+
+def _taken_apart(part: str) -> tuple[list[int], list[str], str]:
+    """Where each sentence of a text begins, the sentences, and the text: all folded."""
+    starts: list[int] = []
+    sentences: list[str] = []
+    text = ""
+    for number, piece in enumerate(_ENDS.split(part)):
+        if number % 2:
+            text += " " if piece else ""
+        elif folded := wording.fold(piece):
+            starts.append(len(text))
+            sentences.append(folded)
+            text += folded
+    return starts, sentences, text
+
+
+def _quoted(sentence: str, start: int, end: int) -> bool:
+    """Does a stretch lie between quotation marks?"""
+    before, after = sentence[: max(start, 0)], sentence[end:]
+    if before.count('"') % 2 and '"' in after:
+        return True
+    for opens, closes in _MARKS.items():
+        if before.rfind(opens) > before.rfind(closes) and closes in after:
+            return True
+    return False
