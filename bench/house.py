@@ -341,10 +341,8 @@ def walk_of_a_turn() -> set[str]:
     import lamina
     from lamina.models.scripted import ScriptedModel
 
-    script = [
-        {"tool_uses": [{"name": "Bash", "input": {"command": "seq 1 30000"}}]},
-        {"text": "Done."},
-    ]
+    use = {"name": "Bash", "input": {"command": "seq 1 30000"}}
+    script = [{"tool_use": [use]}, "Done."]
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         project.mkdir()
