@@ -23,14 +23,14 @@ from lamina.cache.account import FETCHED
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.errors import ModelConfigError
-from lamina.events import Emit, Event, LayerActed, LayerFailed
+from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
 from lamina.layers import notes
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, HookName, HookResult, ToolContext
+from lamina.ports import Capabilities, Decision, NoBackground, NoHooks, ToolContext
 from lamina.replay.entries import entries_of
 from lamina.replay.results import Action
 from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, Sent, Turn
@@ -81,13 +81,8 @@ class NoModel:
         return None
 
 
-class NoHooks:
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
-        return HookResult()
-
-
 @dataclass(slots=True)
-class Waiting:
+class RoundWork(NoBackground):
     """Background work of one round, done before the next request."""
 
     work: Callable[[], Awaitable[None]] | None = None
@@ -96,20 +91,10 @@ class Waiting:
         self.work = work
         return True
 
-    def running(self) -> Sequence[str]:
-        return ()
-
-    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
-        return ()
-
     async def finish(self) -> None:
         work, self.work = self.work, None
         if work is not None:
             await work()
-
-
-def unheard(event: Event) -> None:  # noqa: ARG001
-    return
 
 
 async def permit_nothing(spec: object, input: Json, context: object) -> Decision:  # noqa: A002, ARG001
@@ -189,8 +174,8 @@ class LaminaPolicy:
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
         )
-        context = ToolContext(folder, folder, folder, unheard, permit_nothing)
-        return State(deps, Ledger.of(now=clock.now), context, background=Waiting())
+        context = ToolContext(folder, folder, folder, quiet, permit_nothing)
+        return State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
 
 
 class _Conversation:
@@ -223,7 +208,7 @@ class _Conversation:
         close_calls(state, "(no result was recorded)")
         if answer is not None:
             notes.check(state, answer)
-            await _waiting(state).finish()
+            await _round_work(state).finish()
         began = process_time()
         await turn.make_room(state)
         view = state.ledger.view()
@@ -367,6 +352,6 @@ def _model(state: State) -> NoModel:
     return state.deps.model
 
 
-def _waiting(state: State) -> Waiting:
-    assert isinstance(state.background, Waiting)  # noqa: S101
+def _round_work(state: State) -> RoundWork:
+    assert isinstance(state.background, RoundWork)  # noqa: S101
     return state.background
