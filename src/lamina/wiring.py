@@ -347,6 +347,3 @@ def _for_memory(store: FileStore | None) -> list[str]:
     if store is None or any(char in str(store.directory) for char in "*?[]{}()"):
         return []
     return [f"{tool}({store.directory}/**)" for tool in ("Write", "Edit")]
-
-
-__all__ = ["make_deps", "make_memory", "make_permit", "open_model"]
