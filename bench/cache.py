@@ -34,7 +34,7 @@ from lamina.replay.policies import open_policy
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import PolicyResult
-from lamina.replay.run import Policy, Sent, Turn, replay
+from lamina.replay.run import ContextPolicy, RecordedTurn, Sent, replay
 from lamina.replay.weigh import Weigher
 
 DATA = Path(environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
@@ -145,7 +145,7 @@ class Asked:
         self._facts = {fact.request: fact for fact in facts}
         self.in_view = self.named = self.lost = self.again = 0
 
-    def send(self, turn: Turn) -> Sent:
+    def send(self, turn: RecordedTurn) -> Sent:
         sent = self._policy.send(turn)
         fact = self._facts.get(turn.number)
         if fact is not None:
@@ -200,7 +200,7 @@ def long_session(config: Config, python: str | None, *, even: bool) -> dict[str,
 
 
 def asked_run(
-    policy: Policy, made: cache_session.LongSession, weigher: Weigher, seconds: list[float]
+    policy: ContextPolicy, made: cache_session.LongSession, weigher: Weigher, seconds: list[float]
 ) -> LongRun:
     asked = Asked(policy, made.facts)
     result = replay(made.recording, asked, weigher=weigher)

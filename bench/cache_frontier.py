@@ -17,7 +17,7 @@ from bench.figures import Figure, at_most
 from lamina.config import Config, load
 from lamina.replay.lamina_policy import lamina_policy
 from lamina.replay.policies import ClearOldest, DropOldest
-from lamina.replay.run import NonePolicy, Policy, replay
+from lamina.replay.run import ContextPolicy, NonePolicy, replay
 from lamina.replay.weigh import Weigher
 
 LAMINA: dict[str, dict[str, str]] = {
@@ -89,7 +89,7 @@ def points(weighers: Sequence[Weigher], folder: Path, python: str | None) -> lis
 
 def _policies(
     weigher: Weigher, configs: dict[str, Config], peers: dict[str, object]
-) -> Iterator[tuple[tuple[str, str], Policy]]:
+) -> Iterator[tuple[tuple[str, str], ContextPolicy]]:
     yield ("nothing", ""), NonePolicy()
     for setting, config in configs.items():
         with lamina_policy(weigher, config) as policy:

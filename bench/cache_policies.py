@@ -19,7 +19,7 @@ from bench.figures import ROOT
 
 from lamina.messages import Message, text
 from lamina.replay.recording import Recording
-from lamina.replay.run import Sent, Turn
+from lamina.replay.run import RecordedTurn, Sent
 
 ENVIRONMENT = ROOT / ".venv-bench"
 APART = {"openhands": ("cache_openhands.py", ROOT / ".venv-bench-openhands", "openhands-sdk>=1.58")}
@@ -77,7 +77,7 @@ class PeerPolicy:
         self.seconds: list[float] = value["seconds"]
         self._sent: list[list[list[Any]]] = value["sent"]
 
-    def send(self, turn: Turn) -> Sent:
+    def send(self, turn: RecordedTurn) -> Sent:
         parts = self._sent[turn.number] if turn.number < len(self._sent) else []
         return Sent(self._messages(parts))
 

@@ -28,7 +28,7 @@ from bench.figures import ROOT, Figure, at_least, at_most, report
 
 from lamina.layers import compaction, notes
 from lamina.ledger import edits, tokens
-from lamina.local.happened import happened
+from lamina.local.session_facts import session_facts
 from lamina.local.summariser import nine_parts
 from lamina.messages import text_of
 from lamina.replay.entries import entries_of
@@ -164,7 +164,7 @@ def summaries(real: list[Cut]) -> str:
     kept, peer = trimmed(jobs)
     for cut, chosen, (_, room) in zip(real, kept, jobs, strict=True):
         cut.views = {
-            "Lamina local summary": nine_parts(happened(cut.span), budget=room),
+            "Lamina local summary": nine_parts(session_facts(cut.span), budget=room),
             "the tool's own summary": cut.theirs,
             peer: join(cut.span, chosen),
             "head and tail": head_and_tail([words_of(e) for e in cut.span], room),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
+import re
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
+from lamina import steps, turn
 from lamina.cli.main import COMMANDS
 from lamina.config import SETTINGS
-from lamina.events import EVENTS
+from lamina.events import EVENTS, TurnEnd, TurnEnded
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -39,6 +44,25 @@ def test_every_setting_event_and_command_is_in_the_docs() -> None:
         assert f"| `{kind}` |" in pages["events.md"]
     for name in COMMANDS:
         assert f"## lamina {name}\n" in pages["commands.md"]
+
+
+@pytest.mark.spec("F9")
+def test_every_reason_a_turn_can_end_with_is_in_the_docs_and_no_other() -> None:
+    tree = ast.parse(inspect.getsource(turn))
+    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    assigned = [
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign)
+    ]
+    values = [
+        leaf.value
+        for value in (*returned, *assigned)
+        for leaf in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
+        if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)
+    ]
+    ends = {*values, *steps.NO_ANSWER} - {turn.CONTINUE}
+    assert ends == set(get_args(TurnEnd))
+    told = re.sub(r"\s+|\([^)]*\)", " ", (TurnEnded.__doc__ or "").partition("why:")[2])
+    assert {reason.strip(" .") for reason in told.split(",")} == ends
 
 
 def test_the_turn_fits_on_one_screen() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from lamina.messages import Usage
 
@@ -44,14 +44,28 @@ class TurnStarted(Event):
     turn: int
 
 
+# Every way in which a turn can end. `turn.run` returns these and no others.
+TurnEnd = Literal[
+    "end_turn",
+    "unanswered",
+    "refusal",
+    "max_calls",
+    "max_tokens",
+    "stopped by a hook",
+    "blocked",
+    "cancelled",
+    "error",
+]
+
+
 @_event
 @dataclass(frozen=True, slots=True)
 class TurnEnded(Event):
-    """The turn is over; why: end_turn, unanswered (no model, and no rule that helps), max_calls,
-    max_tokens, stopped by a hook, cancelled, refusal, blocked, error."""
+    """The turn is over; why: end_turn, unanswered (no model, and no rule that helps), refusal (by the
+    model), max_calls, max_tokens, stopped by a hook, blocked (the context is full), cancelled, error."""
 
     turn: int
-    reason: str
+    reason: TurnEnd
 
 
 @_event

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -28,7 +28,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
 from lamina.memory.prompt import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
-from lamina.ports import ToolContext
+from lamina.ports import NoBackground, ToolContext
 from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.tools.bash import for_commands
@@ -126,7 +126,7 @@ async def make_state(
     deps = await wiring.make_deps(options, config, flags, ledger, path, emit, stack)
     stack.push_async_callback(deps.model.close)
     context = _tool_context(options, deps, emit)
-    state = State(deps, ledger, context, background=_NoBackground(), listeners=listeners)
+    state = State(deps, ledger, context, background=NoBackground(), listeners=listeners)
     context.todos = lambda new: _todos(state, new)
     context.expand = lambda name: expand(state.ledger.projection, name)
     context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
@@ -173,19 +173,6 @@ def _recalls(deps: Deps) -> Recalls | None:
         stale_days=config.float("recall.stale_days"),
     )
     return Recalls(deps.memory_index, limits)
-
-
-class _NoBackground:
-    """Before the session's task group is there, nothing runs beside it."""
-
-    def start(self, name: str, work: Any) -> bool:  # noqa: ARG002
-        return False
-
-    def running(self) -> Sequence[str]:
-        return ()
-
-    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
-        return ()
 
 
 def _todos(state: State, new: list[Json] | None) -> list[Json]:

@@ -1,11 +1,13 @@
 """The doors between rooms: protocols that adapters implement and that the turn calls.
 
-Only values and protocols; `wiring.py` chooses what stands behind each of them.
+Values, protocols, and the stand-ins for a part that is not there; `wiring.py` chooses what stands
+behind each protocol.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,6 +195,13 @@ class Hooks(Protocol):
     async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult: ...
 
 
+class NoHooks:
+    """For forks and replays: hooks are the main agent's."""
+
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
+        return HookResult()
+
+
 # ---- the world
 
 
@@ -204,6 +213,21 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        import anyio
+
+        await anyio.sleep(seconds)
 
 
 class Background(Protocol):
@@ -218,6 +242,19 @@ class Background(Protocol):
     async def drain(self, seconds: float) -> Sequence[str]:
         """Wait for all, at most so long; cancel the rest and return their names."""
         ...
+
+
+class NoBackground:
+    """Where nothing runs beside the turn."""
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:  # noqa: ARG002
+        return False
+
+    def running(self) -> Sequence[str]:
+        return ()
+
+    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
+        return ()
 
 
 # ---- agents

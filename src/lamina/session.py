@@ -33,10 +33,10 @@ from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Ledger, fork_file
 from lamina.messages import Request, Usage, text, text_of
 from lamina.opening import Tasks
-from lamina.ports import Ask, Clock, HookName, Model, Tool
+from lamina.ports import Ask, Clock, HookName, Model, SystemClock, Tool
 from lamina.state import State
 from lamina.steps import CUT_OFF, close_calls
-from lamina.wiring import Options, SystemClock
+from lamina.wiring import Options
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 

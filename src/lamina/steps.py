@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 import anyio.to_thread
@@ -36,7 +36,7 @@ from lamina.state import State
 
 INTERRUPTED = "[Interrupted by the user]"
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
-NO_ANSWER = ("refusal", "unanswered")  # the model would not, or there is none
+NO_ANSWER: Final = ("refusal", "unanswered")  # the model would not, or there is none
 
 
 async def ask_model(state: State) -> Response:

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from lamina import steps
-from lamina.events import OutputContinued, TurnEnded, TurnStarted, Warned
+from lamina.events import OutputContinued, TurnEnd, TurnEnded, TurnStarted, Warned
 from lamina.layers import (
     collapse,
     compaction,
@@ -28,11 +28,11 @@ from lamina.state import State
 CONTINUE = "Your answer was cut off by its length limit. Go on exactly where it stopped."
 
 
-async def run(state: State) -> str:
+async def run(state: State) -> TurnEnd:
     """From the question to the final answer; returns why it ended."""
     state.turn += 1
     state.emit(TurnStarted(state.turn))
-    reason = "error"
+    reason: TurnEnd = "error"
     try:
         reason = await _rounds(state)
     except anyio.get_cancelled_exc_class():
@@ -52,7 +52,7 @@ async def run(state: State) -> str:
     return reason
 
 
-async def _rounds(state: State) -> str:
+async def _rounds(state: State) -> TurnEnd:
     continued = stopped = 0
     while True:
         most = state.max_calls or state.config.int("turn.max_calls")

@@ -21,8 +21,7 @@ from lamina.ledger.edits import written_at
 from lamina.ledger.quotes import Quotes
 from lamina.ledger.record import Ledger
 from lamina.messages import Json
-from lamina.models.retry import SystemClock
-from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, Tool
+from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, SystemClock, Tool
 from lamina.state import Deps
 from lamina.tools.registry import Toolbox, builtin_tools
 
@@ -348,6 +347,3 @@ def _for_memory(store: FileStore | None) -> list[str]:
     if store is None or any(char in str(store.directory) for char in "*?[]{}()"):
         return []
     return [f"{tool}({store.directory}/**)" for tool in ("Write", "Edit")]
-
-
-__all__ = ["SystemClock", "make_deps", "make_memory", "make_permit", "open_model"]

@@ -15,7 +15,7 @@ from tests.wire.server import Answer, WireServer, fails, says
 from lamina.errors import ModelError
 from lamina.events import Event, Warned
 from lamina.layers import dream
-from lamina.layers.dream import night
+from lamina.layers.dream import runner
 from lamina.memory.file_store import FileStore
 from lamina.testing import a_memory
 
@@ -116,7 +116,7 @@ def copy(place: Place, monkeypatch: pytest.MonkeyPatch) -> Path:
     def token_hex(_bytes: int) -> str:
         return "f00d"
 
-    monkeypatch.setattr(night, "secrets", SimpleNamespace(token_hex=token_hex))
+    monkeypatch.setattr(runner, "secrets", SimpleNamespace(token_hex=token_hex))
     return directory(place).with_name("memory.lamina") / "dream" / "copy-f00d"
 
 

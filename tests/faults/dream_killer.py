@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from lamina.layers.dream import lock as dream_lock
-from lamina.layers.dream.desk import Desk, carry_out
+from lamina.layers.dream.plan import DreamPlanner, carry_out
 from lamina.memory.file_store import FileStore
 
 NOW = 1_800_000_000.0
@@ -21,10 +21,10 @@ def dream(memory: Path, ready: int) -> None:
     lock = dream_lock.acquire(memory / dream_lock.NAME, now=NOW)
     with FileStore(memory) as store:
         store.catch_up()
-        desk = Desk(store, NOW)
-        step = desk.step()
+        planner = DreamPlanner(store, NOW)
+        step = planner.step()
         os.write(ready, b"r")
-        carry_out(store, desk.before, step, NOW)
+        carry_out(store, planner.before, step, NOW)
         lock.succeeded(NOW)
 
 

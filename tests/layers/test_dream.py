@@ -22,7 +22,7 @@ from lamina import prompts
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
 from lamina.layers import dream
-from lamina.layers.dream import desk, fork, night
+from lamina.layers.dream import fork, plan, runner
 from lamina.layers.dream import lock as dream_lock
 from lamina.layers.dream.fork import drifted
 from lamina.layers.dream.record import DreamRecord, Progress, take_back
@@ -562,8 +562,8 @@ def test_what_looks_at_every_memory_works_aside(
 
     watched(fork, "review")
     watched(fork, "drifted")
-    watched(desk, "consolidate")
-    watched(night, "carry_out")
+    watched(plan, "consolidate")
+    watched(runner, "carry_out")
 
     @story_of(place, dreaming("nothing to do"))
     async def _(session: Session, heard: list[Event]) -> None:
@@ -653,7 +653,7 @@ def test_a_fact_of_the_assistants_does_not_become_the_users_word_by_its_own_inde
 def test_a_plan_that_would_lose_a_memory_and_not_say_why_is_not_carried_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "_reasons", lambda *_: {})
+    monkeypatch.setattr(plan, "_reasons", lambda *_: {})
 
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
@@ -669,7 +669,7 @@ def test_a_plan_that_would_lose_a_memory_and_not_say_why_is_not_carried_out(
 def test_a_plan_that_would_make_the_index_longer_than_what_is_loaded_is_not_carried_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "LOADED_LINES", 2)
+    monkeypatch.setattr(plan, "LOADED_LINES", 2)
 
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
@@ -795,11 +795,11 @@ def test_a_wish_to_end_it_is_heard_at_any_moment(place: Place) -> None:
             before, record = contents(store), DreamRecord(store.state)
             ended: list[Any] = []
 
-            async def night() -> None:
+            async def runner() -> None:
                 ended.append(await dream.run(session.state))
 
             async with anyio.create_task_group() as group:
-                group.start_soon(night)
+                group.start_soon(runner)
                 await until(lambda: bool(model.requests))
                 record.ask_to_end(record.status()["id"])
             assert ended[0].status == "killed"
@@ -819,7 +819,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
     @story_of(place)
     async def _(session: Session, heard: list[Event]) -> None:
         fill(session)
-        real, held = night.carry_out, list[bool]()
+        real, held = runner.carry_out, list[bool]()
         scope = anyio.CancelScope()
 
         async def dreams_on() -> None:
@@ -837,7 +837,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
             return real(*given)
 
         loop, ended = asyncio.get_running_loop(), threading.Event()
-        monkeypatch.setattr(night, "carry_out", writes)
+        monkeypatch.setattr(runner, "carry_out", writes)
         with contextlib.suppress(asyncio.CancelledError):
             await task
         [line] = DreamRecord(store_of(session).state).log()

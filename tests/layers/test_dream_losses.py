@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.sessions import Place, run
 
 from lamina.layers import dream
-from lamina.layers.dream.desk import Desk, Step, carry_out
 from lamina.layers.dream.fork import review
-from lamina.layers.dream.night import Dreamt, would_do
+from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
+from lamina.layers.dream.runner import DreamResult, would_do
 from lamina.memories import MemoryType
 from lamina.memory.file_store import FileStore
 from lamina.memory.paths import memory_place
@@ -50,7 +50,7 @@ def on_disk(folder: Path) -> dict[str, str]:
 # ---- whole dreams
 
 
-def dreamt(place: Place, writes: Mapping[str, bytes] | None, **wishes: Any) -> Dreamt:
+def dreamt(place: Place, writes: Mapping[str, bytes] | None, **wishes: Any) -> DreamResult:
     """A dream by rules alone, or one whose model leaves these files in its copy."""
 
     def at_copy(name: str) -> Any:
@@ -68,7 +68,7 @@ def dreamt(place: Place, writes: Mapping[str, bytes] | None, **wishes: Any) -> D
 
     steps = [at_copy("Read"), at_copy("Write"), Reply("done", purpose="dream")]
 
-    async def story() -> Dreamt:
+    async def story() -> DreamResult:
         model = "none" if writes is None else ScriptedModel(steps)
         async with place.open(model, **wishes) as session:
             return await dream.run(session.state)
@@ -231,12 +231,14 @@ def a_store() -> Iterator[FileStore]:
         yield store
 
 
-def leaves(store: FileStore, writes: Mapping[str, bytes]) -> Step:
+def leaves(store: FileStore, writes: Mapping[str, bytes]) -> DreamStep:
     """The step of a dream whose model leaves these files in its copy, carried out."""
     store.catch_up()
-    desk = Desk(store, time.time())
-    step = desk.step(review(desk.before, {**desk.before.files, **writes}, "", desk.held))
-    carry_out(store, desk.before, step, time.time())
+    planner = DreamPlanner(store, time.time())
+    step = planner.step(
+        review(planner.before, {**planner.before.files, **writes}, "", planner.held)
+    )
+    carry_out(store, planner.before, step, time.time())
     return step
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lamina.layers.dream.fork import review
-from lamina.layers.dream.judge import Snapshot
+from lamina.layers.dream.judge import MemorySnapshot
 from lamina.memories import MemoryType
 from lamina.memory.topics import new_topic
 
@@ -21,7 +21,7 @@ def topic(name: str, body: str, kind: MemoryType = "project") -> bytes:
 HALL = topic("hall", "Machine 40 stands in the northern hall.")
 FERRY = topic("ferry", "The ferry leaves from pier three at dawn.")
 RULE = topic("rule", "Never delete a failing test.\n\nAsk Marta first.", "feedback")
-BEFORE = Snapshot({"hall.md": HALL, "ferry.md": FERRY, "rule.md": RULE}, b"")
+BEFORE = MemorySnapshot({"hall.md": HALL, "ferry.md": FERRY, "rule.md": RULE}, b"")
 SAME = dict(BEFORE.files)
 
 
@@ -94,6 +94,6 @@ def test_a_large_memory_is_reviewed_in_seconds_however_much_of_it_a_model_rewrot
         left[f"bay_{n}.md"] = topic(f"bay {n}", f"{body(n)}\n\n{body(n + 1)}")
         left[f"bay_{n + 1}.md"] = b"gone: it is with its neighbour\n"
     started = time.process_time()
-    result = review(Snapshot(files, b""), left, "", set())
+    result = review(MemorySnapshot(files, b""), left, "", set())
     assert time.process_time() - started < 30, "line by line against all that was said: minutes"
     assert (len(result.gone), result.problems) == (40, ())

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.local.consolidator import Plan, consolidate
-from lamina.local.desk import Desk
+from lamina.local.consolidator import ConsolidationPlan, consolidate
+from lamina.local.working_set import WorkingSet
 from lamina.memories import Memory, MemoryType
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import read_topic
@@ -26,11 +26,11 @@ def memory(path: str, body: str, *, at: float = 1.0, kind: MemoryType = "project
     return Memory(path, path.removesuffix(".md"), body.partition("\n")[0][:150], kind, body + "\n", extra, mtime=at)  # fmt: skip
 
 
-def dream(*memories: Memory, index: str = "", **more: object) -> Plan:
+def dream(*memories: Memory, index: str = "", **more: object) -> ConsolidationPlan:
     return consolidate(memories, index=index, now=NOW, **more)  # pyright: ignore[reportArgumentType]
 
 
-def again(plan: Plan, **more: object) -> Plan:
+def again(plan: ConsolidationPlan, **more: object) -> ConsolidationPlan:
     return consolidate(plan.memories, index=plan.index, now=NOW, **more)  # pyright: ignore[reportArgumentType]
 
 
@@ -229,16 +229,16 @@ def test_what_is_over_ends_only_what_is_of_its_kind_and_says_about_as_much() -> 
 
 def test_a_memory_that_took_another_in_takes_it_along_when_it_goes() -> None:
     one, two, three = (memory(f"{name}.md", f"Fact {name}.") for name in "abc")
-    desk = Desk([one, two, three], {}, frozenset(), {}, NOW)
-    desk.doubt(["a.md", "c.md"], "they may contradict each other")
-    desk.merge(one, two)
-    desk.drop("a.md", "it is past")
-    assert [(drop.path, drop.reason) for drop in desk.drops()] == [
+    working = WorkingSet([one, two, three], {}, frozenset(), {}, NOW)
+    working.doubt(["a.md", "c.md"], "they may contradict each other")
+    working.merge(one, two)
+    working.drop("a.md", "it is past")
+    assert [(drop.path, drop.reason) for drop in working.drops()] == [
         ("a.md", "it is past"),
         ("b.md", "it is past"),
     ]
-    assert desk.merges() == ()
-    assert desk.doubts() == (), "nobody need look at what is gone"
+    assert working.merges() == ()
+    assert working.doubts() == (), "nobody need look at what is gone"
 
 
 @pytest.mark.spec("L6.6")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.local.test_happened import call, said
+from tests.local.test_session_facts import call, said
 from tests.local.test_summariser import _entries, shapes
 
 from lamina.local.probes import KINDS, QUESTIONS, probes, score

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.local.test_happened import call, said
+from tests.local.test_session_facts import call, said
 
 from lamina.ledger import tokens
-from lamina.local.happened import happened
+from lamina.local.session_facts import session_facts
 from lamina.local.summariser import MODEL_PARTS, PARTS, nine_parts, sections, short
 from lamina.messages import text
 
@@ -20,7 +20,7 @@ HEADINGS = [f"## {n}. {heading}" for n, (_, heading) in enumerate(PARTS, 1)]
 
 @pytest.mark.spec("L4.1", "L4.5")
 def test_the_nine_parts_stand_in_order_and_two_change_their_names_up_to_an_entry() -> None:
-    what = happened([said("user", text("Build it."), n=1)])
+    what = session_facts([said("user", text("Build it."), n=1)])
     whole = nine_parts(what, budget=1_000)
     assert re.findall(r"(?m)^## .+$", whole) == HEADINGS
     before = re.findall(r"(?m)^## .+$", nine_parts(what, budget=1_000, up_to=True))
@@ -30,7 +30,7 @@ def test_the_nine_parts_stand_in_order_and_two_change_their_names_up_to_an_entry
 
 @pytest.mark.spec("L4.2")
 def test_a_model_s_words_are_added_to_its_own_parts_and_replace_nothing_that_is_copied() -> None:
-    what = happened(
+    what = session_facts(
         [
             said("user", text("Build the tower."), n=1),
             *call("a", "Write", "ok", n=2, file_path="tower.py", content="class Tower: ..."),
@@ -47,7 +47,7 @@ def test_a_model_s_words_are_added_to_its_own_parts_and_replace_nothing_that_is_
 @pytest.mark.spec("L4.2")
 def test_beyond_the_budget_an_excerpt_and_a_reference_stand_for_a_long_message() -> None:
     long = "It begins here. " + "middle " * 5_000 + "It ends here."
-    made = nine_parts(happened([said("user", text(long), n=1234)]), budget=1_000)
+    made = nine_parts(session_facts([said("user", text(long), n=1234)]), budget=1_000)
     assert "It begins here." in made
     assert "[…]" in made
     assert "It ends here. [#entry-12]" in made
@@ -85,7 +85,7 @@ def test_it_fits_its_budget_and_every_line_comes_from_the_record(
     shape: list[tuple[str, int, int]], budget: int
 ) -> None:
     entries = _entries(shape)
-    made = nine_parts(happened(entries), budget=budget)
+    made = nine_parts(session_facts(entries), budget=budget)
     frame = 9 * 30  # headings, and a shortest excerpt for each part
     assert tokens.of_text(made) <= budget * 1.25 + frame
     known = str(entries)
@@ -97,7 +97,7 @@ def test_it_fits_its_budget_and_every_line_comes_from_the_record(
 
 @pytest.mark.spec("L4.2")
 def test_a_line_that_is_cut_keeps_its_reference_whole() -> None:
-    made = nine_parts(happened(_entries([("answer", 170, 0)])), budget=400)
+    made = nine_parts(session_facts(_entries([("answer", 170, 0)])), budget=400)
     assert "… [#entry-0]" in made
     assert set(re.findall(r"\[#([^\]]+)\]", made)) == {"entry-0"}
 
@@ -106,7 +106,7 @@ def test_a_line_that_is_cut_keeps_its_reference_whole() -> None:
 @given(shapes)
 def test_short_user_messages_are_all_there_word_for_word(shape: list[tuple[str, int, int]]) -> None:
     entries = _entries([(kind, min(size, 12), seed) for kind, size, seed in shape])
-    what = happened(entries)
+    what = session_facts(entries)
     made = nine_parts(what, budget=8_000)
     for said_ in what.asked:
         assert said_.text in made
@@ -115,6 +115,6 @@ def test_short_user_messages_are_all_there_word_for_word(shape: list[tuple[str, 
 @pytest.mark.spec("L3.1", "L4.10")
 @given(shapes)
 def test_notes_sections_and_fold_lines_are_bounded(shape: list[tuple[str, int, int]]) -> None:
-    what = happened(_entries(shape))
+    what = session_facts(_entries(shape))
     assert sum(map(tokens.of_text, sections(what).values())) <= 12_000
     assert tokens.of_text(short(what)) <= 450

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lamina.messages import Usage
+from lamina.messages import Message, Usage
 from lamina.replay.readers import read_recording
-from lamina.replay.recording import Recording, merged
+from lamina.replay.recording import Recording
 
 pytestmark = pytest.mark.spec("I4")
 
 Save = Callable[..., Path]
+
+
+def merged(messages: Sequence[Message]) -> list[Message]:
+    """Messages with neighbours of one role joined, as providers demand that roles alternate."""
+    joined: list[Message] = []
+    for message in messages:
+        if joined and joined[-1]["role"] == message["role"]:
+            joined[-1] = {**joined[-1], "content": [*joined[-1]["content"], *message["content"]]}
+        else:
+            joined.append(message)
+    return joined
 
 
 def text(words: str) -> dict[str, Any]:

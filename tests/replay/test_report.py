@@ -15,7 +15,7 @@ from lamina.cache.prices import money_text
 from lamina.messages import Usage
 from lamina.replay.charts import span_text, tokens_text
 from lamina.replay.readers import read_recording
-from lamina.replay.recording import Skipped
+from lamina.replay.recording import SkippedPart
 from lamina.replay.report import render_report
 from lamina.replay.results import (
     Action,
@@ -47,7 +47,7 @@ def figures(count: int, size: int = 1000, **more: object) -> list[RequestFigures
 
 
 def result(
-    policies: list[PolicyResult], file: str = "a.jsonl", skipped: list[Skipped] | None = None
+    policies: list[PolicyResult], file: str = "a.jsonl", skipped: list[SkippedPart] | None = None
 ) -> ReplayResult:
     requests = len(policies[0].requests) if policies else 0
     return ReplayResult(file, "made", requests, skipped or [], Usage(1, 2, 3, 4), policies)
@@ -85,7 +85,7 @@ def test_everything_that_is_shown_is_escaped() -> None:
         calls=[OwnCall(EVIL, EVIL, Usage(1))],
     )
     policies = [PolicyResult(name, 9000, hostile, [EVIL]) for name in ("none", EVIL, "other")]
-    bad = result(policies, file=f"/x/{EVIL}", skipped=[Skipped(EVIL, EVIL)])
+    bad = result(policies, file=f"/x/{EVIL}", skipped=[SkippedPart(EVIL, EVIL)])
     page = render_report([bad, bad], title=EVIL)
     tags = parsed(page).tags
     assert not [tag for tag, _ in tags if tag == "script"]

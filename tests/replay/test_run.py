@@ -21,7 +21,7 @@ from lamina.messages import Message, Usage
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
-from lamina.replay.run import CALL_TOKENS, NonePolicy, Sent, SentPrompt, Turn, replay
+from lamina.replay.run import CALL_TOKENS, NonePolicy, RecordedTurn, Sent, SentPrompt, replay
 from lamina.replay.weigh import KINDS, USUAL, Scales, Weigher, calibrate, piece_of
 
 pytestmark = pytest.mark.spec("I4")
@@ -82,7 +82,7 @@ class ClearOld:
         self._held: list[Message] = []
         self._keep = keep
 
-    def send(self, turn: Turn) -> Sent:
+    def send(self, turn: RecordedTurn) -> Sent:
         del self._held[turn.keep :]
         self._held.extend(turn.new)
         places = [i for i, m in enumerate(self._held) if m["content"][0]["type"] == "tool_result"]
@@ -97,7 +97,7 @@ class ClearOld:
 class Summarise(NonePolicy):
     name = "summary"
 
-    def send(self, turn: Turn) -> Sent:
+    def send(self, turn: RecordedTurn) -> Sent:
         calls = [OwnCall("summary", MODEL, Usage(input=1000, output=10))] * (turn.number == 1)
         return Sent(super().send(turn).messages, calls=calls)
 
@@ -168,7 +168,7 @@ def test_what_was_read_again_stays_and_is_not_charged_twice() -> None:
             super().__init__()
             self._cleared: Message | None = None
 
-        def send(self, turn: Turn) -> Sent:
+        def send(self, turn: RecordedTurn) -> Sent:
             sent = list(super().send(turn).messages)
             if turn.number >= 2:
                 old = sent[2]["content"][0]
@@ -195,7 +195,7 @@ def test_what_was_read_again_stays_and_is_not_charged_twice() -> None:
     class MadeAnew(ClearOnce):
         """Equal messages, but never the same objects."""
 
-        def send(self, turn: Turn) -> Sent:
+        def send(self, turn: RecordedTurn) -> Sent:
             return Sent([copy.deepcopy(message) for message in super().send(turn).messages])
 
     again = replay(recording_of(turns), MadeAnew())
@@ -206,7 +206,7 @@ def test_what_was_read_again_stays_and_is_not_charged_twice() -> None:
 
 def test_what_is_shown_once_more_after_a_reread_is_there() -> None:
     class ClearForATurn(NonePolicy):
-        def send(self, turn: Turn) -> Sent:
+        def send(self, turn: RecordedTurn) -> Sent:
             sent = list(super().send(turn).messages)
             if turn.number == 2:
                 old = sent[2]["content"][0]
@@ -228,7 +228,7 @@ def test_words_of_a_policys_own_that_are_gone_are_not_fetched_again() -> None:
     told = "Up to now the invoices were settled at the rate of last year."
 
     class SaysOnce(NonePolicy):
-        def send(self, turn: Turn) -> Sent:
+        def send(self, turn: RecordedTurn) -> Sent:
             own: list[Message] = [{"role": "user", "content": [text(told)]}]
             return Sent([*super().send(turn).messages, *(own if turn.number == 0 else [])])
 
@@ -542,9 +542,9 @@ def test_what_was_fetched_stays_where_it_was_put_when_the_last_message_grows() -
     prompt.update(cache, weigher.at(0), [{**whole, "content": whole["content"][:1]}])
     prompt.fetch([("key", ("again", 500))])
     before = prompt.tokens
-    change = prompt.update(cache, weigher.at(0), [whole])
+    gone, _ = prompt.update(cache, weigher.at(0), [whole])
     assert prompt.fetched == 500
-    assert change.gone == []
+    assert gone == []
     assert prompt.tokens == before + weigher.block(whole["content"][1])[1]
     prompt.update(cache, weigher.at(0), [{"role": "user", "content": [text("anew")]}])
     assert prompt.fetched == 0

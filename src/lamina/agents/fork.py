@@ -15,10 +15,10 @@ from typing import Any
 
 from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
-from lamina.events import Event, ModelCalled, PermissionRefused, Warned
+from lamina.events import Event, ModelCalled, PermissionRefused, Warned, quiet
 from lamina.ledger import edits
 from lamina.messages import Json, Purpose, text, text_of, tool_result
-from lamina.ports import ForkResult, HookName, HookResult, Permit, SeenFile, Tool
+from lamina.ports import ForkResult, NoHooks, Permit, SeenFile, Tool
 from lamina.state import State
 
 TAG = "fork-directive"
@@ -79,9 +79,9 @@ def branch_of(
     """A state of its own over the same past."""
     toolbox = parent.deps.toolbox.replacing(instead) if instead else parent.deps.toolbox
     child = State(
-        deps=replace(parent.deps, hooks=_NoHooks(), toolbox=toolbox),
+        deps=replace(parent.deps, hooks=NoHooks(), toolbox=toolbox),
         ledger=parent.ledger.branch(),
-        tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=_drop),
+        tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet),
         background=parent.background,
         purpose=purpose,
         max_calls=max_calls,
@@ -139,14 +139,3 @@ def _say_once(parent: State, reason: str) -> None:
     if reason not in reasons:
         parent.ledger.append(edits.state(_SAID, {"day": day, "reasons": [*reasons, reason]}))
         parent.emit(Warned(reason))
-
-
-def _drop(event: Event) -> None:
-    """Until the child has its own emit."""
-
-
-class _NoHooks:
-    """Hooks are the main agent's."""
-
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
-        return HookResult()

@@ -32,7 +32,7 @@ from lamina.wiring import Options
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.events import Event
-    from lamina.layers.dream.night import Dreamt
+    from lamina.layers.dream.runner import DreamResult
     from lamina.memory.file_store import FileStore
 
 
@@ -286,7 +286,7 @@ def _dream(args: argparse.Namespace) -> int:
     return _say(args, value)
 
 
-async def _run(args: argparse.Namespace) -> Dreamt:
+async def _run(args: argparse.Namespace) -> DreamResult:
     from lamina.layers import dream
 
     live = _Live(shown=sys.stderr.isatty() and not args.quiet and not args.json)

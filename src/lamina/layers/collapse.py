@@ -12,7 +12,7 @@ from uuid import uuid4
 from lamina.events import LayerActed
 from lamina.ledger import edits, spans, tokens
 from lamina.local import summariser
-from lamina.local.happened import happened
+from lamina.local.session_facts import session_facts
 from lamina.messages import Json
 from lamina.state import State
 
@@ -41,7 +41,7 @@ def stage(state: State) -> int:
     for first, last in _finished(state):
         if entries[first]["uuid"] in staged:
             continue
-        text = summariser.short(happened(entries[first : last + 1]))
+        text = summariser.short(session_facts(entries[first : last + 1]))
         size = sum(row.tokens for row in state.ledger.projection.rows_of(first, last))
         if tokens.of_text(text) + MARK_TOKENS >= size:
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,6 +214,3 @@ def _root_of(state: State) -> Path:
     if memory is None:
         raise ToolError("Memory is off.")
     return Path(os.path.realpath(memory.directory))
-
-
-__all__: Sequence[str] = ["Keep", "permit_for", "tools_for"]

@@ -19,7 +19,7 @@ from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.places import write_private
 from lamina.local import notes_file, summariser
-from lamina.local.happened import happened
+from lamina.local.session_facts import session_facts
 from lamina.messages import Json, Response
 from lamina.ports import Decision, Fork
 from lamina.state import State
@@ -113,7 +113,7 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
 
 def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
     """Fill what can be copied. A model's words stay; only the current state is brought up to date."""
-    bodies = summariser.sections(happened(list(state.ledger.entries)))
+    bodies = summariser.sections(session_facts(list(state.ledger.entries)))
     if mixed:
         empty = {notes_file.KEYS.get(s.heading) for s in notes_file.parse(before) if not s.body}
         bodies = {key: body for key, body in bodies.items() if key in empty or key == "state"}

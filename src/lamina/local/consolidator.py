@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from lamina.local.desk import (
-    Desk,
+from lamina.local.index_order import TidyIndex, hook_beyond_limit, repaired
+from lamina.local.working_set import (
     Doubt,
     Drop,
     Merge,
     Overrules,
     Rewrite,
+    WorkingSet,
     covered,
     dated,
     missing_statements,
@@ -27,7 +28,6 @@ from lamina.local.desk import (
     text_of,
     with_lines,
 )
-from lamina.local.index_order import TidyIndex, hook_beyond_limit, repaired
 from lamina.memories import Memory
 from lamina.memory.index import pointers_of
 from lamina.text.claims import Statement, claim, declares_over, judge, negations, statements
@@ -37,33 +37,33 @@ from lamina.text.wording import content_stems, hard_tokens, likeness
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
 
 
-def drop_replaced(desk: Desk) -> bool:
+def drop_replaced(working: WorkingSet) -> bool:
     """One pass; whether anything changed."""
     changed = False
-    for one, first, other, second in list(_pairs(desk)):
+    for one, first, other, second in list(_pairs(working)):
         older, newer = (one, other) if stamp(one) < stamp(other) else (other, one)
         old, new = (first, second) if older is one else (second, first)
-        current = desk.get(older.path)
-        if current is None or desk.get(newer.path) is None or old.text not in current.body:
+        current = working.get(older.path)
+        if current is None or working.get(newer.path) is None or old.text not in current.body:
             continue
         judgement = judge(new.text, old.text)
         if not judgement and stamp(one) == stamp(other):
             judgement = judge(old.text, new.text)
         if not judgement:
             continue
-        if judgement == "sure" and desk.overrules(newer, new.text, older, old.text):
-            _remove(desk, current, old.text, newer)
+        if judgement == "sure" and working.overrules(newer, new.text, older, old.text):
+            _remove(working, current, old.text, newer)
             changed = True
         else:
-            desk.doubt(sorted((older.path, newer.path)), f"these may contradict each other: “{old.text[:60]}” and “{new.text[:60]}”")  # fmt: skip
+            working.doubt(sorted((older.path, newer.path)), f"these may contradict each other: “{old.text[:60]}” and “{new.text[:60]}”")  # fmt: skip
     return changed
 
 
-def _pairs(desk: Desk) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
+def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
     """Pairs of statements of two memories that speak of the same: by subject, by rule, by "no longer"."""
     groups: defaultdict[tuple[object, ...], list[tuple[Memory, Statement]]] = defaultdict(list)
     spoken: list[tuple[Memory, Statement]] = []
-    for memory in desk.all():
+    for memory in working.all():
         for statement in statements(memory.body):
             if statement.label or memory.team:
                 continue
@@ -93,12 +93,12 @@ def _endings(
                 yield other, second, memory, statement
 
 
-def _remove(desk: Desk, older: Memory, text: str, newer: Memory) -> None:
+def _remove(working: WorkingSet, older: Memory, text: str, newer: Memory) -> None:
     """The memory without the statement; without a statement left, no memory."""
     reason = f"{newer.path} says otherwise since: “{text[:60]}”"
     kept = [part for part in statements(older.body) if part.text != text and not part.label]
     if not kept:
-        desk.drop(older.path, reason, newer.path)
+        working.drop(older.path, reason, newer.path)
         return
     body = older.body
     for part in reversed(statements(older.body)):
@@ -108,7 +108,7 @@ def _remove(desk: Desk, older: Memory, text: str, newer: Memory) -> None:
     body = re.sub(r"\n{3,}", "\n\n", body).strip("\n") + "\n"
     stale = content_stems(text) <= content_stems(older.description)
     description = kept[0].text[:150] if stale else older.description
-    desk.rewrite(replace(older, body=body, description=description, size=0), reason)
+    working.rewrite(replace(older, body=body, description=description, size=0), reason)
 
 
 _ALIKE = 0.72  # the gate's own measure of a near-duplicate
@@ -118,43 +118,43 @@ _IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and 
 _USED = timedelta(days=90)  # and one that was of use stays this long after the last time
 
 
-def write_out_dates(desk: Desk) -> bool:
+def write_out_dates(working: WorkingSet) -> bool:
     """Relative dates of facts become absolute. `user` and `feedback` stay the user's words."""
     changed = False
-    for memory in desk.open():
-        said = desk.said_on(memory)
+    for memory in working.open():
+        said = working.said_on(memory)
         if memory.type in {"user", "feedback"} or said is None:
             continue
         body, description = dated(memory.body, said), dated(memory.description, said)
         if (body, description) != (memory.body, memory.description):
             absolute = replace(memory, body=body, description=description, size=0)
-            desk.rewrite(absolute, "dates written out")
+            working.rewrite(absolute, "dates written out")
             changed = True
     return changed
 
 
-def age_out(desk: Desk) -> bool:
+def age_out(working: WorkingSet) -> bool:
     """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
     later if nobody asked for it, last if it was used once. What somebody wrote by hand stays."""
     changed = False
-    for memory in desk.open():
+    for memory in working.open():
         due = _due(memory) if memory.type == "project" else None
-        if due is None or desk.by_hand(memory.path):
+        if due is None or working.by_hand(memory.path):
             continue
-        if reason := _of_no_use(desk, memory.path, due):
-            desk.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
+        if reason := _of_no_use(working, memory.path, due):
+            working.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
             changed = True
     return changed
 
 
-def _of_no_use(desk: Desk, path: str, due: date) -> str:
+def _of_no_use(working: WorkingSet, path: str, due: date) -> str:
     """Why a memory with this day is of no use any more; "" while it may be."""
-    today = desk.now.date()
-    last = desk.last_used.get(path)
-    if desk.uses.get(path):
+    today = working.now.date()
+    last = working.last_used.get(path)
+    if working.uses.get(path):
         past = last is not None and due + _PAST < today and last + _USED < today
         return f"was last used on {last.isoformat()}" if last and past else ""
-    if path in desk.in_vain and due + _IN_VAIN < today:
+    if path in working.in_vain and due + _IN_VAIN < today:
         return "was shown several times since it was saved, never to any use"
     return "was never used" if due + _PAST < today else ""
 
@@ -180,48 +180,48 @@ def _due(memory: Memory) -> date | None:
         return None
 
 
-def move_long_hooks(desk: Desk, index: str) -> None:
+def move_long_hooks(working: WorkingSet, index: str) -> None:
     """Words of an over-long index line that the topic file lacks move into it."""
     for pointer in pointers_of(index.encode("utf-8", "surrogateescape")):
-        memory = desk.get(pointer.file)
-        if memory is None or not desk.may_change(memory) or not hook_beyond_limit(pointer):
+        memory = working.get(pointer.file)
+        if memory is None or not working.may_change(memory) or not hook_beyond_limit(pointer):
             continue
-        hook = pointer.hook.removesuffix(desk.labels.get(memory.path, ""))
+        hook = pointer.hook.removesuffix(working.labels.get(memory.path, ""))
         lacking = [part.text for part in statements(hook) if not covered(part.text, memory)]
         if lacking:
             grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
-            desk.rewrite(grown, "its long index line moved here")
+            working.rewrite(grown, "its long index line moved here")
 
 
 # --- near-duplicates ---
 
 
-def merge_alike(desk: Desk) -> bool:
+def merge_alike(working: WorkingSet) -> bool:
     """Memories that say the same become one: one that the store wrote, whose word is known; of those
     the one that is used, else the fuller, else the first."""
     merged = False
-    for one, other in _alike_pairs(desk):
-        first, second = desk.get(one), desk.get(other)
-        if first is None or second is None or not _says_the_same(desk, first, second):
+    for one, other in _alike_pairs(working):
+        first, second = working.get(one), working.get(other)
+        if first is None or second is None or not _says_the_same(working, first, second):
             continue
-        into, taken = sorted((first, second), key=lambda memory: _preference(desk, memory))
-        desk.merge(into, taken)
+        into, taken = sorted((first, second), key=lambda memory: _preference(working, memory))
+        working.merge(into, taken)
         merged = True
     return merged
 
 
-def _preference(desk: Desk, memory: Memory) -> tuple[bool, int, int, str]:
+def _preference(working: WorkingSet, memory: Memory) -> tuple[bool, int, int, str]:
     return (
-        desk.by_hand(memory.path),
-        -desk.uses.get(memory.path, 0),
+        working.by_hand(memory.path),
+        -working.uses.get(memory.path, 0),
         -len(memory.body),
         memory.path,
     )
 
 
-def _alike_pairs(desk: Desk) -> Iterator[tuple[str, str]]:
+def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
     """Pairs that share most of their stems, or of which one has all stems of the other."""
-    stems = {memory.path: content_stems(text_of(memory)) for memory in desk.open()}
+    stems = {memory.path: content_stems(text_of(memory)) for memory in working.open()}
     often = Counter(stem for found in stems.values() for stem in found)
     holders: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(stems):
@@ -243,8 +243,8 @@ def _contains(larger: Memory, smaller: Memory) -> bool:
     return not missing_statements(larger, smaller)
 
 
-def _says_the_same(desk: Desk, one: Memory, other: Memory) -> bool:
-    if one.type != other.type or (one.path in desk.labels) != (other.path in desk.labels):
+def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
+    if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
         return False
     first, second = text_of(one), text_of(other)
     if negations(first) != negations(second) or tells_apart(first, second):
@@ -256,13 +256,11 @@ def _says_the_same(desk: Desk, one: Memory, other: Memory) -> bool:
     return _contains(one, other) or _contains(other, one)
 
 
-__all__ = ["Doubt", "Drop", "Merge", "Plan", "Rewrite", "consolidate"]
-
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConsolidationPlan:
     """What to do with the memory directory: everything at once, or nothing."""
 
     merges: tuple[Merge, ...]
@@ -291,7 +289,7 @@ def consolidate(
     said: Mapping[str, date | None] | None = None,
     overrules: Overrules | None = None,
     by_hand: Callable[[str], bool] = lambda _: False,
-) -> Plan:
+) -> ConsolidationPlan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
 
     By path, `uses` counts answers that used a memory and `last_used` says when the last one did;
@@ -301,7 +299,7 @@ def consolidate(
     is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
     somebody wrote past the store: those never age out.
     """
-    desk = Desk(
+    working = WorkingSet(
         memories,
         uses or {},
         frozenset(pinned),
@@ -313,37 +311,37 @@ def consolidate(
         overrules=overrules,
         by_hand=by_hand,
     )
-    move_long_hooks(desk, index)
-    _until_nothing_changes(desk)
+    move_long_hooks(working, index)
+    _until_nothing_changes(working)
     tidy = repaired(
         index,
-        desk.all(),
-        uses=desk.uses,
-        labels=desk.labels,
-        in_vain=desk.in_vain,
-        said=desk.said_on,
+        working.all(),
+        uses=working.uses,
+        labels=working.labels,
+        in_vain=working.in_vain,
+        said=working.said_on,
     )
-    _doubt_what_the_index_lost(desk, tidy)
-    return Plan(
-        desk.merges(), desk.drops(), desk.rewrites(), tidy.text, tidy.text != index,
-        desk.doubts(), tuple(desk.all()),
+    _doubt_what_the_index_lost(working, tidy)
+    return ConsolidationPlan(
+        working.merges(), working.drops(), working.rewrites(), tidy.text, tidy.text != index,
+        working.doubts(), tuple(working.all()),
     )  # fmt: skip
 
 
-def _until_nothing_changes(desk: Desk) -> None:
+def _until_nothing_changes(working: WorkingSet) -> None:
     for _ in range(_MOST_ROUNDS):
-        changed = write_out_dates(desk)
-        changed |= drop_replaced(desk)
-        changed |= merge_alike(desk)
-        changed |= age_out(desk)
+        changed = write_out_dates(working)
+        changed |= drop_replaced(working)
+        changed |= merge_alike(working)
+        changed |= age_out(working)
         if not changed:
             return
 
 
-def _doubt_what_the_index_lost(desk: Desk, tidy: TidyIndex) -> None:
+def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
     for pointer in tidy.gone:
-        if pointer.file not in desk.gone:
+        if pointer.file not in working.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""
-            desk.doubt((pointer.file,), f"the index pointed at a file that is not there{hook}")
+            working.doubt((pointer.file,), f"the index pointed at a file that is not there{hook}")
     if tidy.left_out:
-        desk.doubt(tidy.left_out, "no room in the index: they are found by recall only")
+        working.doubt(tidy.left_out, "no room in the index: they are found by recall only")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from lamina.local.desk import Said, dated, said_on
+from lamina.local.working_set import Said, dated, said_on
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory.index import (
     ADVISED_LINE,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lamina.local.happened import Happened, happened
+from lamina.local.session_facts import SessionFacts, session_facts
 from lamina.messages import Json
 
 KINDS = ("files", "names", "numbers", "errors", "constraints", "tasks", "commands", "asked")
@@ -57,10 +57,10 @@ class Score:
 
 def probes(entries: Iterable[Json], each: int = 12) -> list[Probe]:
     """Up to `each` probes of every kind from a removed span."""
-    return probes_of(happened(entries), each)
+    return probes_of(session_facts(entries), each)
 
 
-def probes_of(span: Happened, each: int = 12) -> list[Probe]:
+def probes_of(span: SessionFacts, each: int = 12) -> list[Probe]:
     """The same from what is known to have happened."""
     return [
         *_evenly(_files(span), each),
@@ -113,7 +113,7 @@ def _evenly(items: list[Probe], most: int) -> list[Probe]:
     return [items[i * len(items) // most] for i in range(most)]
 
 
-def _files(span: Happened) -> list[Probe]:
+def _files(span: SessionFacts) -> list[Probe]:
     return [
         Probe("files", f"Which file was changed ({file.path})?", [_tail(file.path)], file.entry)
         for file in span.changed
@@ -125,7 +125,7 @@ def _tail(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def _names(span: Happened) -> list[Probe]:
+def _names(span: SessionFacts) -> list[Probe]:
     seen: dict[str, Probe] = {}
     for file in span.changed:
         for name in file.names:
@@ -136,7 +136,7 @@ def _names(span: Happened) -> list[Probe]:
     return list(seen.values())
 
 
-def _numbers(span: Happened) -> list[Probe]:
+def _numbers(span: SessionFacts) -> list[Probe]:
     """Figures that the agent reported: at least two digits, with what they count."""
     seen: dict[str, Probe] = {}
     for said in span.answered:
@@ -149,7 +149,7 @@ def _numbers(span: Happened) -> list[Probe]:
     return list(seen.values())
 
 
-def _errors(span: Happened) -> list[Probe]:
+def _errors(span: SessionFacts) -> list[Probe]:
     seen: dict[str, Probe] = {}
     for failure in span.failures:
         words = failure.text[:60].strip()
@@ -160,7 +160,7 @@ def _errors(span: Happened) -> list[Probe]:
     return list(seen.values())
 
 
-def _constraints(span: Happened) -> list[Probe]:
+def _constraints(span: SessionFacts) -> list[Probe]:
     found: list[Probe] = []
     for said in span.asked:
         for sentence in _SENTENCE.split(said.text):
@@ -172,11 +172,11 @@ def _constraints(span: Happened) -> list[Probe]:
     return found
 
 
-def _tasks(span: Happened) -> list[Probe]:
+def _tasks(span: SessionFacts) -> list[Probe]:
     return [Probe("tasks", f"What is still to do: {what}?", [what], "") for what in span.open_tasks]
 
 
-def _commands(span: Happened) -> list[Probe]:
+def _commands(span: SessionFacts) -> list[Probe]:
     return [
         Probe("commands", f"Which command ran: {ran.command[:60]}?", [ran.command[:60]], ran.entry)
         for ran in span.commands
@@ -184,7 +184,7 @@ def _commands(span: Happened) -> list[Probe]:
     ]
 
 
-def _asked(span: Happened) -> list[Probe]:
+def _asked(span: SessionFacts) -> list[Probe]:
     return [
         Probe("asked", f"What did the user say: {said.text[:40]}?", [said.text[:60]], said.entry)
         for said in span.asked

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from lamina.ledger import tokens
-from lamina.local.happened import Happened, Said, Touched
+from lamina.local.session_facts import Said, SessionFacts, Touched
 
 # (key, heading) of the nine parts.
 PARTS = (
@@ -44,7 +44,7 @@ _SHARES = {
 
 
 def nine_parts(
-    what: Happened,
+    what: SessionFacts,
     *,
     budget: int,
     model: Mapping[str, str] | None = None,
@@ -84,7 +84,7 @@ def ref(entry: str) -> str:
 # ---- the parts
 
 
-def _request(what: Happened, room: int) -> str:
+def _request(what: SessionFacts, room: int) -> str:
     if not what.asked:
         return ""
     first, last = what.asked[0], what.asked[-1]
@@ -94,7 +94,7 @@ def _request(what: Happened, room: int) -> str:
     return "\n".join(lines)
 
 
-def _concepts(what: Happened, room: int) -> str:
+def _concepts(what: SessionFacts, room: int) -> str:
     names: list[str] = []
     for file in reversed(what.changed):
         names += [name for name in file.names if name not in names]
@@ -106,7 +106,7 @@ def _concepts(what: Happened, room: int) -> str:
     return _fit(lines, room, joined=True)
 
 
-def _files(what: Happened, room: int) -> str:
+def _files(what: SessionFacts, room: int) -> str:
     """Every changed file by name, then details and files that were only read as far as they fit."""
     base = _base([file.path for file in what.files.values()])
     newest = sorted(what.files.values(), key=lambda f: -f.order)
@@ -168,7 +168,7 @@ def _command(command: str, code: int | None, outcome: str, runs: int, entry: str
     return f"- `{shown}` exit {code}{times}{said} {ref(entry)}"
 
 
-def _errors(what: Happened, room: int) -> str:
+def _errors(what: SessionFacts, room: int) -> str:
     lines: list[str] = []
     for failure in what.failures:
         fix = f"; then {failure.fix}" if failure.fix else ""
@@ -176,7 +176,7 @@ def _errors(what: Happened, room: int) -> str:
     return _fit(list(dict.fromkeys(lines)), room, from_end=True)
 
 
-def _solving(what: Happened, room: int) -> str:
+def _solving(what: SessionFacts, room: int) -> str:
     """The agent's own words at the end of each round, newest kept longest."""
     finals = [said for said in what.answered if said.final] or what.answered
     if not finals:
@@ -185,7 +185,7 @@ def _solving(what: Happened, room: int) -> str:
     return _fit([f"- {_quoted(said, each)}" for said in finals], room, from_end=True)
 
 
-def _asked(what: Happened, room: int) -> str:
+def _asked(what: SessionFacts, room: int) -> str:
     if not what.asked:
         return ""
     whole = [f"- {_quoted(said, 10_000)}" for said in what.asked]
@@ -195,13 +195,13 @@ def _asked(what: Happened, room: int) -> str:
     return _fit([f"- {_quoted(said, each)}" for said in what.asked], room, from_end=True)
 
 
-def _tasks(what: Happened, room: int) -> str:
+def _tasks(what: SessionFacts, room: int) -> str:
     lines = [f"- [{status}] {task}" for status, task in what.tasks if task]
     still = [line for line in lines if not line.startswith(("- [completed]", "- [done]"))]
     return _fit(still, room)
 
 
-def _current(what: Happened, room: int) -> str:
+def _current(what: SessionFacts, room: int) -> str:
     lines: list[str] = []
     if what.asked:
         lines.append(f"The user's last message: {_quoted(what.asked[-1], room // 3)}")
@@ -215,7 +215,7 @@ def _current(what: Happened, room: int) -> str:
     return _fit(lines, room)
 
 
-def _next(what: Happened, room: int) -> str:
+def _next(what: SessionFacts, room: int) -> str:
     """Nothing is invented: an open task, or the user's own last words."""
     if what.open_tasks:
         return _fit([f"The first open task: {what.open_tasks[0]}"], room)
@@ -227,7 +227,7 @@ def _next(what: Happened, room: int) -> str:
 # ---- the notes
 
 
-def sections(what: Happened, room: int = 1_500) -> dict[str, str]:
+def sections(what: SessionFacts, room: int = 1_500) -> dict[str, str]:
     """Bodies of the notes' sections that can be filled without a model, by their key."""
     title = what.asked[0].text.splitlines()[0][:80] if what.asked else ""
     corrections = [s for s in what.asked[1:] if _is_correction(s.text)]
@@ -262,7 +262,7 @@ def _listed(heading: str, body: str) -> str:
     return heading + body if body else ""
 
 
-def _worklog(what: Happened) -> list[str]:
+def _worklog(what: SessionFacts) -> list[str]:
     lines = [f"- asked: {_first_line(said.text)} {ref(said.entry)}" for said in what.asked]
     lines += [f"- changed {f.path} {ref(f.entry)}" for f in what.changed]
     return lines
@@ -329,7 +329,7 @@ def _fit(lines: Iterable[str], room: int, *, from_end: bool = False, joined: boo
     return "\n".join(chosen)
 
 
-def short(what: Happened, room: int = 150) -> str:
+def short(what: SessionFacts, room: int = 150) -> str:
     """A few lines for one finished round."""
     lines: list[str] = []
     if what.asked:

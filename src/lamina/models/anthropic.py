@@ -23,8 +23,8 @@ from lamina.messages import Block, Json, Message, Request, Response, blocks_of
 from lamina.models import faults
 from lamina.models.anthropic_stream import Assembly, Malformed
 from lamina.models.faults import Connection
-from lamina.models.retry import Policy, SystemClock, with_retries
-from lamina.ports import Capabilities, Clock
+from lamina.models.retry import Policy, with_retries
+from lamina.ports import Capabilities, Clock, SystemClock
 
 if TYPE_CHECKING:
     import anthropic

@@ -20,8 +20,8 @@ from lamina.messages import Block, Json, Message, Request, Response, blocks_of, 
 from lamina.models import faults
 from lamina.models.faults import Connection
 from lamina.models.openai_stream import ChatAssembly, Malformed
-from lamina.models.retry import Policy, SystemClock, with_retries
-from lamina.ports import Capabilities, Clock
+from lamina.models.retry import Policy, with_retries
+from lamina.ports import Capabilities, Clock, SystemClock
 
 if TYPE_CHECKING:
     import httpx2

@@ -4,7 +4,6 @@ it names one. Clock and chance come in as arguments; every pause is an event.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -52,21 +51,6 @@ class Policy:
         """Seconds before try `attempt` + 1; `chance` in [0, 1) spreads clients apart."""
         own = min(self.longest, self.first * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
         return own if asked is None else max(own, asked)
-
-
-class SystemClock:
-    """The machine's own time."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        import anyio
-
-        await anyio.sleep(seconds)
 
 
 async def with_retries(

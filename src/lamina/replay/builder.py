@@ -4,14 +4,14 @@ into a recording. Touches nothing outside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 from lamina.messages import Block, Json, Message, Usage
-from lamina.replay.files import as_list, as_object
-from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording, Skipped
+from lamina.replay.files import Unreadable, as_list, as_object
+from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording, SkippedPart
 
 MOST_COMPLAINTS = 200  # beyond that only their number is kept
 SECONDS_APART = 10.0  # between requests of a recording without times
@@ -27,7 +27,7 @@ class Builder:
     format: str
     messages: list[RecordedMessage] = field(default_factory=list[RecordedMessage])
     requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
-    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    skipped: list[SkippedPart] = field(default_factory=list[SkippedPart])
     frames: list[Frame] = field(default_factory=lambda: [Frame()])
     reported: Usage | None = None
     _unlisted: int = 0
@@ -36,9 +36,20 @@ class Builder:
 
     def skip(self, where: str, reason: str) -> None:
         if len(self.skipped) < MOST_COMPLAINTS:
-            self.skipped.append(Skipped(where, reason))
+            self.skipped.append(SkippedPart(where, reason))
         else:
             self._unlisted += 1
+
+    def readable(
+        self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = ""
+    ) -> Iterator[tuple[str, Any]]:
+        """(where, value) of each line; those without a value are complaints."""
+        for number, value in lines:
+            where = f"{prefix}line {number}"
+            if isinstance(value, Unreadable):
+                self.skip(where, value.reason)
+            else:
+                yield where, value
 
     def unknown_kind(self, where: str, kind: str) -> None:
         """A kind of entry that nobody knows is reported once, with its number at the end."""
@@ -84,7 +95,9 @@ class Builder:
             if count > 1:
                 self.skip("whole file", f"{count} entries of the unknown kind {kind[:60]!r}")
         if self._unlisted:
-            self.skipped.append(Skipped("whole file", f"{self._unlisted} more places not listed"))
+            self.skipped.append(
+                SkippedPart("whole file", f"{self._unlisted} more places not listed")
+            )
         requests = sorted(self.requests, key=lambda request: request.time)
         return Recording(
             self.file,
@@ -102,9 +115,9 @@ def as_blocks(content: object) -> list[Block] | None:
     """A message's content in block form; None if it is neither text nor a list of blocks."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    if isinstance(content, list) and all(isinstance(part, dict) for part in as_list(content)):  # pyright: ignore[reportUnknownArgumentType]
-        return cast("list[Block]", content)
-    return None
+    parts = as_list(content)
+    whole = isinstance(content, list) and all(isinstance(part, dict) for part in parts)
+    return cast("list[Block]", parts) if whole else None
 
 
 def anthropic_usage(value: object) -> Usage | None:

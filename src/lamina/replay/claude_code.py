@@ -63,11 +63,8 @@ class ClaudeCodeReader:
         self._side_chains: dict[str, str] = {}  # uuid of a side chain's line -> its thread
 
     def read(self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = "") -> None:
-        for number, value in lines:
-            where = f"{prefix}line {number}"
-            if isinstance(value, Unreadable):
-                self._builder.skip(where, value.reason)
-            elif line := as_object(value):
+        for where, value in self._builder.readable(lines, prefix):
+            if line := as_object(value):
                 self._line(where, line, prefix)
             else:
                 self._builder.skip(where, "not an object")

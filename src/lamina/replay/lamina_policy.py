@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import tempfile
 from asyncio import Runner
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from time import process_time
+from typing import cast
 
 from lamina import flags as flag_reader
 from lamina import turn
@@ -23,17 +25,17 @@ from lamina.cache.account import FETCHED
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.errors import ModelConfigError
-from lamina.events import Emit, Event, LayerActed, LayerFailed
+from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
 from lamina.layers import notes
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, HookName, HookResult, ToolContext
+from lamina.ports import Capabilities, Decision, NoBackground, NoHooks, ToolContext
 from lamina.replay.entries import entries_of
 from lamina.replay.results import Action
-from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, Sent, Turn
+from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, RecordedTurn, Sent
 from lamina.replay.weigh import Losses, Weigher
 from lamina.state import Deps, State
 from lamina.steps import close_calls
@@ -59,7 +61,7 @@ class RecordedClock:
         self._at += seconds
 
 
-class NoModel:
+class UnaskedModel:
     """Has the replayed model's limits and is never asked: layers work locally."""
 
     name = "none"
@@ -81,13 +83,8 @@ class NoModel:
         return None
 
 
-class NoHooks:
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
-        return HookResult()
-
-
 @dataclass(slots=True)
-class Waiting:
+class RoundWork(NoBackground):
     """Background work of one round, done before the next request."""
 
     work: Callable[[], Awaitable[None]] | None = None
@@ -96,20 +93,10 @@ class Waiting:
         self.work = work
         return True
 
-    def running(self) -> Sequence[str]:
-        return ()
-
-    async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
-        return ()
-
     async def finish(self) -> None:
         work, self.work = self.work, None
         if work is not None:
             await work()
-
-
-def unheard(event: Event) -> None:  # noqa: ARG001
-    return
 
 
 async def permit_nothing(spec: object, input: Json, context: object) -> Decision:  # noqa: A002, ARG001
@@ -146,23 +133,21 @@ class LaminaPolicy:
         self._weigher, self._config, self._folder, self._runner = weigher, config, folder, runner
         self._window, self._model, self._ttl = window, model, ttl
         self._flags = flag_reader.read(config)
-        self._threads: dict[str, _Conversation] = {}
+        self._threads: dict[str, _LayeredThread] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
         self.seconds: list[float] = []  # of CPU time for the layers and the view of each request
 
-    def send(self, turn: Turn) -> Sent:
+    def send(self, turn: RecordedTurn) -> Sent:
         thread = turn.request.thread
         held = self._threads.get(thread)
         if held is None:
             model = self._model or turn.request.model or DEFAULT_MODEL
             state = self.new_state(self._folder / str(len(self._threads)), model)
-            held = self._threads[thread] = _Conversation(state, self._weigher, self._times)
-        self._runner.run(held.send(turn, self._life(turn)))
+            held = self._threads[thread] = _LayeredThread(state, self._weigher, self._times)
+        life = int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
+        self._runner.run(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent
-
-    def _life(self, turn: Turn) -> int:
-        return int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
 
     def ledger(self, thread: str = "") -> Ledger:
         """What one conversation has recorded so far."""
@@ -180,7 +165,7 @@ class LaminaPolicy:
         deps = Deps(
             config=self._config,
             flags=self._flags,
-            model=NoModel(able),
+            model=UnaskedModel(able),
             toolbox=Toolbox(builtin_tools()),
             hooks=NoHooks(),
             clock=clock,
@@ -189,15 +174,19 @@ class LaminaPolicy:
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
         )
-        context = ToolContext(folder, folder, folder, unheard, permit_nothing)
-        return State(deps, Ledger.of(now=clock.now), context, background=Waiting())
+        context = ToolContext(folder, folder, folder, quiet, permit_nothing)
+        return State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
 
 
-class _Conversation:
+class _LayeredThread:
     """One thread: what the recording says goes into the ledger, the ledger's view is sent."""
 
     def __init__(self, state: State, weigher: Weigher, times: dict[int, float]) -> None:
         self.state, self._weigher, self._times = state, weigher, times
+        # As `new_state` made them.
+        self._clock = cast("RecordedClock", state.deps.clock)
+        self._model = cast("UnaskedModel", state.deps.model)
+        self._work = cast("RoundWork", state.background)
         self._held: list[Message] = []
         self._ends: list[int] = []  # entries in the ledger when all up to this message was in
         self._sent = 0  # tokens of the last prompt
@@ -206,24 +195,24 @@ class _Conversation:
         self.seconds = 0.0
         self._actions: list[Action] = []
         self._known: dict[int, tuple[Message, int]] = {}  # by id: a message of the view, its place
-        self._shown = _Shown()
+        self._shown = _LastView()
         self.sent = Sent(())
         state.listeners.append(self._hear)
 
-    async def send(self, turn_: Turn, life: int) -> None:
+    async def send(self, turn_: RecordedTurn, life: int) -> None:
         """Leaves in `sent` what is sent. A task that returned it would have all of it written out
         by the runner, who shows his tasks to the signal module.
         """
         state, request = self.state, turn_.request
-        _model(state).life = life
+        self._model.life = life
         self._go_back(turn_.keep)
         answer = self._append(turn_.new, request.time)
-        _clock(state).move(request.time)
+        self._clock.move(request.time)
         self._note_fetched(turn_.fetched)
         close_calls(state, "(no result was recorded)")
         if answer is not None:
             notes.check(state, answer)
-            await _waiting(state).finish()
+            await self._work.finish()
         began = process_time()
         await turn.make_room(state)
         view = state.ledger.view()
@@ -253,14 +242,12 @@ class _Conversation:
     def _place_of(self, message: Message, start: int) -> int:
         """Where the recording has a message of the view, from a place on; -1: nowhere."""
         known, place = self._known.get(id(message), (None, 0))
-        if known is not message or not self._stands(message, place):
+        gone = place >= len(self._held) or (place >= 0 and self._held[place] != message)
+        if known is not message or gone:
             held = range(start, len(self._held))
             place = next((n for n in held if self._held[n] == message), -1)
             self._known[id(message)] = (message, place)
         return place
-
-    def _stands(self, message: Message, place: int) -> bool:
-        return place < 0 or (place < len(self._held) and self._held[place] == message)
 
     def _note_fetched(self, tokens: int) -> None:
         """What the recording would have had to fetch again stands in no message: say it apart."""
@@ -290,15 +277,15 @@ class _Conversation:
     def _append(self, messages: Sequence[Message], until: float) -> Response | None:
         """Record messages in the form that a session gives them; returns the last answer."""
         answer: Response | None = None
-        clock, ledger = _clock(self.state), self.state.ledger
-        for run in _runs(messages):
-            clock.move(min(until, max(self._times.get(id(m), 0.0) for m in run)))
-            if run[0]["role"] == "assistant":
+        ledger = self.state.ledger
+        for role, neighbours in groupby(messages, key=lambda message: message["role"]):
+            run = list(neighbours)
+            self._clock.move(min(until, max(self._times.get(id(m), 0.0) for m in run)))
+            if role == "assistant":
                 close_calls(self.state, "(no result was recorded)")
                 answer = self._answer(run)
                 if answer is not None:
-                    told = edits.answer(answer.content, answer.usage)
-                    ledger.append(told)
+                    ledger.append(edits.answer(answer.content, answer.usage))
             else:
                 ledger.append(*entries_of(run, ledger))
             self._held += run
@@ -315,7 +302,7 @@ class _Conversation:
         return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
 
 
-class _Shown:
+class _LastView:
     """The messages that were sent last, so that only those behind the first change are looked up."""
 
     def __init__(self) -> None:
@@ -332,7 +319,7 @@ class _Shown:
     def tokens(self) -> int:
         return self._ends[-1][1] if self._ends else 0
 
-    def up_to(self, view: Sequence[Message], losses: Losses) -> _Shown:
+    def up_to(self, view: Sequence[Message], losses: Losses) -> _LastView:
         """Keep what the new view still begins with, at its weight."""
         same = self._view.shared(view) if isinstance(self._view, Snapshot) else 0
         same = same if losses == self._losses else 0
@@ -343,30 +330,3 @@ class _Shown:
     def add(self, message: Message, place: int, tokens: int) -> None:
         self._ends.append((max(self.next_place, place + 1), self.tokens + tokens))
         self.messages.append(message)
-
-
-def _runs(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Neighbours of one role together."""
-    run: list[Message] = []
-    for message in messages:
-        if run and run[-1]["role"] != message["role"]:
-            yield run
-            run = []
-        run.append(message)
-    if run:
-        yield run
-
-
-def _clock(state: State) -> RecordedClock:
-    assert isinstance(state.deps.clock, RecordedClock)  # noqa: S101 - made above
-    return state.deps.clock
-
-
-def _model(state: State) -> NoModel:
-    assert isinstance(state.deps.model, NoModel)  # noqa: S101
-    return state.deps.model
-
-
-def _waiting(state: State) -> Waiting:
-    assert isinstance(state.background, Waiting)  # noqa: S101
-    return state.background

@@ -103,13 +103,11 @@ def role_of(value: object) -> str:
     role, kind = entry.get("role"), _word(entry, "type")
     if role in ("system", "developer"):
         return "system"
-    if role in ("tool", "function") or kind in _OUTPUTS:
+    if role in ("tool", "function", "human") or kind in _OUTPUTS:
         return "user"
-    if role is None and kind in _ANSWERED:
+    if role in ("ai", "model") or (role is None and kind in _ANSWERED):
         return "assistant"
-    if role in ("ai", "model"):
-        return "assistant"
-    return "user" if role == "human" else str(role)
+    return str(role)
 
 
 def blocks_from(entry: Json) -> list[Block] | None:
@@ -142,7 +140,9 @@ def blocks_from(entry: Json) -> list[Block] | None:
 
 def _thought(entry: Json) -> Block:
     """The words are a summary; what the provider packed up grows with the thought itself."""
-    thought: Block = {"type": "thinking", "thinking": _joined(entry.get("summary"))}
+    parts = map(as_object, as_list(entry.get("summary")))
+    words = "\n".join(str(part.get("text", "")) for part in parts)
+    thought: Block = {"type": "thinking", "thinking": words}
     packed = entry.get("encrypted_content")
     return {**thought, "signature": packed} if isinstance(packed, str) and packed else thought
 
@@ -159,15 +159,13 @@ def _part(block: Block) -> Block:
 
 def _call_id(entry: Json) -> object:
     listed = as_list(entry.get("tool_call_ids"))  # SWE-agent's spelling
-    if listed:
-        return listed[0]
-    return entry.get("tool_call_id", entry.get("name", ""))
+    return listed[0] if listed else entry.get("tool_call_id", entry.get("name", ""))
 
 
 def _call(name_of_call: object, tool: object, arguments: object) -> Block:
     value: Any = arguments
-    if isinstance(arguments, str):
-        value = decode(arguments.encode("utf-8", "replace")) if arguments else {}
+    if isinstance(arguments, str) and arguments:
+        value = decode(arguments.encode("utf-8", "replace"))
     parsed = as_object(value) or ({"arguments": arguments} if value else {})
     call = {"type": "tool_use", "id": str(name_of_call or ""), "name": str(tool or "")}
     return {**call, "input": parsed}
@@ -180,10 +178,6 @@ def _result(name_of_call: object, content: object) -> Block:
     return {"type": "tool_result", "tool_use_id": str(name_of_call or ""), "content": blocks}
 
 
-def _joined(parts: object) -> str:
-    return "\n".join(str(as_object(part).get("text", "")) for part in as_list(parts))
-
-
 def tools_of(tools: object) -> list[Json]:
     return [tool for tool in map(as_object, as_list(tools)) if tool]
 
@@ -194,8 +188,7 @@ def _response_of(entry: Json) -> Json:
 
 
 def usage_of(entry: Json) -> Usage | None:
-    value = entry.get("usage") or _response_of(entry).get("usage")
-    return any_usage(value)
+    return any_usage(entry.get("usage") or _response_of(entry).get("usage"))
 
 
 def any_usage(value: object) -> Usage | None:
@@ -222,9 +215,6 @@ def recorded_time(entry: Json) -> float:
         entry.get("created_at"),
     )
     return next((moment for value in told if (moment := moment_of(value))), 0.0)
-
-
-OPEN = 16  # conversations of a log that may go on: agents at work at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +267,10 @@ class ListReader:
                     self.builder.skip(place, "not a message")
                 continue
             if lead and role_of(entry) == "system":
-                self._frame(place, entry)
+                blocks = blocks_from(entry)
+                if blocks is None:
+                    self.builder.skip(place, "a message without content")
+                self._system.extend(blocks or ())
                 continue
             lead = lead and role_of(entry) not in ("user", "assistant")
             if new:
@@ -309,13 +302,6 @@ class ListReader:
         )
         self.clock = max(self.clock, answered)
 
-    def _frame(self, place: str, entry: Json) -> None:
-        blocks = blocks_from(entry)
-        if blocks is None:
-            self.builder.skip(place, "a message without content")
-        else:
-            self._system.extend(blocks)
-
     def _entry(self, place: str, entry: Json, last: int, *, grows: bool) -> int:
         """Adds one entry to the tree; returns the message that now is the last."""
         role, blocks, held = role_of(entry), blocks_from(entry), self.builder.messages
@@ -337,9 +323,11 @@ class ListReader:
 
 # ---- logs
 
+OPEN = 16  # conversations of a log that may go on: agents at work at the same time
+
 
 @dataclass(slots=True)
-class _Conversation:
+class _LoggedConversation:
     """One of a log, as far as it has been told."""
 
     thread: str
@@ -354,36 +342,31 @@ class BodyLog:
 
     def __init__(self, reader: ListReader, builder: Builder) -> None:
         self._reader, self._builder = reader, builder
-        self._open: list[_Conversation] = []
+        self._open: list[_LoggedConversation] = []
 
     def read(self, lines: Iterable[tuple[int, Any | Unreadable]]) -> None:
-        for number, value in lines:
+        for where, value in self._builder.readable(lines):
             body = as_object(value)
             messages = messages_of(body)
             if messages is None:
-                reason = value.reason if isinstance(value, Unreadable) else "holds no messages"
-                self._builder.skip(f"line {number}", reason)
+                self._builder.skip(where, "holds no messages")
                 continue
             self._builder.format = self._builder.format or format_of(messages)
-            held = self._conversation(f"line {number}", messages)
+            said = list(map(_unmarked, messages))
+            held = self._conversation(where, said)
+            known, last = len(held.messages), held.last
             held.last = read_body(
-                body,
-                self._reader,
-                where=f"line {number}",
-                thread=held.thread,
-                known=len(held.messages),
-                last=held.last,
+                body, self._reader, where=where, thread=held.thread, known=known, last=last
             )
-            held.messages = list(map(_unmarked, messages))
+            held.messages = said
 
-    def _conversation(self, where: str, messages: list[object]) -> _Conversation:
-        said = list(map(_unmarked, messages))
+    def _conversation(self, where: str, said: list[object]) -> _LoggedConversation:
         for held in reversed(self._open):
             same = held.messages == said[: len(held.messages)]
             # What is told once more in full is another run; without its answer, another try.
             if same and (len(said) > len(held.messages) or role_of(said[-1]) != "assistant"):
                 return held
-        new = _Conversation(where, [])
+        new = _LoggedConversation(where, [])
         self._open = [*self._open[-OPEN + 1 :], new]
         return new
 
@@ -418,11 +401,8 @@ def _unmarked(message: object) -> object:
     entry = as_object(message)
     if not isinstance(entry.get("content"), list):
         return message
-    return {**entry, "content": [_bare(part) for part in as_list(entry["content"])]}
-
-
-def _bare(part: object) -> object:
-    block = as_object(part)
-    if "cache_control" not in block:
-        return part
-    return {key: value for key, value in block.items() if key != "cache_control"}
+    bare = [
+        {key: value for key, value in as_object(part).items() if key != "cache_control"} or part
+        for part in as_list(entry["content"])
+    ]
+    return {**entry, "content": bare}

@@ -11,7 +11,7 @@ from lamina.config import Config
 from lamina.errors import UsageError
 from lamina.messages import Block, Message
 from lamina.replay.results import Action
-from lamina.replay.run import DEFAULT_WINDOW, NonePolicy, Policy, Sent, Turn
+from lamina.replay.run import DEFAULT_WINDOW, ContextPolicy, NonePolicy, RecordedTurn, Sent
 from lamina.replay.weigh import Weigher
 
 NAMES = ("none", "lamina", "clear-oldest", "drop-oldest")
@@ -28,7 +28,7 @@ def open_policy(
     *,
     window: int = DEFAULT_WINDOW,
     model: str = "",
-) -> Generator[Policy]:
+) -> Generator[ContextPolicy]:
     """The policy of that name, made for one recording."""
     if name == "lamina":
         from lamina.replay.lamina_policy import lamina_policy
@@ -55,10 +55,8 @@ class ClearOldest:
         self._held: dict[str, list[Message]] = {}
         self._cleared: dict[int, tuple[Message, Message]] = {}  # by id of the recorded message
 
-    def send(self, turn: Turn) -> Sent:
-        held = self._held.setdefault(turn.request.thread, [])
-        del held[turn.keep :]
-        held.extend(turn.new)
+    def send(self, turn: RecordedTurn) -> Sent:
+        held = turn.held_in(self._held)
         left, sent = self._keep, list(held)
         for at in range(len(held) - 1, -1, -1):
             count = sum(block.get("type") == "tool_result" for block in held[at]["content"])
@@ -89,11 +87,9 @@ class DropOldest:
         self._held: dict[str, list[Message]] = {}
         self._start: dict[str, int] = {}  # messages from 1 up to this one are left out
 
-    def send(self, turn: Turn) -> Sent:
+    def send(self, turn: RecordedTurn) -> Sent:
         thread = turn.request.thread
-        held = self._held.setdefault(thread, [])
-        del held[turn.keep :]
-        held.extend(turn.new)
+        held = turn.held_in(self._held)
         before = self._start.get(thread, 1)
         if turn.keep < before:
             before = 1  # the recorder went back behind what is left out: nothing of that is there

@@ -36,167 +36,19 @@ from lamina.replay.message_lists import (
 )
 from lamina.replay.recording import RecordedRequest, Recording
 
-NAME = "lamina"
-
-# Kinds that hold nothing which the model is sent.
-SILENT_KINDS = frozenset(
-    {"session", "state", "job", "event", "repair", "recall", "recall_use", "staged"}
-)
-
-
-def is_own(values: Sequence[Json]) -> bool:
-    return any(all(key in value for key in ("kind", "uuid", "ts")) for value in values)
-
-
-class OwnReader:
-    """Turns the entries of one ledger into the tree of a recording."""
-
-    def __init__(self, builder: Builder) -> None:
-        self._builder = builder
-        self._frame, self._model = 0, ""
-        self._last = -1
-        self._asked_at = 0.0  # when the request was sent whose answer comes next
-        self._edited = False  # what the provider reported from now on tells of shorter prompts
-        self._ttl = 0.0
-
-    def read(self, lines: Iterable[tuple[int, Any | Unreadable]]) -> None:
-        for number, value in lines:
-            where, entry = f"line {number}", as_object(value)
-            kind = str(entry.get("kind"))
-            if isinstance(value, Unreadable):
-                self._builder.skip(where, value.reason)
-            elif kind == "message":
-                self._message(where, entry)
-            elif kind == "frame":
-                system = as_blocks(entry.get("system")) or []
-                self._frame = self._builder.frame(system, tools_of(entry.get("tools")))
-                self._model = str(entry.get("model") or "")
-            elif kind == "request" and entry.get("purpose") == "main":
-                self._asked_at = moment_of(entry.get("ts"))
-            elif kind == "edit":
-                self._edited = True
-            elif kind != "request" and kind not in SILENT_KINDS:
-                self._builder.unknown_kind(where, kind)
-
-    def _message(self, where: str, entry: Json) -> None:
-        role, blocks = entry.get("role"), as_blocks(entry.get("content"))
-        if role not in ("user", "assistant") or blocks is None:
-            self._builder.skip(where, "a message without role or content")
-            return
-        if entry.get("compaction"):
-            return  # a compaction said it once more; without one it stands further up
-        time = moment_of(entry.get("ts"))
-        parent, self._last = self._last, self._builder.add(role, list(blocks), self._last, time)
-        if role == "assistant":
-            self._request(where, entry, parent, self._asked_at or time)
-
-    def _request(self, where: str, entry: Json, parent: int, sent: float) -> None:
-        usage = Usage.from_json(as_object(entry.get("usage")))
-        if usage.prompt:
-            self._builder.reported = (self._builder.reported or Usage()) + usage
-        if usage.cache_write:
-            self._ttl = 3600.0 if usage.cache_write_1h else 300.0
-        model = entry.get("model")
-        self._builder.request(
-            where,
-            RecordedRequest(
-                sent,
-                parent,
-                self._last,
-                usage if usage.prompt and not self._edited else None,
-                model if isinstance(model, str) and model else self._model,
-                "",
-                self._frame,
-                self._ttl,
-            ),
-        )
-        self._asked_at = 0.0
-
-
+OWN = "lamina"
 SWE_AGENT = "swe-agent"
 MINI_SWE_AGENT = "mini-swe-agent"
 TAU_BENCH = "tau-bench"
-
-_SPEAKERS = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
-
-
-def read_swe_agent(value: Json, reader: ListReader) -> None:
-    history = as_list(value["history"])
-    config = value.get("replay_config")
-    model = _find_model(config) or _find_model(value.get("info"))
-    reader.read(history, where="history", model=model)
-
-
-def read_mini_swe_agent(value: Json, reader: ListReader) -> None:
-    reader.read(
-        as_list(value["messages"]),
-        where="messages",
-        model=_find_model(value.get("info")),
-    )
-
-
-def read_tau_bench(runs: Sequence[object], reader: ListReader, builder: Builder) -> None:
-    """A list of runs, each with its messages under `traj`."""
-    for number, value in enumerate(runs):
-        run = as_object(value)
-        if not isinstance(run.get("traj"), list):
-            builder.skip(f"run {number + 1}", "holds no messages")
-            continue
-        thread = f"task {run.get('task_id', number)} trial {run.get('trial', 0)}"
-        reader.read(as_list(run["traj"]), where=f"run {number + 1}", thread=thread)
-
-
-def read_tau_display(
-    lines: Iterable[tuple[int, Any | Unreadable]], reader: ListReader, builder: Builder
-) -> None:
-    """One run a line, shown as text: `speaker: words`. The calls' arguments are not in there."""
-    for number, value in lines:
-        text = as_object(value).get("messages_display")
-        if not isinstance(text, str):
-            reason = value.reason if isinstance(value, Unreadable) else "holds no conversation"
-            builder.skip(f"line {number}", reason)
-            continue
-        reader.read(_spoken(text), where=f"line {number}", thread=f"line {number}")
-
-
-def _spoken(text: str) -> list[Json]:
-    entries: list[Json] = []
-    calls = 0
-    for line in text.split("\n"):
-        speaker, colon, words = line.partition(": ")
-        if colon and speaker in _SPEAKERS:
-            entries.append({"role": _SPEAKERS[speaker], "content": words})
-        elif entries:
-            entries[-1]["content"] += "\n" + line
-    for entry, following in zip(entries, [*entries[1:], {}], strict=True):
-        if entry["role"] == "assistant" and following.get("role") == "tool":
-            calls += 1
-            entry["content"] = None if entry["content"] == "None" else entry["content"]
-            function = {"name": "tool", "arguments": "{}"}
-            entry["tool_calls"] = [{"id": f"call_{calls}", "function": function}]
-            following["tool_call_id"] = f"call_{calls}"
-    return entries
-
-
-def _find_model(value: object, depth: int = 4) -> str:
-    """The first `model_name` or model `name` in a configuration, wherever it is kept."""
-    config = as_object(value)
-    if depth == 0 or not config:
-        return ""
-    model = as_object(config.get("model"))
-    named = config.get("model_name") or model.get("name") or model.get("model_name")
-    if isinstance(named, str):
-        return named
-    return next(filter(None, (_find_model(inner, depth - 1) for inner in config.values())), "")
-
-
 FORMATS = (
     "Claude Code JSONL, SWE-agent .traj, mini-swe-agent .traj.json, tau-bench, "
     "OpenAI or Anthropic messages (JSON or JSONL), Lamina's own sessions"
 )
+# Kinds of our own entries that hold nothing which the model is sent.
+_SILENT_KINDS = frozenset(
+    {"session", "state", "job", "event", "repair", "recall", "recall_use", "staged"}
+)
 _SAMPLE = 50  # lines that decide the format of a JSONL file
-
-Line = tuple[int, Any]
 
 
 def read_recording(path: Path | str) -> Recording:
@@ -233,10 +85,8 @@ def _read_as_lines(path: Path) -> Recording | None:
     if sample and path.stat().st_size <= FILE_LIMIT:
         first = sample[0][1]
         if isinstance(first, Unreadable):
-            if first.reason == CUT_OFF and _is_document(path):
-                return (
-                    None  # one document over many lines, some of which may be whole by themselves
-                )
+            if first.reason == CUT_OFF and not isinstance(read_whole(path), Unreadable):
+                return None  # one document over many lines, some of them whole by themselves
         elif len(sample) == 1 and not _is_claude_code(values) and not is_own(values):
             return None  # one document on one line
     rest = chain(sample, lines)
@@ -245,7 +95,7 @@ def _read_as_lines(path: Path) -> Recording | None:
         builder.format = claude_code.NAME
         return _claude_code(path, rest, builder)
     if is_own(values):
-        builder.format = NAME
+        builder.format = OWN
         OwnReader(builder).read(rest)
         return builder.finish()
     reader = ListReader(builder)
@@ -261,13 +111,13 @@ def _read_as_lines(path: Path) -> Recording | None:
     return builder.finish(timed=reader.timed)
 
 
-def _is_document(path: Path) -> bool:
-    return not isinstance(read_whole(path), Unreadable)
-
-
 def _is_claude_code(values: Sequence[Json]) -> bool:
     marks = ("sessionId", "parentUuid", "uuid", "leafUuid", "isSidechain")
     return any("type" in value and any(mark in value for mark in marks) for value in values)
+
+
+def is_own(values: Sequence[Json]) -> bool:
+    return any(all(key in value for key in ("kind", "uuid", "ts")) for value in values)
 
 
 def _claude_code(path: Path, lines: Any, builder: Builder) -> Recording:
@@ -280,12 +130,7 @@ def _claude_code(path: Path, lines: Any, builder: Builder) -> Recording:
 
 def _message_lines(lines: Any, reader: ListReader, builder: Builder) -> None:
     """One message a line."""
-    messages: list[object] = []
-    for number, value in lines:
-        if isinstance(value, Unreadable):
-            builder.skip(f"line {number}", value.reason)
-        else:
-            messages.append(value)
+    messages = [value for _, value in builder.readable(lines)]
     builder.format = format_of(messages)
     reader.read(messages)
 
@@ -322,14 +167,16 @@ def _read_as_document(path: Path) -> Recording | None:
 def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
     if isinstance(value.get("history"), list):
         builder.format = SWE_AGENT
-        read_swe_agent(value, reader)
+        model = _find_model(value.get("replay_config")) or _find_model(value.get("info"))
+        reader.read(as_list(value["history"]), where="history", model=model)
     elif isinstance(value.get("traj"), list):
         builder.format = TAU_BENCH
         read_tau_bench([value], reader, builder)
     elif isinstance(value.get("messages"), list):
         if "trajectory_format" in value or isinstance(value.get("info"), dict):
             builder.format = MINI_SWE_AGENT
-            read_mini_swe_agent(value, reader)
+            model = _find_model(value.get("info"))
+            reader.read(as_list(value["messages"]), where="messages", model=model)
         else:
             builder.format = format_of(as_list(value["messages"]))
             read_body(value, reader, where="messages")
@@ -342,3 +189,126 @@ def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
     else:
         return False
     return True
+
+
+# ---- SWE-agent and tau-bench
+
+
+def read_tau_bench(runs: Sequence[object], reader: ListReader, builder: Builder) -> None:
+    """A list of runs, each with its messages under `traj`."""
+    for number, value in enumerate(runs):
+        run = as_object(value)
+        if not isinstance(run.get("traj"), list):
+            builder.skip(f"run {number + 1}", "holds no messages")
+            continue
+        thread = f"task {run.get('task_id', number)} trial {run.get('trial', 0)}"
+        reader.read(as_list(run["traj"]), where=f"run {number + 1}", thread=thread)
+
+
+def read_tau_display(
+    lines: Iterable[tuple[int, Any | Unreadable]], reader: ListReader, builder: Builder
+) -> None:
+    """One run a line, shown as text: `speaker: words`. The calls' arguments are not in there."""
+    for where, value in builder.readable(lines):
+        text = as_object(value).get("messages_display")
+        if isinstance(text, str):
+            reader.read(_spoken(text), where=where, thread=where)
+        else:
+            builder.skip(where, "holds no conversation")
+
+
+def _spoken(text: str) -> list[Json]:
+    entries: list[Json] = []
+    calls = 0
+    for line in text.split("\n"):
+        speaker, colon, words = line.partition(": ")
+        if colon and speaker in ("user", "assistant", "tool", "system"):
+            entries.append({"role": speaker, "content": words})
+        elif entries:
+            entries[-1]["content"] += "\n" + line
+    for entry, following in zip(entries, [*entries[1:], {}], strict=True):
+        if entry["role"] == "assistant" and following.get("role") == "tool":
+            calls += 1
+            entry["content"] = None if entry["content"] == "None" else entry["content"]
+            function = {"name": "tool", "arguments": "{}"}
+            entry["tool_calls"] = [{"id": f"call_{calls}", "function": function}]
+            following["tool_call_id"] = f"call_{calls}"
+    return entries
+
+
+def _find_model(value: object, depth: int = 4) -> str:
+    """The first `model_name` or model `name` in a configuration, wherever it is kept."""
+    config = as_object(value)
+    if depth == 0 or not config:
+        return ""
+    model = as_object(config.get("model"))
+    named = config.get("model_name") or model.get("name") or model.get("model_name")
+    if isinstance(named, str):
+        return named
+    return next(filter(None, (_find_model(inner, depth - 1) for inner in config.values())), "")
+
+
+# ---- Lamina's own sessions
+
+
+class OwnReader:
+    """Turns the entries of one ledger into the tree of a recording."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._frame, self._model = 0, ""
+        self._last = -1
+        self._asked_at = 0.0  # when the request was sent whose answer comes next
+        self._edited = False  # what the provider reported from now on tells of shorter prompts
+        self._ttl = 0.0
+
+    def read(self, lines: Iterable[tuple[int, Any | Unreadable]]) -> None:
+        for where, value in self._builder.readable(lines):
+            entry = as_object(value)
+            kind = str(entry.get("kind"))
+            if kind == "message":
+                self._message(where, entry)
+            elif kind == "frame":
+                system = as_blocks(entry.get("system")) or []
+                self._frame = self._builder.frame(system, tools_of(entry.get("tools")))
+                self._model = str(entry.get("model") or "")
+            elif kind == "request" and entry.get("purpose") == "main":
+                self._asked_at = moment_of(entry.get("ts"))
+            elif kind == "edit":
+                self._edited = True
+            elif kind != "request" and kind not in _SILENT_KINDS:
+                self._builder.unknown_kind(where, kind)
+
+    def _message(self, where: str, entry: Json) -> None:
+        role, blocks = entry.get("role"), as_blocks(entry.get("content"))
+        if role not in ("user", "assistant") or blocks is None:
+            self._builder.skip(where, "a message without role or content")
+            return
+        if entry.get("compaction"):
+            return  # a compaction said it once more; without one it stands further up
+        time = moment_of(entry.get("ts"))
+        parent, self._last = self._last, self._builder.add(role, list(blocks), self._last, time)
+        if role == "assistant":
+            self._request(where, entry, parent, self._asked_at or time)
+
+    def _request(self, where: str, entry: Json, parent: int, sent: float) -> None:
+        usage = Usage.from_json(as_object(entry.get("usage")))
+        if usage.prompt:
+            self._builder.reported = (self._builder.reported or Usage()) + usage
+        if usage.cache_write:
+            self._ttl = 3600.0 if usage.cache_write_1h else 300.0
+        model = entry.get("model")
+        self._builder.request(
+            where,
+            RecordedRequest(
+                sent,
+                parent,
+                self._last,
+                usage if usage.prompt and not self._edited else None,
+                model if isinstance(model, str) and model else self._model,
+                "",
+                self._frame,
+                self._ttl,
+            ),
+        )
+        self._asked_at = 0.0

@@ -15,7 +15,7 @@ from lamina.messages import Block, Json, Message, Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPart:
     """Something in the file that could not be used, or not as it stood."""
 
     where: str  # "line 12", "history[3]"
@@ -53,7 +53,7 @@ class RecordedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RequestStep:
     """One request as a change of what the one before it in its thread sent."""
 
     number: int  # index into the recording's requests
@@ -69,12 +69,12 @@ class Recording:
     format: str
     messages: Sequence[RecordedMessage]
     requests: Sequence[RecordedRequest]  # in order of time
-    skipped: Sequence[Skipped] = ()
+    skipped: Sequence[SkippedPart] = ()
     frames: Sequence[Frame] = (Frame(),)
     timed: bool = True  # whether the times are the recording's own
     reported: Usage | None = None  # by the provider in all, where that is more than requests carry
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RequestStep]:
         """Every request, as the change since the last one of its thread."""
         held: dict[str, list[int]] = {}
         for number, request in enumerate(self.requests):
@@ -83,7 +83,7 @@ class Recording:
             del path[keep:]
             path.extend(new)
             compacted = keep == 0 and bool(new) and self.messages[new[0]].summary
-            yield Step(number, request, keep, new, compacted)
+            yield RequestStep(number, request, keep, new, compacted)
 
     def _change(self, path: list[int], tail: int) -> tuple[int, list[int]]:
         """How much of `path` the way to `tail` shares, and what it adds."""
@@ -129,14 +129,3 @@ class Recording:
             usage = None if request.thread in compacted else request.usage
             requests.append(replace(request, tail=tail, usage=usage))
         return replace(self, messages=messages, requests=requests)
-
-
-def merged(messages: Sequence[Message]) -> list[Message]:
-    """Messages with neighbours of one role joined, as providers demand that roles alternate."""
-    joined: list[Message] = []
-    for message in messages:
-        if joined and joined[-1]["role"] == message["role"]:
-            joined[-1] = {**joined[-1], "content": [*joined[-1]["content"], *message["content"]]}
-        else:
-            joined.append(message)
-    return joined

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.messages import Json, Usage
-from lamina.replay.recording import Recording, Skipped
+from lamina.replay.recording import Recording, SkippedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class ReplayResult:
     file: str
     format: str
     requests: int
-    skipped: Sequence[Skipped]
+    skipped: Sequence[SkippedPart]
     recorded: Usage | None  # None: the recording carries no usage
     policies: Sequence[PolicyResult]
     timed: bool = True  # False: the times are made up

@@ -11,13 +11,236 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lamina.cache.account import CALL as CALL_TOKENS
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
 from lamina.messages import Message, Usage
-from lamina.replay.recording import Frame, RecordedRequest, Recording, Step
+from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
 from lamina.replay.results import Action, OwnCall, PolicyResult, RequestFigures, Reread
 from lamina.replay.weigh import Weigher
+
+DEFAULT_WINDOW = 200_000
+DEFAULT_MODEL = "claude-sonnet-4-6"  # for recordings that name none
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """What a policy is told before each request."""
+
+    number: int
+    request: RecordedRequest  # its time, thread and model; its usage is what the recorder paid
+    keep: int  # so many of the thread's messages stay; fewer than it had: it went back
+    new: Sequence[Message]  # what follows them; the last answer comes first
+    frame: Frame
+    compacted: bool  # the recorder itself started again from a summary
+    context: int  # tokens of the prompt if all messages were sent
+    fetched: int = 0  # tokens of re-reads that stand in the prompt besides the policy's messages
+
+    def held_in(self, threads: dict[str, list[Message]]) -> list[Message]:
+        """The thread's messages, brought up to this request."""
+        held = threads.setdefault(self.request.thread, [])
+        held[self.keep :] = self.new
+        return held
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a policy sends. Messages that stay as they were should be the same objects."""
+
+    messages: Sequence[Message]
+    actions: Sequence[Action] = ()
+    calls: Sequence[OwnCall] = ()  # of its own, charged to it
+
+
+class ContextPolicy(Protocol):
+    """One way to keep a context. A policy is made afresh for each recording; it may append what it
+    is told to a ledger of its own and send that ledger's view.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def send(self, turn: RecordedTurn) -> Sent: ...
+
+
+class NonePolicy:
+    """Sends all that was recorded."""
+
+    name = "none"
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Message]] = {}
+
+    def send(self, turn: RecordedTurn) -> Sent:
+        held = turn.held_in(self._held)
+        told = [Action("recorder", "compacted by the recorder itself")] if turn.compacted else []
+        return Sent(held, told)
+
+
+def replay(
+    recording: Recording,
+    policy: ContextPolicy,
+    *,
+    window: int = DEFAULT_WINDOW,
+    model: str = "",
+    ttl: float = 0.0,
+    weigher: Weigher | None = None,
+    prices: Mapping[str, Mapping[str, Any]] | None = None,
+) -> PolicyResult:
+    """`model` and `ttl` (seconds) override the recorded ones, `prices` the price table."""
+    books = _Books(model, ttl, prices or {})
+    weigher = weigher or Weigher(recording)
+    threads: dict[str, _ReplayedThread] = {}
+    figures: list[RequestFigures] = []
+    for step in recording.steps():
+        thread = threads.setdefault(step.request.thread, _ReplayedThread(recording, weigher, books))
+        turn = thread.hold(step)
+        figures.append(thread.book(step, policy.send(turn)))
+    return PolicyResult(policy.name, window, figures, books.names(), books.guessed)
+
+
+class _Books:
+    """What the threads of one replay share: prices, and one cache a model."""
+
+    def __init__(self, model: str, ttl: float, overrides: Mapping[str, Mapping[str, Any]]) -> None:
+        self.guessed = False
+        self._model, self._ttl, self._overrides = model, ttl, overrides
+        self._prices: dict[str, Price] = {}
+        self._caches: dict[str, PaperCache] = {}
+
+    def price(self, model: str) -> Price:
+        if model not in self._prices:
+            self._prices[model] = price_of(model, self._overrides)
+            self.guessed = self.guessed or self._prices[model].guessed
+        return self._prices[model]
+
+    def price_for(self, request: RecordedRequest) -> Price:
+        named = self._model or request.model
+        self.guessed = self.guessed or not named
+        return self.price(named or DEFAULT_MODEL)
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(price.model for price in self._prices.values()))
+
+    def cache_for(self, request: RecordedRequest) -> PaperCache:
+        price = self.price_for(request)
+        if price.model not in self._caches:
+            self._caches[price.model] = PaperCache(rules_for(price))
+        return self._caches[price.model]
+
+    def ttl_for(self, request: RecordedRequest) -> float:
+        return self._ttl or request.ttl or FIVE_MINUTES
+
+
+class _ReplayedThread:
+    """One conversation under a policy: what it holds, and what of that is sent."""
+
+    def __init__(self, recording: Recording, weigher: Weigher, books: _Books) -> None:
+        self._recording, self._weigher, self._books = recording, weigher, books
+        self._held: list[list[PaperBlock]] = []  # by message
+        self._tokens = 0  # of all that
+        self._frame: Sequence[PaperBlock] = ()
+        self._prompt = SentPrompt(weigher)
+        self._rereads = Rereads()
+        self._shown: Counter[Hashable] = Counter()
+        self._begun = False
+        self._made: set[Hashable] = set()  # the policy's own blocks: previews, summaries
+
+    def hold(self, step: RequestStep) -> RecordedTurn:
+        """Take down what the recording gave up and up what it added."""
+        for paper in self._held[step.keep :]:
+            for key, tokens in paper:
+                self._tokens -= tokens
+                self._rereads.forget(key)
+        del self._held[step.keep :]
+        self._frame = self._weigher.at(step.number)
+        new = [self._recording.messages[index].message for index in step.new]
+        for message in new:
+            paper = self._weigher.paper(message)
+            for block, (key, tokens) in zip(message["content"], paper, strict=False):
+                self._rereads.add(key, block, tokens)
+            self._tokens += sum(tokens for _, tokens in paper)
+            self._held.append(paper)
+        frame = self._recording.frames[step.request.frame]
+        context = sum(tokens for _, tokens in self._frame) + self._tokens
+        fetched = self._prompt.fetched
+        return RecordedTurn(
+            step.number, step.request, step.keep, new, frame, step.compacted, context, fetched
+        )
+
+    def book(self, step: RequestStep, sent: Sent) -> RequestFigures:
+        request, books = step.request, self._books
+        cache, price = books.cache_for(request), books.price_for(request)
+        self._look_at_made(sent.messages)
+        gone, come = self._prompt.update(cache, self._frame, sent.messages)
+        self._note(gone, come, step)
+        first, self._begun = not self._begun, True
+        if first and request.usage is not None and request.usage.cache_read:
+            self._prompt.warm(request.time, books.ttl_for(request))
+        answer = self._recording.messages[request.answer].message if request.answer >= 0 else None
+        output = self._weigher.tokens(answer) if answer else 0
+        if request.usage is not None:
+            # Some recorders note the output before it was complete.
+            output = max(output, request.usage.output)
+        usage = self._prompt.send(request.time, books.ttl_for(request), output)
+        paid = cost(usage, price)
+        rereads = self._fetch(answer) if answer else []
+        if rereads:
+            more = self._prompt.send(request.time, books.ttl_for(request), CALL_TOKENS)
+            usage, paid = usage + more, paid + cost(more, price)
+        for call in sent.calls:
+            usage, paid = usage + call.usage, paid + cost(call.usage, books.price(call.model))
+        return RequestFigures(
+            request.time,
+            self._prompt.tokens,
+            usage,
+            paid,
+            request.thread,
+            tuple(sent.actions),
+            rereads,
+            tuple(sent.calls),
+        )
+
+    def _note(self, gone: Sequence[Hashable], come: Sequence[Hashable], step: RequestStep) -> None:
+        """Keep account of what the prompt shows, so that the rest is known to be missing."""
+        self._shown.subtract(gone)
+        self._shown.update(come)
+        looked = {*gone, *come, *(key for paper in self._held[step.keep :] for key, _ in paper)}
+        for key in looked:
+            if self._shown[key] > 0:
+                self._rereads.show(key)
+                continue
+            del self._shown[key]
+            if key in self._made:
+                self._made.discard(key)
+                self._rereads.forget(key)
+            else:
+                self._rereads.hide(key)
+
+    def _look_at_made(self, messages: Sequence[Message]) -> None:
+        """What a policy wrote itself tells something too: lines quoted in it are not missing."""
+        for message in messages[self._prompt.same_messages(messages) :]:
+            for block in message["content"]:
+                key, _ = self._weigher.block(block)
+                if not self._rereads.knows(key):
+                    self._made.add(key)
+                    self._rereads.tell(key, block)
+
+    def _fetch(self, answer: Message) -> list[Reread]:
+        """Bring back what the answer leans on: one more call, and its results stay."""
+        found = self._rereads.found(answer["content"])
+        if found:
+            asked = [(("asked again", key), CALL_TOKENS) for key, _ in found[:1]]
+            again = [(key, (("again", key), reread.tokens)) for key, reread in found]
+            self._prompt.fetch([(block[0], block) for block in asked] + again)
+            for key, _ in found:
+                self._shown[key] += 1
+                self._rereads.show(key)
+        return [reread for _, reread in found]
+
+
+# ---- the prompt that is sent
 
 
 @dataclass(slots=True)
@@ -26,14 +249,6 @@ class _Line:
 
     paper: PaperBlock
     fetched: Hashable = None  # for a re-read: the key of the block that it brought back
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Keys of the blocks that left the prompt and of those that came in."""
-
-    gone: Sequence[Hashable]
-    come: Sequence[Hashable]
 
 
 class SentPrompt:
@@ -54,8 +269,10 @@ class SentPrompt:
 
     def update(
         self, cache: PaperCache, frame: Sequence[PaperBlock], messages: Sequence[Message]
-    ) -> Change:
-        """Make the prompt hold exactly this; blocks fetched again stay where they were put."""
+    ) -> tuple[list[Hashable], list[Hashable]]:
+        """Make the prompt hold exactly this; blocks fetched again stay where they were put. Returns
+        the keys of the blocks that left it and of those that came in.
+        """
         same = self.same_messages(messages) if self._frame == frame else 0
         new = [self._weigher.paper(message) for message in messages[same:]]
         if self._frame != frame:
@@ -77,7 +294,7 @@ class SentPrompt:
             self._ends.append(len(self._lines))
         self._frame, self._messages[same:] = list(frame), messages[same:]
         self._redraw(cache, keep)
-        return Change(gone, [_name(line) for line in self._lines[keep:]])
+        return gone, [_name(line) for line in self._lines[keep:]]
 
     def same_messages(self, messages: Sequence[Message]) -> int:
         """How many messages at the beginning are the ones that were sent last."""
@@ -133,220 +350,3 @@ class SentPrompt:
 
 def _name(line: _Line) -> Hashable:
     return line.paper[0] if line.fetched is None else line.fetched
-
-
-DEFAULT_WINDOW = 200_000
-DEFAULT_MODEL = "claude-sonnet-4-6"  # for recordings that name none
-CALL_TOKENS = 120  # what a model writes to ask for something again
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What a policy is told before each request."""
-
-    number: int
-    request: RecordedRequest  # its time, thread and model; its usage is what the recorder paid
-    keep: int  # so many of the thread's messages stay; fewer than it had: it went back
-    new: Sequence[Message]  # what follows them; the last answer comes first
-    frame: Frame
-    compacted: bool  # the recorder itself started again from a summary
-    context: int  # tokens of the prompt if all messages were sent
-    fetched: int = 0  # tokens of re-reads that stand in the prompt besides the policy's messages
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What a policy sends. Messages that stay as they were should be the same objects."""
-
-    messages: Sequence[Message]
-    actions: Sequence[Action] = ()
-    calls: Sequence[OwnCall] = ()  # of its own, charged to it
-
-
-class Policy(Protocol):
-    """One way to keep a context. A policy is made afresh for each recording; it may append what it
-    is told to a ledger of its own and send that ledger's view.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    def send(self, turn: Turn) -> Sent: ...
-
-
-class NonePolicy:
-    """Sends all that was recorded."""
-
-    name = "none"
-
-    def __init__(self) -> None:
-        self._held: dict[str, list[Message]] = {}
-
-    def send(self, turn: Turn) -> Sent:
-        held = self._held.setdefault(turn.request.thread, [])
-        del held[turn.keep :]
-        held.extend(turn.new)
-        told = [Action("recorder", "compacted by the recorder itself")] if turn.compacted else []
-        return Sent(held, told)
-
-
-def replay(
-    recording: Recording,
-    policy: Policy,
-    *,
-    window: int = DEFAULT_WINDOW,
-    model: str = "",
-    ttl: float = 0.0,
-    weigher: Weigher | None = None,
-    prices: Mapping[str, Mapping[str, Any]] | None = None,
-) -> PolicyResult:
-    """`model` and `ttl` (seconds) override the recorded ones, `prices` the price table."""
-    books = _Books(model, ttl, prices or {})
-    weigher = weigher or Weigher(recording)
-    threads: dict[str, _Thread] = {}
-    figures: list[RequestFigures] = []
-    for step in recording.steps():
-        thread = threads.setdefault(step.request.thread, _Thread(recording, weigher, books))
-        turn = thread.hold(step)
-        figures.append(thread.book(step, policy.send(turn)))
-    return PolicyResult(policy.name, window, figures, books.names(), books.guessed)
-
-
-class _Books:
-    """What the threads of one replay share: prices, and one cache a model."""
-
-    def __init__(self, model: str, ttl: float, overrides: Mapping[str, Mapping[str, Any]]) -> None:
-        self.guessed = False
-        self._model, self._ttl, self._overrides = model, ttl, overrides
-        self._prices: dict[str, Price] = {}
-        self._caches: dict[str, PaperCache] = {}
-
-    def price(self, model: str) -> Price:
-        if model not in self._prices:
-            self._prices[model] = price_of(model, self._overrides)
-            self.guessed = self.guessed or self._prices[model].guessed
-        return self._prices[model]
-
-    def price_for(self, request: RecordedRequest) -> Price:
-        named = self._model or request.model
-        self.guessed = self.guessed or not named
-        return self.price(named or DEFAULT_MODEL)
-
-    def names(self) -> list[str]:
-        return list(dict.fromkeys(price.model for price in self._prices.values()))
-
-    def cache_for(self, request: RecordedRequest) -> PaperCache:
-        price = self.price_for(request)
-        if price.model not in self._caches:
-            self._caches[price.model] = PaperCache(rules_for(price))
-        return self._caches[price.model]
-
-    def ttl_for(self, request: RecordedRequest) -> float:
-        return self._ttl or request.ttl or FIVE_MINUTES
-
-
-class _Thread:
-    """One conversation under a policy: what it holds, and what of that is sent."""
-
-    def __init__(self, recording: Recording, weigher: Weigher, books: _Books) -> None:
-        self._recording, self._weigher, self._books = recording, weigher, books
-        self._held: list[list[PaperBlock]] = []  # by message
-        self._tokens = 0  # of all that
-        self._frame: Sequence[PaperBlock] = ()
-        self._prompt = SentPrompt(weigher)
-        self._rereads = Rereads()
-        self._shown: Counter[Hashable] = Counter()
-        self._begun = False
-        self._made: set[Hashable] = set()  # the policy's own blocks: previews, summaries
-
-    def hold(self, step: Step) -> Turn:
-        """Take down what the recording gave up and up what it added."""
-        for paper in self._held[step.keep :]:
-            for key, tokens in paper:
-                self._tokens -= tokens
-                self._rereads.forget(key)
-        del self._held[step.keep :]
-        self._frame = self._weigher.at(step.number)
-        new = [self._recording.messages[index].message for index in step.new]
-        for message in new:
-            paper = self._weigher.paper(message)
-            for block, (key, tokens) in zip(message["content"], paper, strict=False):
-                self._rereads.add(key, block, tokens)
-            self._tokens += sum(tokens for _, tokens in paper)
-            self._held.append(paper)
-        frame = self._recording.frames[step.request.frame]
-        context = sum(tokens for _, tokens in self._frame) + self._tokens
-        fetched = self._prompt.fetched
-        return Turn(
-            step.number, step.request, step.keep, new, frame, step.compacted, context, fetched
-        )
-
-    def book(self, step: Step, sent: Sent) -> RequestFigures:
-        request, books = step.request, self._books
-        cache, price = books.cache_for(request), books.price_for(request)
-        self._look_at_made(sent.messages)
-        change = self._prompt.update(cache, self._frame, sent.messages)
-        self._note(change.gone, change.come, step)
-        first, self._begun = not self._begun, True
-        if first and request.usage is not None and request.usage.cache_read:
-            self._prompt.warm(request.time, books.ttl_for(request))
-        answer = self._recording.messages[request.answer].message if request.answer >= 0 else None
-        output = self._weigher.tokens(answer) if answer else 0
-        if request.usage is not None:
-            # Some recorders note the output before it was complete.
-            output = max(output, request.usage.output)
-        usage = self._prompt.send(request.time, books.ttl_for(request), output)
-        paid = cost(usage, price)
-        rereads = self._fetch(answer) if answer else []
-        if rereads:
-            more = self._prompt.send(request.time, books.ttl_for(request), CALL_TOKENS)
-            usage, paid = usage + more, paid + cost(more, price)
-        for call in sent.calls:
-            usage, paid = usage + call.usage, paid + cost(call.usage, books.price(call.model))
-        return RequestFigures(
-            request.time,
-            self._prompt.tokens,
-            usage,
-            paid,
-            request.thread,
-            tuple(sent.actions),
-            rereads,
-            tuple(sent.calls),
-        )
-
-    def _note(self, gone: Sequence[Hashable], come: Sequence[Hashable], step: Step) -> None:
-        """Keep account of what the prompt shows, so that the rest is known to be missing."""
-        self._shown.subtract(gone)
-        self._shown.update(come)
-        looked = {*gone, *come, *(key for paper in self._held[step.keep :] for key, _ in paper)}
-        for key in looked:
-            if self._shown[key] > 0:
-                self._rereads.show(key)
-                continue
-            del self._shown[key]
-            if key in self._made:
-                self._made.discard(key)
-                self._rereads.forget(key)
-            else:
-                self._rereads.hide(key)
-
-    def _look_at_made(self, messages: Sequence[Message]) -> None:
-        """What a policy wrote itself tells something too: lines quoted in it are not missing."""
-        for message in messages[self._prompt.same_messages(messages) :]:
-            for block in message["content"]:
-                key, _ = self._weigher.block(block)
-                if not self._rereads.knows(key):
-                    self._made.add(key)
-                    self._rereads.tell(key, block)
-
-    def _fetch(self, answer: Message) -> list[Reread]:
-        """Bring back what the answer leans on: one more call, and its results stay."""
-        found = self._rereads.found(answer["content"])
-        if found:
-            asked = [(("asked again", key), CALL_TOKENS) for key, _ in found[:1]]
-            again = [(key, (("again", key), reread.tokens)) for key, reread in found]
-            self._prompt.fetch([(block[0], block) for block in asked] + again)
-            for key, _ in found:
-                self._shown[key] += 1
-                self._rereads.show(key)
-        return [reread for _, reread in found]

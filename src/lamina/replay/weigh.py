@@ -16,7 +16,7 @@ from lamina.cache.simulate import PaperBlock
 from lamina.messages import Block, Message, Usage
 from lamina.replay.entries import as_text
 from lamina.replay.files import as_list, as_object
-from lamina.replay.recording import Frame, Recording, Step
+from lamina.replay.recording import Recording, RequestStep
 
 KINDS = ("text", "call", "result", "thinking", "each")
 # Fitted over the recorded sessions of several models: tokens a byte, and tokens for each block.
@@ -24,6 +24,12 @@ USUAL = (0.242, 0.301, 0.331, 0.214, 27.0)
 IMAGE_TOKENS = 2000
 _TRUST = 3.0  # the usual figures count as so many requests of the session
 _ROUNDS = 12
+# Set by hand on the recorded Claude Code sessions. A prompt that falls short of its parts by more
+# than both of these lost content; by less, the estimate was off and its blocks are stretched.
+_LOSS = 3000  # tokens
+_LOSS_SHARE = 0.04  # of the prompt
+_MOST_STRETCH = 1.7  # a block that would need more carries something that was not recorded
+_LEAST_LEFT = 0.3  # of a block or of a history: less is no estimate, the rest is in the frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,19 +236,15 @@ class Weigher:
         """For the same recording without its compactions: blocks keep their weight, and nothing in
         front of them changes.
         """
+        first: dict[str, list[PaperBlock]] = {}
+        frames = {
+            number: first.setdefault(request.thread, self._frames[number])
+            for number, request in enumerate(self.recording.requests)
+        }
         other = copy(self)
         other.recording = self.recording.without_compactions()
-        other.keep_first_frames()
+        other._frames, other._losses = frames, dict.fromkeys(frames, ())  # noqa: SLF001 - a copy of ours
         return other
-
-    def keep_first_frames(self) -> None:
-        """Let every request have the frame of its thread's first, and all that was said."""
-        first: dict[str, list[PaperBlock]] = {}
-        frames: dict[int, list[PaperBlock]] = {}
-        for number, request in enumerate(self.recording.requests):
-            frames[number] = first.setdefault(request.thread, self._frames[number])
-        self._frames = frames
-        self._losses = dict.fromkeys(frames, ())
 
     def paper(self, message: Message) -> list[PaperBlock]:
         """A message's blocks; one that a policy made is weighed by its content."""
@@ -303,15 +305,15 @@ class Weigher:
         return sum(tokens for _, tokens in self.paper(message))
 
     def _anchor(self, anchored: bool) -> None:
-        threads: dict[str, _Thread] = {}
+        threads: dict[str, _AnchoredThread] = {}
         for step in self.recording.steps():
-            thread = threads.setdefault(step.request.thread, _Thread())
+            thread = threads.setdefault(step.request.thread, _AnchoredThread())
             thread.follow(self, step, anchored)
             self._frames[step.number] = thread.frame
             self._losses[step.number] = thread.losses
 
 
-class _Thread:
+class _AnchoredThread:
     """The running sum of one conversation while its blocks are anchored."""
 
     def __init__(self) -> None:
@@ -321,7 +323,7 @@ class _Thread:
         self._before = 0  # messages with a smaller index have been sent
         self.losses: Losses = ()
 
-    def follow(self, weigher: Weigher, step: Step, anchored: bool) -> None:
+    def follow(self, weigher: Weigher, step: RequestStep, anchored: bool) -> None:
         del self._ends[step.keep :]
         held = weigher.recording.messages
         self._open = [index for index in self._open if held[index].depth <= step.keep]
@@ -347,10 +349,11 @@ class _Thread:
         self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
         self._open.append(index)
 
-    def _open_frame(self, weigher: Weigher, step: Step) -> None:
+    def _open_frame(self, weigher: Weigher, step: RequestStep) -> None:
         recording, usage = weigher.recording, step.request.usage
         frame = recording.frames[step.request.frame]
-        known = _frame_tokens(frame, weigher.scales)
+        parts = (*frame.tools, *frame.system)
+        known = sum(weigher.scales.tokens(piece_of(block)) for block in parts)
         model = (step.request.model, step.request.frame)
         held = self._ends[-1] if self._ends else 0
         if usage is None or not usage.prompt:
@@ -366,14 +369,14 @@ class _Thread:
         held = self._ends[-1] if self._ends else 0
         added = sum(sum(t for _, t in weigher.recorded(index)) for index in self._open)
         wanted = prompt - framed - (held - added)
-        if added - wanted > max(3000, 0.04 * prompt):
+        if added - wanted > max(_LOSS, _LOSS_SHARE * prompt):
             self._lose(added - wanted)
         elif self._open:
             self._stretch(weigher, added, wanted)
         self._open.clear()
 
     def _stretch(self, weigher: Weigher, added: int, wanted: int) -> None:
-        factor = min(1.7, max(0.3, wanted / added)) if added else 1.0
+        factor = min(_MOST_STRETCH, max(_LEAST_LEFT, wanted / added)) if added else 1.0
         end = start = self._ends[-1] - added
         del self._ends[len(self._ends) - len(self._open) :]
         for index in self._open:
@@ -391,7 +394,7 @@ class _Thread:
     def _lose(self, tokens: int) -> None:
         """The prompt shrank without a word: a restart rebuilt it with less, behind the system."""
         held = self._ends[-1] if self._ends else 0
-        share = max(0.3, 1 - tokens / held) if held else 1.0
+        share = max(_LEAST_LEFT, 1 - tokens / held) if held else 1.0
         self.losses = (*self.losses, (self._before, share))
         self._ends = [round(end * share) for end in self._ends]
         key, size = self.frame[-1]
@@ -404,11 +407,7 @@ def _name(block: Block, key: Hashable) -> Hashable:
     return ("result", block.get("tool_use_id")) if block.get("type") == "tool_result" else key
 
 
-def _frame_tokens(frame: Frame, scales: Scales) -> int:
-    return sum(scales.tokens(piece_of(block)) for block in (*frame.tools, *frame.system))
-
-
-def _system_tokens(recording: Recording, step: Step, most: int) -> int:
+def _system_tokens(recording: Recording, step: RequestStep, most: int) -> int:
     """The size of system and tools: what the first request read from a cache that others had
     filled, or else the least that any request of its model read after a break.
     """

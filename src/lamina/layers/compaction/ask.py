@@ -17,8 +17,8 @@ from lamina.errors import ModelError, RefusedError
 from lamina.events import Warned, quiet
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
-from lamina.local.happened import Happened
 from lamina.local.probes import QUESTIONS, Probe, Score, score
+from lamina.local.session_facts import SessionFacts
 from lamina.local.summariser import MODEL_PARTS
 from lamina.messages import Block, Json, Request, text
 from lamina.ports import Decision, ForkResult
@@ -69,7 +69,7 @@ class Known:
     spoken: frozenset[str]  # everything in the span, tool results included
 
     @classmethod
-    def of(cls, session: Happened, span: Iterable[Json]) -> Known:
+    def of(cls, session: SessionFacts, span: Iterable[Json]) -> Known:
         typed = stems(said.text for said in session.asked)
         worked = stems(
             [
@@ -316,6 +316,3 @@ async def asked_score(state: State, found: list[Probe], view: str) -> Score | No
         return None
     state.book(request, response, started)
     return score(found, response.text)
-
-
-__all__ = ["ask", "asked_score"]

@@ -13,9 +13,9 @@ from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
-from lamina.local.happened import Happened, happened
 from lamina.local.notes_file import empty, shortened
 from lamina.local.probes import Score, probes_of, score
+from lamina.local.session_facts import SessionFacts, session_facts
 from lamina.messages import Json, text_of
 from lamina.state import State
 
@@ -103,11 +103,11 @@ async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -
 
 
 async def _by_model(
-    state: State, span: Span, what: Happened, budget: int, instructions: str, *, up_to: bool
+    state: State, span: Span, what: SessionFacts, budget: int, instructions: str, *, up_to: bool
 ) -> list[Plan]:
     """Up to two tries; the second is told what the first one missed."""
     entries = state.ledger.entries
-    known = Known.of(happened(entries), entries[span.first : span.last + 1])
+    known = Known.of(session_facts(entries), entries[span.first : span.last + 1])
     found = probes_of(what)
     plans: list[Plan] = []
     extra = ""
@@ -135,7 +135,7 @@ def faithful(state: State, plan: Plan) -> bool:
 def _made(
     state: State,
     span: Span,
-    what: Happened,
+    what: SessionFacts,
     budget: int,
     parts: dict[str, str] | None,
     *,
@@ -148,11 +148,11 @@ def _made(
     return Plan(span, text, source, _probe(state, span, what, text))
 
 
-def _what(state: State, span: Span) -> Happened:
+def _what(state: State, span: Span) -> SessionFacts:
     """What happened in the span, earlier summaries' originals included; not what was snipped."""
     gone = {n for low, high, _ in _snips(state, span) for n in range(low, high + 1)}
     entries = state.ledger.entries
-    what = happened(entries[n] for n in range(span.first, span.last + 1) if n not in gone)
+    what = session_facts(entries[n] for n in range(span.first, span.last + 1) if n not in gone)
     todos: list[Json] = state.ledger.state("todos", [])
     if todos:
         what.tasks = [(str(t.get("status", "pending")), str(t.get("content", ""))) for t in todos]
@@ -186,6 +186,6 @@ def _new_view(state: State, span: Span, text: str) -> str:
     return "\n".join([text, *kept])
 
 
-def _probe(state: State, span: Span, what: Happened, text: str) -> Score:
+def _probe(state: State, span: Span, what: SessionFacts, text: str) -> Score:
     """What the new view still answers: the summary and the messages that stay."""
     return score(probes_of(what), _new_view(state, span, text))

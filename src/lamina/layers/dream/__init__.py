@@ -16,7 +16,7 @@ from lamina.ledger import edits
 from lamina.state import State
 
 if TYPE_CHECKING:
-    from lamina.layers.dream.night import Dreamt
+    from lamina.layers.dream.runner import DreamResult
     from lamina.memory.file_store import FileStore
 
 LAYER = "dream"
@@ -94,19 +94,19 @@ async def _work(state: State) -> None:
     state.ledger.append(edits.job(LAYER, dreamt.status, reason=dreamt.text, commit=dreamt.commit))
 
 
-async def run(state: State, *, apply: bool = True) -> Dreamt:
+async def run(state: State, *, apply: bool = True) -> DreamResult:
     """Dream now, whatever the gates say; without `apply`, only find out what it would change."""
-    from lamina.layers.dream.night import Dreamt, Night
+    from lamina.layers.dream.runner import DreamResult, DreamRun
 
     store = state.deps.memory
     if store is None:
-        return Dreamt("refused", "Memory is off.")
+        return DreamResult("refused", "Memory is off.")
     path = store.directory / dream_lock.NAME
     try:
         lock = dream_lock.acquire(path, now=state.deps.clock.now(), claude=state.config.claude)
     except dream_lock.LockHeld as held:
-        return Dreamt("refused", f"No dream now: {held}.")
+        return DreamResult("refused", f"No dream now: {held}.")
     try:
-        return await Night(state, store, lock, apply=apply).dream()
+        return await DreamRun(state, store, lock, apply=apply).dream()
     finally:
         lock.release()

@@ -19,8 +19,8 @@ import anyio.to_thread
 from lamina import prompts
 from lamina.errors import ModelError
 from lamina.layers import fork_tools
-from lamina.layers.dream.desk import Desk, Dreamed, named
-from lamina.layers.dream.judge import Snapshot
+from lamina.layers.dream.judge import MemorySnapshot
+from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory.index import INDEX
@@ -44,14 +44,14 @@ Tell = Callable[[str, str], None]  # a tool, and the file it works on
 
 
 async def dream(
-    state: State, desk: Desk, copy: Path, logs: Mapping[str, str], tell: Tell
-) -> Dreamed | None:
+    state: State, planner: DreamPlanner, copy: Path, logs: Mapping[str, str], tell: Tell
+) -> WantedMemory | None:
     """What the model makes of memory; None where no model can be asked."""
     if state.fork is None or state.deps.model.name == "none":
         return None
-    await anyio.to_thread.run_sync(make_copy, desk.before, copy)
+    await anyio.to_thread.run_sync(make_copy, planner.before, copy)
     sessions = state.deps.transcript.parent
-    directive = await _aside(lambda: _directive(state, desk, copy, logs))
+    directive = await _aside(lambda: _directive(state, planner, copy, logs))
     result = await state.fork(
         directive,
         purpose="dream",
@@ -64,22 +64,22 @@ async def dream(
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)
-    rules = desk.store.admission.rules.secret_rules
+    rules = planner.store.admission.rules.secret_rules
 
-    def reviewed() -> Dreamed:
-        wish = review(desk.before, left, "\n".join(logs.values()), desk.held)
-        return _masked(wish, left, rules)
+    def reviewed() -> WantedMemory:
+        wanted = review(planner.before, left, "\n".join(logs.values()), planner.held)
+        return _masked(wanted, left, rules)
 
     return await _aside(reviewed)
 
 
-def _masked(wish: Dreamed, left: Mapping[str, bytes], rules: Rules | None) -> Dreamed:
+def _masked(wanted: WantedMemory, left: Mapping[str, bytes], rules: Rules | None) -> WantedMemory:
     """With nothing in its sentences, which are kept and shown, of secrets that the fork wrote."""
     texts = [content.decode("utf-8", "replace") for content in left.values()]
     names = [name for path in left for name in (path, path.upper())]
     hide = secrets_in(*texts, *names, rules=rules)
-    gone = {path: hide.mask(reason) for path, reason in wish.gone.items()}
-    return Dreamed(wish.files, gone, [hide.mask(problem) for problem in wish.problems])
+    gone = {path: hide.mask(reason) for path, reason in wanted.gone.items()}
+    return WantedMemory(wanted.files, gone, [hide.mask(problem) for problem in wanted.problems])
 
 
 async def _aside(work: Callable[[], T]) -> T:
@@ -87,17 +87,17 @@ async def _aside(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-def _directive(state: State, desk: Desk, copy: Path, logs: Mapping[str, str]) -> str:
-    memories = desk.before.memories()
+def _directive(state: State, planner: DreamPlanner, copy: Path, logs: Mapping[str, str]) -> str:
+    memories = planner.before.memories()
     return prompts.load(
         "dream",
         directory=str(copy),
-        today=f"{datetime.fromtimestamp(desk.now, UTC).astimezone():%A %Y-%m-%d}",
+        today=f"{datetime.fromtimestamp(planner.now, UTC).astimezone():%A %Y-%m-%d}",
         manifest=manifest(memories, state.config.int("memory.manifest_files")) or "(none)",
-        logs=", ".join(f"`{desk.store.directory / name}`" for name in logs) or "none is new.",
+        logs=", ".join(f"`{planner.store.directory / name}`" for name in logs) or "none is new.",
         drifted=_listed(drifted(memories, state.config.project)),
         sessions=str(state.deps.transcript.parent),
-        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in desk.plan().doubtful]),
+        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in planner.plan().doubtful]),
     )
 
 
@@ -129,7 +129,7 @@ def _told(permit: Permit, copy: Path, tell: Tell) -> Permit:
 # ---- the copy
 
 
-def make_copy(before: Snapshot, copy: Path) -> None:
+def make_copy(before: MemorySnapshot, copy: Path) -> None:
     shutil.rmtree(copy, ignore_errors=True)
     private_folder(copy)
     files = {**before.files, **({INDEX: before.index} if before.index is not None else {})}
@@ -179,7 +179,9 @@ def _listed(lines: Sequence[str]) -> str:
 # ---- the review
 
 
-def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[str]) -> Dreamed:
+def review(
+    before: MemorySnapshot, left: Mapping[str, bytes], diary: str, held: set[str]
+) -> WantedMemory:
     """What of the fork's work may go on to the gate. Each file that may not is as it was before."""
     files: dict[str, bytes] = dict(before.files)
     gone: dict[str, str] = {}
@@ -207,7 +209,7 @@ def review(before: Snapshot, left: Mapping[str, bytes], diary: str, held: set[st
     problems += [
         f"{path} would be lost without a reason" for path in before.files if path not in left
     ]
-    return Dreamed(files, gone, tuple(problems))
+    return WantedMemory(files, gone, tuple(problems))
 
 
 def _new_claim(path: str, content: bytes, said: str, known: frozenset[str]) -> str:

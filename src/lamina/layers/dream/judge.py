@@ -13,9 +13,9 @@ from datetime import UTC, date, datetime
 from functools import cached_property, partial
 
 from lamina.errors import MemoryStoreError
-from lamina.local.consolidator import Plan
-from lamina.local.desk import dated, stamp
+from lamina.local.consolidator import ConsolidationPlan
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing
+from lamina.local.working_set import dated, stamp
 from lamina.memories import Memory, Proposal, Verdict
 from lamina.memory import drafts
 from lamina.memory.commits import Commit, blame, earlier_name, rests_on_user, users_word, written_at
@@ -30,7 +30,7 @@ from lamina.text.claims import judge, same_words, statements
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class MemorySnapshot:
     """All topic files and the index at one moment."""
 
     files: Mapping[str, bytes]
@@ -38,7 +38,7 @@ class Snapshot:
     times: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
-    def of(cls, store: FileStore) -> Snapshot:
+    def of(cls, store: FileStore) -> MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
         for found in store.scan().found:
@@ -66,7 +66,7 @@ class Snapshot:
             total.update(hashlib.sha256(self.files[path]).digest())
         return total.hexdigest()
 
-    def differs_from(self, other: Snapshot) -> str:
+    def differs_from(self, other: MemorySnapshot) -> str:
         """A file that is not the same in both; "" if there is none."""
         if self.index != other.index:
             return INDEX
@@ -154,7 +154,7 @@ After = Mapping[str, bytes | MemoryStoreError]
 
 
 @dataclass(slots=True)
-class Judged:
+class GateFindings:
     """The gate's word on all files of a dream."""
 
     bad: dict[str, str] = field(default_factory=dict[str, str])  # path: why it may not be so
@@ -170,7 +170,7 @@ class Judge:
     """Knows memory as it was before the dream."""
 
     def __init__(
-        self, store: FileStore, before: Snapshot, authors: Authors, labels: Mapping[str, str]
+        self, store: FileStore, before: MemorySnapshot, authors: Authors, labels: Mapping[str, str]
     ) -> None:
         self._store = store
         self._before = before
@@ -185,10 +185,10 @@ class Judge:
 
     # ---- the gate
 
-    def gate(self, plan: Plan, after: After, own: Collection[str]) -> Judged:
+    def gate(self, plan: ConsolidationPlan, after: After, own: Collection[str]) -> GateFindings:
         """`own`: files that somebody other than the rules wrote."""
         taken_in = {merge.into: merge.absorbed for merge in plan.merges}
-        found = Judged()
+        found = GateFindings()
         for path, content in after.items():
             if content == self._before.files.get(path):
                 continue
@@ -212,7 +212,7 @@ class Judge:
         content: bytes,
         sources: Collection[str],
         others: Sequence[Memory],
-        found: Judged,
+        found: GateFindings,
         own: Collection[str],
     ) -> None:
         """First as the gate asks everybody; then without the lines that only moved."""

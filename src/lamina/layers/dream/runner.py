@@ -21,9 +21,9 @@ import anyio.to_thread
 from lamina.errors import LaminaError, MemoryStoreError, alone
 from lamina.events import DreamChanged, MemoryUpdated, Warned
 from lamina.layers.dream import fork
-from lamina.layers.dream.desk import Desk, Dreamed, GaveWay, Step, carry_out
-from lamina.layers.dream.judge import Snapshot
+from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.lock import DreamLock
+from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
 from lamina.memory.commits import diff_text
 from lamina.memory.file_store import FileStore
@@ -35,16 +35,16 @@ from lamina.state import State
 
 T = TypeVar("T")
 _LOOK = 0.1  # seconds between two looks for a wish to end it
-NO_CHANGE = Step()
+NO_CHANGE = DreamStep()
 
 
 @dataclass(frozen=True, slots=True)
-class Dreamt:
+class DreamResult:
     """How a dream ended."""
 
     status: str  # completed | nothing | refused | gave way | failed | killed
     text: str
-    step: Step = NO_CHANGE
+    step: DreamStep = NO_CHANGE
     commit: str = ""
     by: str = "rules"
     problems: tuple[str, ...] = ()
@@ -71,10 +71,10 @@ class Dreamt:
         }
 
 
-KILLED = Dreamt("killed", "The dream was ended. Memory is as it was.")
+KILLED = DreamResult("killed", "The dream was ended. Memory is as it was.")
 
 
-class Night:
+class DreamRun:
     """One dream, from its lock to its end."""
 
     def __init__(self, state: State, store: FileStore, lock: DreamLock, *, apply: bool) -> None:
@@ -87,19 +87,19 @@ class Night:
         self._ends = clock.monotonic() + state.config.float("dream.max_minutes") * 60
         self._progress = Progress(secrets.token_hex(6), os.getpid(), clock.now())
         self._killed = False
-        self._brought_in: Dreamt | None = None  # from then on nothing ends it any more
+        self._brought_in: DreamResult | None = None  # from then on nothing ends it any more
         self._by = "rules"
         self._diary = self._record.diary_since(lock.last_ns / 1e9)
         self._marks: dict[str, str] = {}  # entries of the diary that the rules work in now
 
-    async def dream(self) -> Dreamt:
+    async def dream(self) -> DreamResult:
         """Every way in which a dream can end leads through here, and is booked."""
         self._record.book_left()
         self._tell("orient", "Looking at memory")
         try:
             dreamt = await self._watched()
         except GaveWay as error:
-            dreamt = Dreamt("gave way", str(error))
+            dreamt = DreamResult("gave way", str(error))
         except anyio.get_cancelled_exc_class():
             self._end(self._brought_in or KILLED)
             raise
@@ -107,14 +107,14 @@ class Night:
             sentence = (
                 str(error) if isinstance(error, LaminaError) else f"{type(error).__name__}: {error}"
             )
-            self._end(Dreamt("failed", sentence))
+            self._end(DreamResult("failed", sentence))
             raise
         self._end(dreamt)
         return dreamt
 
-    async def _watched(self) -> Dreamt:
+    async def _watched(self) -> DreamResult:
         """The dream beside somebody who looks at the time and for a wish to end it."""
-        done: list[Dreamt] = []
+        done: list[DreamResult] = []
         self._record.forget_wish()
         try:
             with anyio.move_on_after(self._left()):
@@ -129,7 +129,7 @@ class Night:
         if self._killed:
             return KILLED
         minutes = self._state.config.float("dream.max_minutes")
-        return Dreamt("failed", f"The dream ended itself after {minutes:g} minutes.")
+        return DreamResult("failed", f"The dream ended itself after {minutes:g} minutes.")
 
     async def _look_out(self, scope: anyio.CancelScope) -> None:
         while not self._record.asked_to_end(self._progress.id):  # noqa: ASYNC110 - it comes from another process
@@ -140,37 +140,37 @@ class Night:
     def _left(self) -> float:
         return self._ends - self._state.deps.clock.monotonic()
 
-    async def _dream(self) -> Dreamt:
-        desk = await _aside(self._look)
+    async def _dream(self) -> DreamResult:
+        planner = await _aside(self._look)
         self._tell("gather", "Looking for what is new, double or past")
-        known = self._record.left_behind() == desk.before.digest
+        known = self._record.left_behind() == planner.before.digest
         logs = await _aside(lambda: fork.read_logs(self._store.directory, self._diary))
         self._tell("consolidate", "Bringing together what belongs together")
         # Memory as the last dream left it needs no model, only what the calendar brings.
-        wish = None if known and not logs else await self._asked(desk, logs)
-        if wish is None and logs:
-            wish = await _aside(lambda: self._distilled(desk, logs))
+        wanted = None if known and not logs else await self._asked(planner, logs)
+        if wanted is None and logs:
+            wanted = await _aside(lambda: self._distilled(planner, logs))
         self._tell("prune", "Checking the result and the index")
-        step = await _aside(lambda: desk.step(wish))
+        step = await _aside(lambda: planner.step(wanted))
         for warning in step.warnings:
             self._state.emit(Warned(warning))
         if step.empty:
             return self._nothing(step)
         if not self._apply:
-            return Dreamt("completed", would_do(step), step, "", self._by, step.problems)
-        return await self._carried_out(desk, step)
+            return DreamResult("completed", would_do(step), step, "", self._by, step.problems)
+        return await self._carried_out(planner, step)
 
-    def _look(self) -> Desk:
+    def _look(self) -> DreamPlanner:
         self._store.catch_up()
         now = self._state.deps.clock.now()
-        held = self._record.taken_back(Snapshot.of(self._store).files)
-        return Desk(self._store, now, held)
+        held = self._record.taken_back(MemorySnapshot.of(self._store).files)
+        return DreamPlanner(self._store, now, held)
 
-    def _distilled(self, desk: Desk, logs: Mapping[str, str]) -> Dreamed | None:
+    def _distilled(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
         """What the rules make of new entries. They stay new to a model, which may see more in them."""
         from lamina.local.extractor import distil
 
-        files = dict(desk.before.files)
+        files = dict(planner.before.files)
         for mark, proposals in distil(logs, self._record.distilled()):
             self._marks[mark] = ""
             for one in proposals:
@@ -184,20 +184,20 @@ class Night:
                     extra=one.extra,
                 )
                 self._marks[mark] = name
-        return Dreamed(files) if len(files) > len(desk.before.files) else None
+        return WantedMemory(files) if len(files) > len(planner.before.files) else None
 
-    async def _asked(self, desk: Desk, logs: Mapping[str, str]) -> Dreamed | None:
+    async def _asked(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
         copy = self._record.folder / f"copy-{self._progress.id}"
         for left in self._record.folder.glob("copy-*"):  # of dreams that were killed
             shutil.rmtree(left, ignore_errors=True)
         try:
-            wish = await fork.dream(self._state, desk, copy, logs, self._tool)
+            wanted = await fork.dream(self._state, planner, copy, logs, self._tool)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
-        if wish is not None:
+        if wanted is not None:
             self._by = "model"
             self._diary = self._progress.started
-        return wish
+        return wanted
 
     def _tool(self, name: str, file: str) -> None:
         self._progress.tools += 1
@@ -207,7 +207,7 @@ class Night:
             self._progress.files.append(file)
         self._tell("consolidate", self._progress.text)
 
-    async def _carried_out(self, desk: Desk, step: Step) -> Dreamt:
+    async def _carried_out(self, planner: DreamPlanner, step: DreamStep) -> DreamResult:
         """The one moment in which files change: short, and not to be interrupted."""
         if self._left() <= 0:  # stopped for hours, and woken up here
             raise MemoryStoreError("The dream took too long and ended itself. Nothing was changed.")
@@ -216,12 +216,12 @@ class Night:
         self._tell("prune", "Writing")
         now = self._state.deps.clock.now()
 
-        def write() -> Dreamt:
-            commit, no_room = carry_out(self._store, desk.before, step, time.time())
+        def write() -> DreamResult:
+            commit, no_room = carry_out(self._store, planner.before, step, time.time())
             self._lock.succeeded(now)
             full = (f"the inbox is full: {no_room} found no room there",) if no_room else ()
             problems = (*step.problems, *full)
-            return Dreamt("completed", _summary(step), step, commit, self._by, problems)
+            return DreamResult("completed", _summary(step), step, commit, self._by, problems)
 
         done = await _to_the_end(write, self._note_brought_in)
         if step.files:
@@ -229,14 +229,14 @@ class Night:
             self._state.emit(MemoryUpdated(kept, "dream", tuple(step.removed)))
         return done
 
-    def _note_brought_in(self, done: Dreamt) -> None:
+    def _note_brought_in(self, done: DreamResult) -> None:
         self._brought_in = done
 
-    def _nothing(self, step: Step) -> Dreamt:
+    def _nothing(self, step: DreamStep) -> DreamResult:
         if self._apply:
             self._lock.succeeded(self._state.deps.clock.now())
         text = "Nothing was changed." if step.problems else "Nothing to do: memory is in order."
-        return Dreamt("nothing", text, by=self._by, problems=step.problems)
+        return DreamResult("nothing", text, by=self._by, problems=step.problems)
 
     # ---- saying so
 
@@ -259,7 +259,7 @@ class Night:
             )
         )
 
-    def _end(self, dreamt: Dreamt) -> None:
+    def _end(self, dreamt: DreamResult) -> None:
         progress, clock = self._progress, self._state.deps.clock
         ended = {"killed": "killed", "failed": "failed", "gave way": "failed"}
         progress.status = ended.get(dreamt.status, "completed")
@@ -272,7 +272,7 @@ class Night:
             **dreamt.to_json(),
         }
         if self._apply and dreamt.status in ("completed", "nothing"):
-            line |= {"digest": Snapshot.of(self._store).digest, "diary": self._diary}
+            line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
             if self._marks and self._by == "rules":
                 self._record.note_distilled(self._marks)
         self._record.ended(line)
@@ -310,7 +310,7 @@ async def _to_the_end(work: Callable[[], T], note: Callable[[T], None]) -> T:
     return found[0]
 
 
-def would_do(step: Step) -> str:
+def would_do(step: DreamStep) -> str:
     """The end of a dry run."""
     done = ", ".join(_counted(step, "improve", "merge", "remove"))
     if not done:
@@ -318,14 +318,14 @@ def would_do(step: Step) -> str:
     return f"Would {done}. Nothing was changed."
 
 
-def _summary(step: Step) -> str:
+def _summary(step: DreamStep) -> str:
     done = _counted(step, "Improved", "Merged", "Removed")
     if not done:
         done = ["Put the index in order" if step.changes else "Left something in the inbox"]
     return " ".join(f"{one}." for one in done)
 
 
-def _counted(step: Step, improved: str, merged: str, removed: str) -> list[str]:
+def _counted(step: DreamStep, improved: str, merged: str, removed: str) -> list[str]:
     """A removal is no improvement, whatever it is good for: each is counted as what it is."""
     counts = (
         (improved, len(step.improved), ""),

@@ -76,7 +76,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Happened:
+class SessionFacts:
     asked: list[Said] = field(default_factory=list[Said])
     answered: list[Said] = field(default_factory=list[Said])
     files: dict[str, Touched] = field(default_factory=dict[str, Touched])
@@ -97,9 +97,9 @@ class Happened:
         return [what for status, what in self.tasks if status not in ("completed", "done")]
 
 
-def happened(entries: Iterable[Json]) -> Happened:
+def session_facts(entries: Iterable[Json]) -> SessionFacts:
     """All of it, in one pass."""
-    result = Happened()
+    result = SessionFacts()
     calls: dict[str, tuple[str, Json, str]] = {}
     tasks: dict[str, list[str]] = {}
     for entry in entries:
@@ -116,7 +116,7 @@ def happened(entries: Iterable[Json]) -> Happened:
 
 
 def _answer(
-    result: Happened,
+    result: SessionFacts,
     entry: Json,
     calls: dict[str, tuple[str, Json, str]],
     tasks: dict[str, list[str]],
@@ -136,7 +136,9 @@ def _answer(
         _call(result, name, input_, uuid, tasks)
 
 
-def _call(result: Happened, name: str, given: Json, uuid: str, tasks: dict[str, list[str]]) -> None:
+def _call(
+    result: SessionFacts, name: str, given: Json, uuid: str, tasks: dict[str, list[str]]
+) -> None:
     path = next((str(given[key]) for key in _PATH_KEYS if isinstance(given.get(key), str)), "")
     if path and name in (*READS, *WRITES):
         file = result.files.setdefault(path, Touched(path))
@@ -178,7 +180,7 @@ def _change(file: Touched, name: str, given: Json, uuid: str) -> None:
         file.lines.append(fresh[0][:160])
 
 
-def _question(result: Happened, entry: Json, calls: dict[str, tuple[str, Json, str]]) -> None:
+def _question(result: SessionFacts, entry: Json, calls: dict[str, tuple[str, Json, str]]) -> None:
     origins: list[Any] = entry.get("origins") or []
     for number, block in enumerate(_blocks(entry)):
         origin = origins[number] if number < len(origins) else "typed"
@@ -194,7 +196,7 @@ def _question(result: Happened, entry: Json, calls: dict[str, tuple[str, Json, s
                 result.asked.append(Said(words, str(entry["uuid"])))
 
 
-def _result(result: Happened, entry: Json, block: Block, call: tuple[str, Json, str]) -> None:
+def _result(result: SessionFacts, entry: Json, block: Block, call: tuple[str, Json, str]) -> None:
     name, given, _ = call
     content = block.get("content") or ""
     text = text_of(content if isinstance(content, str) else _dicts(content))
@@ -216,7 +218,7 @@ def _result(result: Happened, entry: Json, block: Block, call: tuple[str, Json, 
                 failure.fix = _fix(result, name)
 
 
-def _fix(result: Happened, name: str) -> str:
+def _fix(result: SessionFacts, name: str) -> str:
     """What was changed before it passed."""
     latest = max(result.changed, key=lambda f: f.order, default=None)
     if name in SHELLS and latest:
@@ -225,7 +227,7 @@ def _fix(result: Happened, name: str) -> str:
     return "passed when tried again"
 
 
-def _ran(result: Happened, command: str, code: int | None, text: str, uuid: str) -> None:
+def _ran(result: SessionFacts, command: str, code: int | None, text: str, uuid: str) -> None:
     outcome = telling_line(text, bad=bool(code))
     for ran in result.commands:
         if ran.command == command:

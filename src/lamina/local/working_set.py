@@ -56,7 +56,7 @@ Said = Callable[[Memory], "date | None"]  # the day from which its relative date
 Overrules = Callable[[Memory, str, Memory, str], bool]
 
 
-class Desk:
+class WorkingSet:
     """The memories of one dream, and the record of what happened to them."""
 
     def __init__(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.local.happened import happened, telling_line
+from lamina.local.session_facts import session_facts, telling_line
 from lamina.messages import text, tool_result, tool_use
 
 
@@ -35,7 +35,7 @@ def call(
 
 @pytest.mark.spec("L4.2")
 def test_words_files_commands_failures_and_tasks_are_copied_with_their_entries() -> None:
-    what = happened(
+    what = session_facts(
         [
             said("user", text("Fix it"), n=1),
             *call("a", "Read", "old", n=2, file_path="x.py"),
@@ -75,13 +75,13 @@ def test_what_nobody_typed_is_not_the_user_s_word() -> None:
     entry = said("user", text("typed"), text("from a hook"), text("a memory"))
     entry["origins"] = ["typed", "hook", "recalled"]
     reminder = said("user", text("<system-reminder>be good</system-reminder>"))
-    assert [s.text for s in happened([entry, reminder]).asked] == ["typed"]
+    assert [s.text for s in session_facts([entry, reminder]).asked] == ["typed"]
 
 
 @pytest.mark.spec("L4.1")
 def test_an_image_is_told_as_a_word() -> None:
     picture = {"type": "image", "source": {"data": "abc"}}
-    assert [s.text for s in happened([said("user", text("see"), picture)]).asked] == [
+    assert [s.text for s in session_facts([said("user", text("see"), picture)]).asked] == [
         "see",
         "[image]",
     ]
@@ -91,7 +91,7 @@ def test_an_image_is_told_as_a_word() -> None:
 def test_the_tool_s_own_exit_code_counts_more_than_words() -> None:
     entries = call("a", "Bash", "tests said exit code 0", command="x")
     entries[1]["meta"] = {"exit_code": 9}
-    assert happened(entries).commands[0].exit == 9
+    assert session_facts(entries).commands[0].exit == 9
 
 
 def test_the_telling_line_is_the_first_that_complains_else_the_last() -> None:
@@ -132,7 +132,7 @@ odd_blocks = st.one_of(
 )
 def test_entries_of_any_shape_are_read_without_a_fault(shape: list[tuple[str, list[Any]]]) -> None:
     entries = [said(role, n=n) | {"content": blocks} for n, (role, blocks) in enumerate(shape)]
-    what = happened(entries)
+    what = session_facts(entries)
     known = {entry["uuid"] for entry in entries}
     assert {s.entry for s in (*what.asked, *what.answered)} <= known
     assert {f.entry for f in what.files.values()} <= known

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
-from lamina.layers.dream.judge import After, Authors, Judge, Judged, Snapshot
-from lamina.local.consolidator import Plan, consolidate
-from lamina.local.desk import dated
+from lamina.layers.dream.judge import After, Authors, GateFindings, Judge, MemorySnapshot
+from lamina.local.consolidator import ConsolidationPlan, consolidate
 from lamina.local.standing import Fate
+from lamina.local.working_set import dated
 from lamina.memories import Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import (
@@ -43,7 +43,7 @@ class GaveWay(LaminaError):
 
 
 @dataclass(frozen=True, slots=True)
-class Dreamed:
+class WantedMemory:
     """What somebody wants memory to be: files, and why others are gone."""
 
     files: Mapping[str, bytes]
@@ -52,7 +52,7 @@ class Dreamed:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DreamStep:
     """Everything that a dream changes, at once."""
 
     changes: tuple[Change, ...] = ()
@@ -81,13 +81,13 @@ class Step:
         return not self.changes and not self.inbox
 
 
-class Desk:
+class DreamPlanner:
     """One dream's view of memory."""
 
     def __init__(self, store: FileStore, now: float, held: Collection[str] = ()) -> None:
         self.store = store
         self.now = now
-        self.before = Snapshot.of(store)
+        self.before = MemorySnapshot.of(store)
         self.held = {*store.pinned(), *held}
         store.journal.settle()
         self.authors = Authors(store.journal.history)
@@ -129,7 +129,9 @@ class Desk:
                     found[memory.path] = days.pop() if len(days) == 1 else None
         return found
 
-    def plan(self, files: Mapping[str, bytes] | None = None, gone: Collection[str] = ()) -> Plan:
+    def plan(
+        self, files: Mapping[str, bytes] | None = None, gone: Collection[str] = ()
+    ) -> ConsolidationPlan:
         index = self._index(files or {})
         for path in gone:
             index = without_pointer(index, path)
@@ -163,11 +165,11 @@ class Desk:
 
     # ---- from a wish to a step
 
-    def step(self, wish: Dreamed | None = None) -> Step:
+    def step(self, wanted: WantedMemory | None = None) -> DreamStep:
         """The deterministic part on top of a wish: only what the gate lets through, and no removal
         of anything that will not stand on disk afterwards."""
-        wish = wish or Dreamed(self.before.files)
-        draft = Draft(dict(wish.files), dict(wish.gone), self.before.files)
+        wanted = wanted or WantedMemory(self.before.files)
+        draft = Draft(dict(wanted.files), dict(wanted.gone), self.before.files)
         inbox: list[tuple[Proposal, Verdict, bytes]] = []
         for _ in range(_TRIES):
             plan = self.plan(draft.files, draft.gone)
@@ -186,21 +188,21 @@ class Desk:
                     if fate.lost
                 }
             if not bad:
-                return self._assembled(plan, after, draft, judged, fates, inbox, wish.problems)
+                return self._assembled(plan, after, draft, judged, fates, inbox, wanted.problems)
             for path, why in bad.items():
                 self.held |= draft.give_up(path, why, plan)
         raise LaminaError("The dream found no change that the gate takes. Nothing was changed.")
 
     def _assembled(
         self,
-        plan: Plan,
+        plan: ConsolidationPlan,
         after: After,
         draft: Draft,
-        judged: Judged,
+        judged: GateFindings,
         fates: Mapping[str, Fate],
         inbox: Sequence[tuple[Proposal, Verdict, bytes]],
         said: Sequence[str],
-    ) -> Step:
+    ) -> DreamStep:
         index = plan.index
         if judged.labels:  # found only while judging: the index shows them
             self.labels |= judged.labels
@@ -224,7 +226,7 @@ class Desk:
         _demand_limits(text, self.before.index or b"")
         remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
         doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
-        return Step(
+        return DreamStep(
             changes=tuple(changes),
             reasons=tuple(redact(reasons[path], rules) for path in sorted(reasons)),
             typed=tuple(judged.typed),
@@ -266,7 +268,7 @@ class Draft:
         """The text without secrets that were wished for, folded into a file's name among them."""
         return secrets_in(*self.wished, rules=rules).mask(text)
 
-    def give_up(self, path: str, why: str, plan: Plan) -> set[str]:
+    def give_up(self, path: str, why: str, plan: ConsolidationPlan) -> set[str]:
         """Wish one thing less: a new title and description first, then all that changes this file.
         The paths that the rules may not touch either."""
         old = self.before.get(path)
@@ -314,7 +316,9 @@ def named(paths: Sequence[str], most: int = 5) -> str:
     return ", ".join(paths[:most]) + more
 
 
-def _carried_out(plan: Plan, files: Mapping[str, bytes]) -> dict[str, bytes | MemoryStoreError]:
+def _carried_out(
+    plan: ConsolidationPlan, files: Mapping[str, bytes]
+) -> dict[str, bytes | MemoryStoreError]:
     """Every file as the plan has it; bytes that say the same stay as they are."""
     after: dict[str, bytes | MemoryStoreError] = {}
     for memory in plan.memories:
@@ -345,7 +349,9 @@ def _plain(after: After) -> dict[str, bytes]:
     return {path: content for path, content in after.items() if isinstance(content, bytes)}
 
 
-def _reasons(plan: Plan, gone: Mapping[str, str], fates: Mapping[str, Fate]) -> dict[str, str]:
+def _reasons(
+    plan: ConsolidationPlan, gone: Mapping[str, str], fates: Mapping[str, Fate]
+) -> dict[str, str]:
     """One line for each memory that changed or went."""
     reasons: dict[str, str] = {}
     for path, why in gone.items():
@@ -380,11 +386,13 @@ def _demand_limits(index: bytes, before: bytes) -> None:
 # ---- the one write
 
 
-def carry_out(store: FileStore, before: Snapshot, step: Step, when: float) -> tuple[str, int]:
+def carry_out(
+    store: FileStore, before: MemorySnapshot, step: DreamStep, when: float
+) -> tuple[str, int]:
     """Bring the step into the files, whole; the commit's id, and how much the inbox had no room for.
     GaveWay if memory changed meanwhile."""
     with store.journal.writing():
-        if path := before.differs_from(Snapshot.of(store)):
+        if path := before.differs_from(MemorySnapshot.of(store)):
             raise GaveWay(f"{path} was edited during the dream, so the dream gave way.")
         note = Note(
             writer="dream",
