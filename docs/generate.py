@@ -118,11 +118,12 @@ def _number(value: float) -> str:
 
 
 def _claude() -> str:
-    from lamina.config import claude
+    from lamina.config.layers import CLAUDE_KEYS, CLAUDE_VARIABLES
+    from lamina.config.load import CLAUDE_DISABLE_MEMORY
 
-    keys = [f"`{key}` ({name})" for key, name in claude.KEYS.items()]
-    variables = [f"`{variable}` ({name})" for variable, name in claude.VARIABLES.items()]
-    return ", ".join([*keys, *variables, f"`{claude.DISABLE_MEMORY}` (memory.enabled)"])
+    mapped = [*CLAUDE_KEYS.items(), *CLAUDE_VARIABLES.items()]
+    mapped.append((CLAUDE_DISABLE_MEMORY, "memory.enabled"))
+    return ", ".join(f"`{theirs}` ({ours})" for theirs, ours in mapped)
 
 
 def _cell(text: str) -> str:

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from lamina.config import BY_NAME, KEYS, SETTINGS, Config, load, settings_files
 from lamina.config.layers import Layer, Source, SourceKind
-from lamina.config.resolve import resolve
-from lamina.config.setting import BadValue
-from lamina.config.shapes import HOOKS
+from lamina.config.load import resolve
+from lamina.config.setting import HOOKS, BadValue
 from lamina.config.table import MODELS_BY_KEY
 from lamina.errors import SettingsError
 from lamina.ports import HookName
@@ -206,7 +205,7 @@ def test_what_can_not_be_taken_is_refused_by_name_and_file(
         ('[hooks.Stop]\ncommand = "x"', ["[[hooks.Stop]]"]),
         ('[[hooks.Stop]]\ncommand = "x"\ntimeout = 0', ["timeout"]),
         ('[[hooks.Stop]]\ncommand = "x"\ntimeout = true', ["Stop.timeout"]),
-        ('[[hooks.Stop]]\ncommand = "x"\nmatch = "("', ["no regular expression"]),
+        ('[[hooks.Stop]]\ncommand = "x"\nmatch = "("', ["bad regular expression"]),
         ('[[hooks.Stop]]\ncommand = "x"\nshell = true', ["Stop.shell"]),
         ("[[hooks.Stop]]\ncommand = [1]", ["Stop.command"]),
         ("hooks.Stop = [3]", ["a table"]),
@@ -269,8 +268,8 @@ def test_an_unknown_variable_is_a_warning_because_others_may_own_it(place: Place
     place.env["LAMINA_COMPCT_AUTO"] = "0"
     place.env["LAMINA_ZZZZZZZZ"] = "0"
     assert place.load().warnings == (
-        "The variable LAMINA_COMPCT_AUTO is no setting; did you mean LAMINA_COMPACT_AUTO?",
-        "The variable LAMINA_ZZZZZZZZ is no setting.",
+        "The variable LAMINA_COMPCT_AUTO is not a setting; did you mean LAMINA_COMPACT_AUTO?",
+        "The variable LAMINA_ZZZZZZZZ is not a setting.",
     )
 
 

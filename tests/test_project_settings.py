@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.config import BY_NAME, SETTINGS, Config, load, settings_files
-from lamina.config.claude import KEYS
+from lamina.config.layers import CLAUDE_KEYS as KEYS
 from lamina.config.layers import Layer, Source
-from lamina.config.resolve import resolve
+from lamina.config.load import resolve
 from lamina.config.setting import Setting
 from lamina.errors import SettingsError
 

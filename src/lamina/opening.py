@@ -19,13 +19,13 @@ from lamina import flags as flag_reader
 from lamina import prompts, wiring
 from lamina._version import __version__
 from lamina.agents.fork import Forks
+from lamina.agents.tool_session import MainToolSession
 from lamina.config import Config, load
 from lamina.errors import UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned
-from lamina.layers import dream, extraction, microcompact, recall, snip
+from lamina.layers import dream, extraction, microcompact, recall
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.ledger.spans import expand
 from lamina.memory.prompt import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import NoBackground, ToolContext
@@ -127,9 +127,7 @@ async def make_state(
     stack.push_async_callback(deps.model.close)
     context = _tool_context(options, deps, emit)
     state = State(deps, ledger, context, background=NoBackground(), listeners=listeners)
-    context.todos = lambda new: _todos(state, new)
-    context.expand = lambda name: expand(state.ledger.projection, name)
-    context.snip = lambda first, last, what: snip.by_agent(state, first, last, what)
+    context.session = MainToolSession(state)
     state.recalls = _recalls(deps)
     state.render_again = lambda: _render_again(state)
     holder.append(state)
@@ -175,11 +173,6 @@ def _recalls(deps: Deps) -> Recalls | None:
     return Recalls(deps.memory_index, limits)
 
 
-def _todos(state: State, new: list[Json] | None) -> list[Json]:
-    """Open tasks live in the ledger: None reads them, a list replaces them."""
-    if new is not None:
-        state.ledger.append(edits.state("todos", new))
-    return list(state.ledger.state("todos", []))
 
 
 # ---- beginning

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from lamina.errors import ToolError
 from lamina.events import Emit
 from lamina.held import Held
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
@@ -97,6 +98,45 @@ class SeenFile:
     whole: bool  # read from first to last line
 
 
+class ToolSession(Protocol):
+    """The session as its tools see it. A method that this agent may not use raises ToolError."""
+
+    def todos(self, new: list[Json] | None) -> list[Json]:
+        """The list of tasks; a list replaces it first."""
+        ...
+
+    def expand(self, name: str) -> str:
+        """The text of a folded span, by the id that the view shows in its place."""
+        ...
+
+    def snip(self, first: int, last: int, what: str) -> str:
+        """Take these rounds out of the view, or list the rounds if `first` is 0; a sentence."""
+        ...
+
+    def keep(self, path: Path, content: bytes, before: bytes | None, /) -> os.stat_result | None:
+        """Write a memory file through the gate and return its new status.
+
+        None if the path is not a memory's: then the tool writes the file itself.
+        """
+        ...
+
+
+class NoSession:
+    """What tools get outside a session: nothing to keep, show or snip."""
+
+    def todos(self, new: list[Json] | None) -> list[Json]:  # noqa: ARG002
+        raise ToolError("This session keeps no list of tasks.")
+
+    def expand(self, name: str) -> str:  # noqa: ARG002
+        raise ToolError("Nothing is folded in this session.")
+
+    def snip(self, first: int, last: int, what: str) -> str:  # noqa: ARG002
+        raise ToolError("Nothing can be snipped here.")
+
+    def keep(self, path: Path, content: bytes, before: bytes | None) -> os.stat_result | None:  # noqa: ARG002
+        return None
+
+
 @dataclass(slots=True)
 class ToolContext:
     """What one agent's tools may use. Forks get a clone (`files` copied, `permit` their own)."""
@@ -113,14 +153,7 @@ class ToolContext:
     tool_use_id: str = ""
     held: Held | None = None  # what this call's path names, open since before its permission
     withheld: Withheld | None = None  # what this call's permission leaves out
-    # Writes a file of the memory (path, content, what was there) through its gate, and gives its new
-    # status; None for a path that is no memory's, which the tool writes itself.
-    keep: Callable[[Path, bytes, bytes | None], os.stat_result | None] | None = None
-    todos: Callable[[list[Json] | None], list[Json]] | None = None  # None reads, a list replaces
-    expand: Callable[[str], str] | None = None  # a folded span by the id shown in the view
-    snip: Callable[[int, int, str], str] | None = (
-        None  # rounds first to last leave the view; 0 lists
-    )
+    session: ToolSession = field(default_factory=NoSession)
 
 
 @runtime_checkable

@@ -96,8 +96,7 @@ def test_each_fold_can_be_expanded_and_undone_and_stays_undone(place: Place) -> 
             count = await fill(session, 90)
             await talk(session, 1, first=count)
             first = folds(session)[0]
-            assert session.state.tools.expand
-            assert answer(0) in session.state.tools.expand(first["uuid"][:8])
+            assert answer(0) in session.state.tools.session.expand(first["uuid"][:8])
             session.undo(first["uuid"][:8])
             assert answer(0) in view_text(session)
             assert answer(1) not in view_text(session)

@@ -818,8 +818,7 @@ def test_a_message_larger_than_the_window_is_cut_with_a_word_and_the_session_goe
             assert (await session.ask("go on")).text == "and on"
             if origin == "typed":
                 whole = next(e for e in typed(session) if "BEGIN" in str(e))
-                assert session.state.tools.expand
-                assert giant in session.state.tools.expand(whole["uuid"][:8])
+                assert giant in session.state.tools.session.expand(whole["uuid"][:8])
 
     run(story)
 

@@ -321,10 +321,9 @@ def test_results_that_cost_more_to_carry_than_to_drop_are_dropped_with_a_line_th
             assert len(dropped) >= 20
             assert contents[-3:] == [LONG * 12] * 3
             # Nothing is lost: the model can ask for each by the name that stands there.
-            assert session.state.tools.expand is not None
             for words in dropped:
                 name = words.rpartition("#")[2].rstrip("]")
-                assert LONG * 12 in session.state.tools.expand(name)
+                assert LONG * 12 in session.state.tools.session.expand(name)
 
     run(story)
 

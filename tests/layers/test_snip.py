@@ -52,9 +52,8 @@ def test_undo_brings_the_bytes_back_and_expand_shows_them_meanwhile(place: Place
             before = joining.request_bytes(session.view())
             first = session.snip(1, 1)
             second = session.snip(1, 1)  # counted anew: what is in view now
-            assert session.state.tools.expand
-            assert answer(0) in session.state.tools.expand(first[:8])
-            assert answer(1) in session.state.tools.expand(second[:8])
+            assert answer(0) in session.state.tools.session.expand(first[:8])
+            assert answer(1) in session.state.tools.session.expand(second[:8])
             assert question(0)[:40] in view_text(session)  # without words of its own, the question
             session.undo(first[:8])
             assert answer(0) in view_text(session)

@@ -24,8 +24,7 @@ from lamina.errors import (
 from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta, Warned, quiet
 from lamina.messages import Usage, text, tool_use
 from lamina.models import OPTIONS, open_model
-from lamina.models.anthropic import AnthropicModel
-from lamina.models.anthropic_stream import Assembly, Malformed
+from lamina.models.anthropic import AnthropicModel, Assembly, Malformed
 from lamina.ports import Model
 
 # ---- answers

@@ -13,8 +13,7 @@ from tests.wire.server import Answer, WireServer, fails, says
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
 from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta
 from lamina.messages import Usage, text, tool_result, tool_use
-from lamina.models.openai import chat_messages
-from lamina.models.openai_stream import ChatAssembly, Malformed
+from lamina.models.openai import ChatAssembly, Malformed, chat_messages
 from lamina.ports import Model
 
 GPT = "openai:gpt-5.5"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import UsageError
 from lamina.messages import Json
-from lamina.ports import Tool, ToolContext, ToolOutcome
+from lamina.ports import NoSession, Tool, ToolContext, ToolOutcome
 from lamina.tools.functions import tool
 from lamina.tools.registry import Toolbox, builtin_tools, problems
 
@@ -210,12 +210,13 @@ async def test_todo_replaces_and_reads_the_tasks_of_the_session(bench: Bench) ->
     assert "keeps no list" in await bench.error("Todo")
     kept: list[Json] = []
 
-    def todos(new: list[Json] | None) -> list[Json]:
-        if new is not None:
-            kept[:] = new
-        return kept
+    class Tasks(NoSession):
+        def todos(self, new: list[Json] | None) -> list[Json]:
+            if new is not None:
+                kept[:] = new
+            return kept
 
-    bench.context.todos = todos
+    bench.context.session = Tasks()
     assert await bench.text("Todo") == "There are no tasks."
     tasks = [{"content": "one", "status": "completed"}, {"content": "two", "status": "in_progress"}]
     assert await bench.text("Todo", todos=tasks) == "[x] one\n[>] two"
@@ -227,9 +228,14 @@ async def test_todo_replaces_and_reads_the_tasks_of_the_session(bench: Bench) ->
 async def test_expand_shows_a_span_in_bounded_parts(bench: Bench) -> None:
     assert "Nothing is folded" in await bench.error("Expand", id="a")
     spans = {"a": "".join(f"line {n}\n" for n in range(1, 1_001)), "long": "x" * 100_000}
-    bench.context.expand = lambda id: spans[id]  # noqa: A006
+
+    class Spans(NoSession):
+        def expand(self, name: str) -> str:
+            return spans[name]
+
+    bench.context.session = Spans()
     shown = await bench.text("Expand", id="a", offset=10, limit=2)
-    assert shown == "line 10\nline 11\n[Up to line 11 of 1000; go on with offset 12.]"
+    assert shown == "line 10\nline 11\n[Up to line 11 of 1000; continue with offset 12.]"
     assert (await bench.text("Expand", id="a")).count("\n") == 500
     assert await bench.text("Expand", id="a", search="LINE 77", offset=700) == "\n".join(
         f"line {n}" for n in range(770, 780)

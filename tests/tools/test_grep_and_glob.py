@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.held import hold
+from lamina.text.globs import literal_prefix, matches
 from lamina.tools import glob
 from lamina.tools.grep import Grep, find_ripgrep
 from lamina.tools.registry import Toolbox
-from lamina.tools.walk import Walk, literal_prefix, matches
+from lamina.tools.walk import Walk
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -236,6 +237,14 @@ def test_ignore_files_mean_the_same_to_glob_and_to_ripgrep(
     assert [path for path in found if not path.endswith(".gitignore")] == expected
 
 
+def test_braces_in_an_ignore_file_are_plain_characters_as_they_are_to_git(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*.{a,b}\n")
+    for name in ("x.a", "x.{a,b}"):
+        (tmp_path / name).touch()
+    with hold(tmp_path) as held:
+        assert [below for below, _ in Walk(tmp_path).files(held.pin)] == [".gitignore", "x.a"]
+
+
 async def test_glob_lists_the_newest_first_and_skips_what_is_ignored(tree: Bench) -> None:
     for age, name in enumerate(["a.py", "b/c.ts", "b/deep/er/d.md"]):
         os.utime(tree.project / name, (1_000 - age, 1_000 - age))
@@ -288,7 +297,12 @@ async def test_glob_is_bounded(tree: Bench) -> None:
         ("*", "a/b", False),
         ("{a,b}/{c,d}", "b/c", True),
         ("[!a]b", "cb", True),
+        ("[^a]b", "cb", True),
         ("a?", "a/", False),
+        ("a**b", "axb", True),
+        ("a**b", "a/b", False),  # only a whole part crosses directories
+        ("{a}", "{a}", True),
+        ("{a}", "a", False),  # no comma, no choice
     ],
 )
 def test_globs_over_paths(pattern: str, path: str, fits: bool) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.tools.conftest import Bench
 
 from lamina.ports import ToolContext
+from lamina.text.globs import left_below, matches
 from lamina.tools.permissions import Rules, make_permit
 from lamina.tools.registry import Toolbox, builtin_tools
-from lamina.tools.walk import left_below, matches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

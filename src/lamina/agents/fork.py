@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lamina import turn
+from lamina.agents.tool_session import ForkToolSession
 from lamina.errors import LaminaError, PromptTooLong, UsageError
 from lamina.events import Event, ModelCalled, PermissionRefused, Warned, quiet
 from lamina.ledger import edits
@@ -88,8 +89,7 @@ def branch_of(
         forked=True,
     )
     child.tools.emit = child.emit
-    child.tools.todos = None
-    child.tools.snip = None
+    child.tools.session = ForkToolSession(child)
     child.listeners.append(lambda event: _pass_on(parent, event))
     child.listeners.append(lambda event: _mind_the_cap(child, event))
     return child

@@ -1,25 +1,47 @@
-"""Settings as one source gives them: a TOML file, the environment, options of a command. Each source
-becomes a Layer whose values are checked; what can't be taken is refused by name, place and, for a
-name that nobody knows, with the nearest one. Reads the files that it is given, and nothing else.
+"""Settings as one source gives them: a TOML file, the environment, options of a command, and in
+Claude mode the other tool's JSON files and variables, so that both work on one memory. Each source
+becomes a Layer of checked values; what can't be taken is refused with its name, its place and, if
+the name is unknown, the nearest known one. Reads the files that it is given, and writes none.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from lamina.config.setting import FALSE, BadValue, Setting, Value
+from lamina.config.setting import BadValue, Setting, Value
 from lamina.config.table import BY_NAME, SETTINGS
 from lamina.errors import SettingsError
 
 SourceKind = Literal["default", "user", "project", "local", "environment", "flag", "managed"]
 
-# A settings file is small; anything larger is not one, and reading it would only hurt.
+# Bytes. A settings file is small: anything larger is not one, and reading it would only hurt.
 LARGEST_FILE = 1_000_000
+
+# Keys and variables of the other tool that mean a setting of ours; the rest is its own business.
+CLAUDE_KEYS = {
+    "autoMemoryEnabled": "memory.enabled",
+    "autoMemoryDirectory": "memory.directory",
+    "autoCompactEnabled": "compact.auto",
+    "autoCompactWindow": "compact.window",
+    "claudeMdExcludes": "instructions.excludes",
+    "autoDreamEnabled": "dream.enabled",
+}
+CLAUDE_VARIABLES = {
+    "CLAUDE_CODE_SIMPLE": "bare",
+    "CLAUDE_CODE_REMOTE": "remote",
+    "CLAUDE_CODE_REMOTE_MEMORY_DIR": "memory.remote_directory",
+    "CLAUDE_COWORK_MEMORY_PATH_OVERRIDE": "memory.directory",
+    "CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES": "memory.guidelines",
+    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "compact.percent",
+    "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "compact.window",
+}
+VARIABLES = {setting.environment: setting.name for setting in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +82,50 @@ def toml_layer(kind: SourceKind, path: Path) -> Layer:
         table = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}. Correct that line.") from error
-    return Layer(source, dict(_taken(table, source)))
+    return Layer(
+        source,
+        {
+            name: accept(known(name, source.where), value, source, source.where)
+            for name, value in _leaves(table, "")
+        },
+    )
 
 
-def environment_layer(env: Mapping[str, str]) -> Layer:
-    """What the variables named in the table set."""
+def claude_layer(kind: SourceKind, path: Path, warn: Callable[[str], None]) -> Layer:
+    """The mapped keys of one of the other tool's settings files."""
+    source = Source(kind, str(path))
+    content = read_small(path)
+    if content is None or not content.strip():
+        return Layer(source)
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} is not valid JSON: {error}. Correct that line.") from error
+    if not isinstance(table, dict):
+        raise SettingsError(f"{path} must hold a JSON object.")
     values: dict[str, Value] = {}
     places: dict[str, str] = {}
-    for setting in SETTINGS:
-        text = env.get(setting.environment)
-        if not text:
+    for key, name in CLAUDE_KEYS.items():
+        value = cast("dict[str, Any]", table).get(key)
+        if value is None:
             continue
-        values[setting.name] = parsed(setting, text, f"the variable {setting.environment}")
-        places[setting.name] = setting.environment
+        if source.in_project and BY_NAME[name].refused_from_project(value):
+            # That file can't be corrected for our sake.
+            warn(f"{path} is inside the project: its {key} was left out.")
+            continue
+        places[name] = f"{path} ({key})"
+        values[name] = accept(BY_NAME[name], value, source, places[name])
+    return Layer(source, values, places)
+
+
+def environment_layer(env: Mapping[str, str], variables: Mapping[str, str] = VARIABLES) -> Layer:
+    """What variables set; `variables` maps their names to settings."""
+    values: dict[str, Value] = {}
+    places: dict[str, str] = {}
+    for variable, name in variables.items():
+        if text := env.get(variable):
+            values[name] = parsed(BY_NAME[name], text, f"the variable {variable}")
+            places[name] = variable
     return Layer(Source("environment"), values, places)
 
 
@@ -84,14 +137,11 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
         setting = known(name, "the given settings")
         if isinstance(value, str) and setting.kind != "str":
             values[name] = parsed(setting, value, "the given settings")
-        else:
-            values[name] = accept(setting, _plain(value), source, "the given settings")
+            continue
+        # A program may pass a tuple where a file has a list.
+        given = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+        values[name] = accept(setting, given, source, "the given settings")
     return Layer(source, values)
-
-
-def _plain(value: object) -> object:
-    """A program may pass a tuple where a file has a list."""
-    return list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
 
 
 def read_small(path: Path) -> str | None:
@@ -99,7 +149,7 @@ def read_small(path: Path) -> str | None:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise SettingsError(
-                f"{path} is larger than 1 MB, so it is no settings file. Shorten it."
+                f"{path} is larger than 1 MB, too large for a settings file. Shorten it."
             )
         return path.read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
@@ -148,26 +198,13 @@ def parsed(setting: Setting, text: str, place: str) -> Value:
         raise SettingsError(f"{setting.name} in {place} {error}.") from None
 
 
-def _taken(table: Mapping[str, Any], source: Source) -> Iterator[tuple[str, Value]]:
-    """Every setting of a nested table, checked."""
-    for name, value in _leaves(table, ""):
-        setting = known(name, source.where)
-        yield name, accept(setting, value, source, source.where)
-
-
 def _leaves(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every setting of a nested table."""
     for key, value in table.items():
         name = prefix + key
-        if name in BY_NAME or not isinstance(value, dict):
+        # An unknown table is refused by its own name, not by its first key.
+        group = any(other.startswith(name + ".") for other in BY_NAME)
+        if name in BY_NAME or not isinstance(value, dict) or not group:
             yield name, value
-        elif not any(other.startswith(name + ".") for other in BY_NAME):
-            yield name, value  # an unknown table is refused by its own name, not by its first key
         else:
             yield from _leaves(cast("dict[str, Any]", value), name + ".")
-
-
-def switch_text(text: str | None) -> bool | None:
-    """A variable that is a switch: set to anything but a word for no means on; None if not set."""
-    if text is None or text == "":
-        return None
-    return text.strip().lower() not in FALSE

@@ -1,37 +1,39 @@
-"""Config: all settings of one project, resolved, each with its source; and `load`, which reads them.
-With flags.py the only reader of settings files and the environment. Keys of providers are read here
-too and never shown.
+"""Config: all settings of one project, each resolved to the value of the strongest source and with
+that source named; and `load`, which reads them. Besides flags.py nothing else reads settings files
+or the environment. Providers' keys are read here too, and never shown.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from lamina.config import claude as claude_mode
 from lamina.config.layers import (
+    CLAUDE_VARIABLES,
+    VARIABLES,
     Layer,
     Source,
     SourceKind,
+    claude_layer,
     environment_layer,
     nearest,
     override_layer,
-    switch_text,
     toml_layer,
 )
-from lamina.config.resolve import resolve
-from lamina.config.setting import Kind, Value
-from lamina.config.table import BY_NAME, KEYS, SETTINGS
+from lamina.config.setting import FALSE, Kind, Setting, Value
+from lamina.config.table import BY_NAME, KEYS, MODELS_BY_KEY, NO_MODEL, SETTINGS
 from lamina.errors import SettingsError
 
 MANAGED = Path("/etc/lamina/settings.toml")
+CLAUDE_MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLE_MEMORY = "LAMINA_DISABLE_MEMORY"
-# Variables of ours that are no settings.
+CLAUDE_DISABLE_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
+# Variables of ours that are not settings.
 _OTHERS = frozenset({"LAMINA_HOME", "LAMINA_DATA", DISABLE_MEMORY, KEYS["team"]})
 
 # The getters below are named for types, so inside the class the types need other names.
@@ -39,6 +41,9 @@ _Str: TypeAlias = str
 _Int: TypeAlias = int
 _Float: TypeAlias = float
 _Bool: TypeAlias = bool
+
+
+Values = Mapping[str, tuple[Value, Source]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +139,10 @@ def load(
     warnings: list[str] = []
     layers: list[Layer] = [toml_layer("managed", managed)] if managed else []
     if claude and managed == MANAGED:
-        layers.append(claude_mode.json_layer("managed", claude_mode.MANAGED, warnings.append))
+        layers.append(claude_layer("managed", CLAUDE_MANAGED, warnings.append))
     layers += [override_layer(overrides or {}), environment_layer(env)]
     if claude:
-        layers.append(claude_mode.environment_layer(env))
+        layers.append(environment_layer(env, CLAUDE_VARIABLES))
     layers += _file_layers(project, home, warnings, claude=claude)
     warnings += _unknown_variables(env)
     secrets = {name: env[variable] for name, variable in KEYS.items() if env.get(variable)}
@@ -183,7 +188,7 @@ def _file_layers(project: Path, home: Path, warnings: list[str], *, claude: bool
         if kind == "user" or path != ours["user"]:
             layers.append(toml_layer(kind, path))
         if claude and (kind == "user" or theirs[kind] != theirs["user"]):
-            layers.append(claude_mode.json_layer(kind, theirs[kind], warnings.append))
+            layers.append(claude_layer(kind, theirs[kind], warnings.append))
     return layers
 
 
@@ -195,10 +200,20 @@ def find_home(
     if given is None and not env.get("LAMINA_HOME"):
         user_home = Path(env.get("HOME") or _account_home())
         if claude:
-            return absolute(claude_mode.config_directory(env, user_home)), True
+            return absolute(env.get("CLAUDE_CONFIG_DIR") or user_home / ".claude"), True
         return user_home / ".lamina", False
     home = absolute(given if given is not None else env["LAMINA_HOME"])
-    return home, claude or claude_mode.is_config_directory(home, env)
+    return home, claude or _is_claudes(home, env)
+
+
+def _is_claudes(home: Path, env: Mapping[str, str]) -> bool:
+    """Whether a home is the other tool's: by its name, by the variable, or by its settings file."""
+    named = env.get("CLAUDE_CONFIG_DIR")
+    if named and os.path.realpath(named) == os.path.realpath(home):
+        return True
+    # os.path: a directory that can't be looked into is no error here; whoever opens a file in it
+    # says so.
+    return home.name == ".claude" or os.path.isfile(home / "settings.json")
 
 
 def _account_home() -> str:
@@ -208,7 +223,9 @@ def _account_home() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
-        raise SettingsError("HOME is not set, and the account has no home. Set HOME or LAMINA_HOME.") from None  # fmt: skip
+        raise SettingsError(
+            "HOME is not set, and the account has no home. Set HOME or LAMINA_HOME."
+        ) from None
 
 
 def absolute(path: str | Path) -> Path:
@@ -224,23 +241,96 @@ def absolute(path: str | Path) -> Path:
 
 def _disable_switch(env: Mapping[str, str], *, claude: bool) -> tuple[bool, str] | None:
     """LAMINA_DISABLE_MEMORY, or in Claude mode the other tool's variable, if set."""
-    for variable in (DISABLE_MEMORY, *((claude_mode.DISABLE_MEMORY,) if claude else ())):
-        state = switch_text(env.get(variable))
-        if state is not None:
-            return state, variable
+    for variable in (DISABLE_MEMORY, CLAUDE_DISABLE_MEMORY)[: 2 if claude else 1]:
+        if text := env.get(variable):  # anything but a word for no
+            return text.strip().lower() not in FALSE, variable
     return None
 
 
 def _unknown_variables(env: Mapping[str, str]) -> list[str]:
     """Variables that look like settings and are none: warned of, since others may own the prefix."""
-    names = {setting.environment: setting for setting in SETTINGS}
-    found = sorted(
-        name
-        for name in env
-        if name.startswith("LAMINA_") and name not in names and name not in _OTHERS
-    )
-    hints = [(name, nearest(name, {**names, DISABLE_MEMORY: None})) for name in found]
+    names = {name for name in env if name.startswith("LAMINA_")}
     return [
-        f"The variable {name} is no setting" + (f"; did you mean {near}?" if near else ".")
-        for name, near in hints
+        f"The variable {name} is not a setting" + (f"; did you mean {near}?" if near else ".")
+        for name in sorted(names - VARIABLES.keys() - _OTHERS)
+        for near in (nearest(name, {**VARIABLES, DISABLE_MEMORY: ""}),)
     ]
+
+
+# ---- from layers to values
+
+
+def resolve(
+    layers: Sequence[Layer], keys: Collection[str], disable: tuple[bool, str] | None
+) -> Values:
+    """Layers come strongest first. `keys`: the providers whose key is there. `disable`: the variable
+    that switches memory off (or, set to a word for no, on)."""
+    values = {setting.name: _resolve(setting, layers) for setting in SETTINGS}
+    if values["model"][1].kind == "default":
+        values["model"] = _default_model(keys)
+    if values["small_model"][1].kind == "default":
+        values["small_model"] = _default_small_model(values)
+    values["memory.enabled"] = _memory_enabled(values, disable)
+    return values
+
+
+def _resolve(setting: Setting, layers: Sequence[Layer]) -> tuple[Value, Source]:
+    found = [layer for layer in layers if setting.name in layer.values]
+    if not found:
+        return setting.default, Source("default")
+    source = found[0].source_of(setting.name)
+    if not setting.adds_up:
+        value = found[0].values[setting.name]
+        if setting.project_may == "lower" and source.in_project:
+            return min((value, source), _resolve(setting, found[1:]), key=lambda one: one[0])
+        return value, source
+    total: Value = copy.deepcopy(setting.default)
+    for layer in reversed(found):
+        total = _added(total, layer.values[setting.name])
+    where = ", ".join(layer.source_of(setting.name).where for layer in found)
+    return total, Source(source.kind, where)
+
+
+def _added(weaker: Any, stronger: Any) -> Any:
+    """Lists together without doubles; tables by key, where lists grow and else the stronger counts."""
+    if isinstance(weaker, list):
+        return [*weaker, *(item for item in stronger if item not in weaker)]
+    result = dict(weaker)
+    for key, value in stronger.items():
+        both = isinstance(value, list) and isinstance(result.get(key), list)
+        result[key] = _added(result[key], value) if both else value
+    return result
+
+
+def _default_model(keys: Collection[str]) -> tuple[str, Source]:
+    for name, (model, _) in MODELS_BY_KEY.items():
+        if name in keys:
+            return model, Source("default", f"{KEYS[name]} is set")
+    return NO_MODEL, Source("default", "no key is set")
+
+
+def _default_small_model(values: Values) -> tuple[str, Source]:
+    model: str = values["model"][0]
+    provider = model.partition(":")[0]
+    if provider == "openai" and values["openai.base_url"][0]:
+        return model, Source("default", "openai.base_url is set")
+    if provider in MODELS_BY_KEY:
+        return MODELS_BY_KEY[provider][1], Source("default", f"the model is {model}")
+    return NO_MODEL, Source("default", f"the model is {model}")
+
+
+def _memory_enabled(values: Values, disable: tuple[bool, str] | None) -> tuple[bool, Source]:
+    """The chain of M2: the variable, bare mode, remote runs, the setting. What is managed or given wins."""
+    value, source = values["memory.enabled"]
+    if source.kind in ("managed", "flag"):
+        return value, source
+    if disable is not None:
+        off, variable = disable
+        return not off, Source("environment", variable)
+    bare, bare_source = values["bare"]
+    if bare:
+        return False, Source(bare_source.kind, f"bare mode, {bare_source.where}")
+    remote, remote_source = values["remote"]
+    if remote and not values["memory.remote_directory"][0]:
+        return False, Source(remote_source.kind, "a remote run without memory.remote_directory")
+    return value, source

@@ -1,5 +1,6 @@
-"""One setting: its name, type, default, limits and who may set it; and the check that a value from
-any file, variable or option passes. Touches nothing.
+"""One setting: its name, type, default, limits and who may set it; and the checks that a value from
+any file, variable or option passes, down to the shape of a table (hooks, MCP servers, prices). What
+is wrong is a BadValue that names the place inside the value. Touches nothing.
 """
 
 from __future__ import annotations
@@ -136,26 +137,19 @@ def _read(text: str, kind: Kind) -> object:
         case "str":
             return text
         case "bool":
-            return True if stripped.lower() in TRUE else _false_or_text(stripped)
+            low = stripped.lower()
+            return True if low in TRUE else False if not low or low in FALSE else stripped
         case "int" | "float":
-            return _number(stripped, kind)
+            try:
+                return int(stripped.replace("_", "")) if kind == "int" else float(stripped)
+            except ValueError:
+                return stripped
         case "strings":
             if stripped.startswith("["):
                 return _json(stripped)
             return [part.strip() for part in stripped.split(",") if part.strip()]
         case "table":
             return _json(stripped) if stripped else {}
-
-
-def _false_or_text(text: str) -> object:
-    return False if text.lower() in FALSE or not text else text
-
-
-def _number(text: str, kind: Kind) -> object:
-    try:
-        return int(text.replace("_", "")) if kind == "int" else float(text)
-    except ValueError:
-        return text
 
 
 def _json(text: str) -> object:
@@ -168,3 +162,100 @@ def _json(text: str) -> object:
 def _shown(value: object) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+# As in `ports.HookName`; importing the ports for it would slow every hook's start.
+HOOKS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "SessionEnd",
+)
+
+
+def figures(
+    *, whole: bool, maximum: float | None = None, names: tuple[str, ...] = ()
+) -> Callable[[Mapping[str, Any]], None]:
+    """A table of numbers from 0 on, by name."""
+
+    def check(table: Mapping[str, Any]) -> None:
+        for key, value in table.items():
+            if names and key not in names:
+                raise BadValue(f"has no {key}; it knows {', '.join(names)}")
+            _figure(key, value, whole=whole, maximum=maximum)
+
+    return check
+
+
+def prices(table: Mapping[str, Any]) -> None:
+    """Model → figures that replace the price table's (dollars per million tokens)."""
+    for model, row in table.items():
+        if not isinstance(row, dict):
+            raise BadValue(f"must give {model} a table of prices")
+        for key, value in cast("dict[str, Any]", row).items():
+            if not isinstance(value, str):
+                _figure(f"{model}.{key}", value, whole=False)
+
+
+def hooks(table: Mapping[str, Any]) -> None:
+    """Hook → list of {command, match, timeout}."""
+    for name, entries in table.items():
+        if name not in HOOKS:
+            raise BadValue(f"has no hook {name}; there are {', '.join(HOOKS)}")
+        if not isinstance(entries, list):
+            raise BadValue(f"must give {name} a list: write [[hooks.{name}]]")
+        for entry in cast("list[Any]", entries):
+            _fields(name, entry, {"command": str, "match": str, "timeout": (int, float)})
+            if not entry.get("command"):
+                raise BadValue(f"must give every {name} a command")
+            if not entry.get("timeout", 1) > 0:
+                raise BadValue(f"must give {name} a timeout over 0 seconds")
+            pattern = entry.get("match", "")
+            try:
+                re.compile("" if pattern == "*" else pattern)
+            except re.error as error:
+                raise BadValue(
+                    f"has a bad regular expression as a match of {name}: {error}"
+                ) from None
+
+
+def servers(table: Mapping[str, Any]) -> None:
+    """MCP server → {command, args, env, cwd} or {url, headers}."""
+    known: dict[str, type] = dict.fromkeys(("type", "command", "cwd", "url"), str)
+    known |= {"args": list, "env": dict, "headers": dict, "clearable": bool}
+    for name, entry in table.items():
+        _fields(name, entry, known)
+        if ("command" in entry) == ("url" in entry):
+            raise BadValue(f"must give {name} either a command or a url")
+        for key in ("args", "env", "headers"):
+            _words(f"{name}.{key}", entry.get(key, []))
+
+
+def _fields(name: str, entry: object, known: Mapping[str, Any]) -> None:
+    if not isinstance(entry, dict):
+        raise BadValue(f"must give {name} a table")
+    for key, value in cast("dict[str, Any]", entry).items():
+        if key not in known:
+            raise BadValue(f"has no {name}.{key}; {name} knows {', '.join(known)}")
+        wrong_bool = isinstance(value, bool) and known[key] is not bool
+        if wrong_bool or not isinstance(value, known[key]):
+            raise BadValue(f"has a {name}.{key} of the wrong type")
+
+
+def _words(name: str, value: object) -> None:
+    items = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else value
+    items = cast("list[Any]", items) if isinstance(items, list) else [items]
+    if not all(isinstance(item, str) and "\0" not in item for item in items):
+        raise BadValue(f"must hold only strings in {name}")
+
+
+def _figure(name: str, value: object, *, whole: bool, maximum: float | None = None) -> None:
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not value >= 0:
+        raise BadValue(f"must give {name} a {'whole ' if whole else ''}number from 0 on")
+    if maximum is not None and value > maximum:
+        raise BadValue(f"must give {name} at most {maximum:g}")

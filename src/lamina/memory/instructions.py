@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lamina.memory import globs, includes
+from lamina.memory import includes
 from lamina.memory.includes import NotText, TextFile, read_text
+from lamina.text import globs
 from lamina.text.hidden import hidden_character
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class _Loading:
             parsed = includes.parse(file.text, rule=True)
             if not parsed.paths and not only_named:
                 self._take(file, parsed, scope, "rule", ())
-            elif parsed.paths and touched_path and globs.matches(touched_path, parsed.paths):
+            elif parsed.paths and touched_path and globs.matches_any(parsed.paths, touched_path):
                 self._take(file, parsed, scope, f"rule for {', '.join(parsed.paths)}", ())
 
     def add(self, path: str, scope: Scope, why: str, trail: tuple[str, ...] = ()) -> bool:
@@ -261,7 +262,7 @@ class _Loading:
         return "" if target.startswith("~") else os.path.normpath(os.path.join(folder, target))
 
     def _open(self, path: str, scope: Scope, *, included: bool) -> TextFile | None:
-        if scope != "managed" and globs.matches(path, self.places.excludes):
+        if scope != "managed" and globs.matches_any(self.places.excludes, path):
             if os.path.lexists(path):
                 self.skipped.append(Skipped(path, "excluded by your settings"))
             return None
@@ -272,7 +273,7 @@ class _Loading:
             return None
         if file is None:
             return None
-        if scope != "managed" and globs.matches(file.path, self.places.excludes):
+        if scope != "managed" and globs.matches_any(self.places.excludes, file.path):
             self.skipped.append(Skipped(file.path, "excluded by your settings"))
             return None
         if scope in ("project", "local") and not self._may_be_read(file.path):

@@ -19,7 +19,7 @@ from lamina.events import Emit, Event, TextDelta
 from lamina.messages import Json, Request, Response, Usage
 from lamina.models import faults
 from lamina.models.gguf_chat import Speech, answer_schema, plain_chat, read_answer
-from lamina.models.openai_stream import ChatAssembly
+from lamina.models.openai import ChatAssembly
 from lamina.ports import Capabilities
 
 if TYPE_CHECKING:

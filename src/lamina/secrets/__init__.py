@@ -4,9 +4,8 @@ It reads rule files only; it writes nothing and keeps no text.
 """
 
 from lamina.secrets.gitleaks import all_rules, load_gitleaks
-from lamina.secrets.masking import Secrets, secrets_in
 from lamina.secrets.rules import Rule, Rules, own_rules
-from lamina.secrets.scanner import Finding, redact, scan
+from lamina.secrets.scanner import Finding, Secrets, redact, scan, secrets_in
 
 __all__ = [
     "Finding",

@@ -211,7 +211,7 @@ def put(
     """Replace a file that held `old`; one that belongs to the memory goes through its gate."""
     with complaints(place.path, "write"):
         place.check()
-    kept = context.keep(place.path, data, old) if context.keep is not None else None
+    kept = context.session.keep(place.path, data, old)
     return replace(place, data, before) if kept is None else kept
 
 

@@ -12,9 +12,10 @@ from lamina.errors import ToolError
 from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.text.globs import literal_prefix, matches
 from lamina.tools import files
 from lamina.tools.grep import shown_path
-from lamina.tools.walk import OutOfTime, Walk, literal_prefix, matches
+from lamina.tools.walk import OutOfTime, Walk
 
 MOST_FILES = 200
 SECONDS = 20

@@ -29,7 +29,7 @@ from lamina.memory.review import attribute
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import HEAD_BYTES, read_topic, topic_at
 from lamina.messages import Json, text_of
-from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.ports import ToolContext, ToolOutcome, ToolSession, ToolSpec
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
 from lamina.text.origins import typed_parts, untyped_parts
@@ -147,9 +147,18 @@ def _runs(text: str) -> set[tuple[str, ...]]:
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[ToolOutcome]]
+Keep = Callable[[Path, bytes, bytes | None], os.stat_result | None]
 
 # They write through the store, or nothing at all.
 _HARMLESS = frozenset({"Remember", "Forget", "Recall", "Todo", "Expand", "Snip", "SendMessage"})
+
+
+class _Guarded:
+    """The session during one tool call: memory files that the tool writes go to the store."""
+
+    def __init__(self, session: ToolSession, keep: Keep) -> None:
+        self.todos, self.expand, self.snip = session.todos, session.expand, session.snip
+        self.keep = keep
 
 
 class MemoryGuard:
@@ -178,12 +187,13 @@ class MemoryGuard:
             evidence = self._evidence(input_, data)
             return self._keep(path, data, old, evidence, reason, remarks)
 
+        session = context.session
         try:
             await self._in_thread(self._before, context)
-            context.keep = keep
+            context.session = _Guarded(session, keep)
             outcome = await work()
         finally:
-            context.keep = None
+            context.session = session
             with anyio.CancelScope(shield=True):
                 if not asked:
                     look = partial(self._after, input_, reason, remarks)

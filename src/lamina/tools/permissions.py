@@ -24,7 +24,7 @@ import anyio.to_thread
 from lamina.errors import SettingsError
 from lamina.messages import Json
 from lamina.ports import Ask, Decision, Permit, ToolContext, ToolSpec
-from lamina.tools.walk import left_below, literal_prefix, matches
+from lamina.text.globs import left_below, literal_prefix, matches
 
 _SEPARATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
 # What makes the meaning of a text depend on more than the text.

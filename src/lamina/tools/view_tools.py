@@ -1,134 +1,48 @@
-"""Expand: shows what a folded, snipped or summarised span of the conversation stood for.
+"""The tools by which an agent works on its own view: Expand shows what was folded, snipped or
+summarised, Snip takes finished rounds out, Todo keeps the list of tasks.
 
-The text comes from the session's record through the context; nothing is changed by looking.
+They touch nothing but the session (`ports.ToolSession`), which keeps all of it in its record.
 """
 
 from __future__ import annotations
 
 import anyio.to_thread
 
-from lamina.errors import ToolError
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.files import shown
 
-_SNIP_SPEC = ToolSpec(
-    name="Snip",
-    description=(
-        "Takes rounds of this conversation that are finished and no longer needed out of your "
-        "view, to make room; one line with what they were stays, and Expand shows them again. A "
-        "round begins with a message of the user. Rounds are counted from 1, the oldest in view; "
-        "the present one can't be snipped. Without first, the rounds in view are listed."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "first": {"type": "integer", "minimum": 1, "description": "First round to snip."},
-            "last": {"type": "integer", "minimum": 1, "description": "Last one; as first if left."},
-            "what": {"type": "string", "maxLength": 300, "description": "What was done in them."},
-        },
-        "additionalProperties": False,
-    },
-    read_only=False,
-    parallel=False,
-)
-
-
-class Snip:
-    @property
-    def spec(self) -> ToolSpec:
-        return _SNIP_SPEC
-
-    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        if context.snip is None:
-            raise ToolError("Nothing can be snipped here.")
-        first = int(input.get("first") or 0)
-        last = int(input.get("last") or first)
-        return ToolOutcome(context.snip(first, last, str(input.get("what") or "")))
-
-
-MOST_TASKS = 200
-LONGEST_TASK = 1_000
-_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
-
-_TODO_SPEC = ToolSpec(
-    name="Todo",
-    description=(
-        "Keeps the list of tasks of this session. Give the whole list to replace it, nothing to "
-        "read it. Use it for work of several steps: one task in progress at a time, each marked "
-        "completed as soon as it is done."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "todos": {
-                "type": "array",
-                "maxItems": MOST_TASKS,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "content": {"type": "string", "minLength": 1, "maxLength": LONGEST_TASK},
-                        "status": {"type": "string", "enum": list(_MARKS)},
-                    },
-                    "required": ["content", "status"],
-                    "additionalProperties": False,
-                },
-            }
-        },
-        "additionalProperties": False,
-    },
-    parallel=False,
-)
-
-
-class Todo:
-    @property
-    def spec(self) -> ToolSpec:
-        return _TODO_SPEC
-
-    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        if context.todos is None:
-            raise ToolError("This session keeps no list of tasks.")
-        tasks = context.todos(input.get("todos"))
-        counts = {name: sum(t.get("status") == name for t in tasks) for name in _MARKS}
-        lines = [f"{_MARKS.get(str(t.get('status')), '[ ]')} {t.get('content')}" for t in tasks]
-        return ToolOutcome("\n".join(lines) or "There are no tasks.", meta=counts)
-
-
 LINES = 500
-MOST_CHARACTERS = 40_000
-
-_SPEC = ToolSpec(
-    name="Expand",
-    description=(
-        "Shows the original text of a part of this conversation that was folded, snipped or "
-        f"summarised, by the id shown in its place: {LINES} lines at a time, from offset on, or "
-        "only the lines that contain the text given as search."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "minLength": 1, "maxLength": 200},
-            "offset": {"type": "integer", "minimum": 1, "description": "First line to show."},
-            "limit": {"type": "integer", "minimum": 1, "description": "How many lines."},
-            "search": {"type": "string", "description": "Show only lines with this text."},
-        },
-        "required": ["id"],
-        "additionalProperties": False,
-    },
-    read_only=True,
-)
+MOST_CHARACTERS = 40_000  # of one answer: below the 50,000 at which layer 1 would move it to disk
+MOST_TASKS = 200
+LONGEST_TASK = 1_000  # characters
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class Expand:
-    @property
-    def spec(self) -> ToolSpec:
-        return _SPEC
+    spec = ToolSpec(
+        name="Expand",
+        description=(
+            "Shows the original text of a part of this conversation that was folded, snipped or "
+            f"summarised, by the id shown in its place: {LINES} lines at a time, from offset on, "
+            "or only the lines that contain the text given as search."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "minLength": 1, "maxLength": 200},
+                "offset": {"type": "integer", "minimum": 1, "description": "First line to show."},
+                "limit": {"type": "integer", "minimum": 1, "description": "How many lines."},
+                "search": {"type": "string", "description": "Show only lines with this text."},
+            },
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+        read_only=True,
+    )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        if context.expand is None:
-            raise ToolError("Nothing is folded in this session.")
-        span = await anyio.to_thread.run_sync(context.expand, str(input["id"]))
+        span = await anyio.to_thread.run_sync(context.session.expand, str(input["id"]))
         offset, limit = int(input.get("offset") or 1), int(input.get("limit") or LINES)
         return _show(shown(span), offset, limit, str(input.get("search") or ""))
 
@@ -141,19 +55,94 @@ def _show(span: str, offset: int, limit: int, search: str) -> ToolOutcome:
         if number >= offset and search.casefold() in line.casefold()
     ]
     part: list[str] = []
-    size = 0
-    last = 0
+    room, last = MOST_CHARACTERS, 0
     for number, line in wanted[:limit]:
-        room = MOST_CHARACTERS - size
         if room <= 0:
             break
         part.append(line[:room])
-        size += len(line) + 1
+        room -= len(line) + 1
         last = number
     meta = {"lines": len(lines), "shown": len(part)}
     if not part:
         what = f"with {search!r} " if search else ""
         return ToolOutcome(f"No line {what}from line {offset} on; it has {len(lines)}.", meta=meta)
     if len(part) < len(wanted):
-        part.append(f"[Up to line {last} of {len(lines)}; go on with offset {last + 1}.]")
+        part.append(f"[Up to line {last} of {len(lines)}; continue with offset {last + 1}.]")
     return ToolOutcome("\n".join(part), meta=meta)
+
+
+class Snip:
+    spec = ToolSpec(
+        name="Snip",
+        description=(
+            "Takes rounds of this conversation that are finished and no longer needed out of your "
+            "view, to make room; one line that says what they were stays, and Expand shows them "
+            "again. A round begins with a message of the user. Rounds are counted from 1, the "
+            "oldest in view; the present one can't be snipped. Without first, the rounds in view "
+            "are listed."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "first": {"type": "integer", "minimum": 1, "description": "First round to snip."},
+                "last": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Last round to snip; left out, only the first.",
+                },
+                "what": {
+                    "type": "string",
+                    "maxLength": 300,
+                    "description": "What was done in them.",
+                },
+            },
+            "additionalProperties": False,
+        },
+        parallel=False,
+    )
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        first = int(input.get("first") or 0)
+        last = int(input.get("last") or first)
+        return ToolOutcome(context.session.snip(first, last, str(input.get("what") or "")))
+
+
+class Todo:
+    spec = ToolSpec(
+        name="Todo",
+        description=(
+            "Keeps the list of tasks of this session. Give the whole list to replace it, nothing "
+            "to read it. Use it for work of several steps: one task in progress at a time, each "
+            "marked completed as soon as it is done."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "todos": {
+                    "type": "array",
+                    "maxItems": MOST_TASKS,
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "content": {
+                                "type": "string",
+                                "minLength": 1,
+                                "maxLength": LONGEST_TASK,
+                            },
+                            "status": {"type": "string", "enum": list(_MARKS)},
+                        },
+                        "required": ["content", "status"],
+                        "additionalProperties": False,
+                    },
+                }
+            },
+            "additionalProperties": False,
+        },
+        parallel=False,
+    )
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        tasks = context.session.todos(input.get("todos"))
+        counts = {name: sum(t.get("status") == name for t in tasks) for name in _MARKS}
+        lines = [f"{_MARKS.get(str(t.get('status')), '[ ]')} {t.get('content')}" for t in tasks]
+        return ToolOutcome("\n".join(lines) or "There are no tasks.", meta=counts)

@@ -1,123 +1,23 @@
-"""The files below a directory that belong to a project: what `.gitignore` and its kin leave out is
-left out, and so is what version control keeps for itself.
+"""The files below a directory that belong to a project: not what `.gitignore` and its kin leave
+out, nor what version control keeps for itself.
 
 Reads directories and ignore files only. Links are never followed, so a walk always ends.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import os
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-MOST_BRANCHES = 64
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_MAGIC = re.compile(r"[*?\[{]")
-
-
-def matches(pattern: str, path: str) -> bool:
-    """Whether the whole path fits; both are taken as written, with `/` between parts."""
-    parts = path.split("/")
-    return any(_fits(branch, parts) for branch in _branches(pattern))
-
-
-def literal_prefix(pattern: str) -> tuple[str, str]:
-    """The directory before the first part with magic in it, and the rest of the pattern."""
-    parts = pattern.split("/")
-    for index, part in enumerate(parts):
-        if _MAGIC.search(part) or index == len(parts) - 1:
-            prefix = "/".join(parts[:index])
-            return (prefix or ("/" if index and not parts[0] else "")), "/".join(parts[index:])
-    return "", pattern
-
-
-def left_below(pattern: str, folder: str) -> set[str]:
-    """What the pattern still asks of paths, counted from a folder; none if it can't fit there."""
-    left: set[str] = set()
-    parts = [part for part in folder.split("/") if part]
-    for text in _alternatives(pattern):
-        wanted = text.removeprefix("/").split("/")
-        reached = _reached(_steps(wanted), parts)
-        for at in range(len(wanted)):
-            # What follows a `**` that is still open is part of what that asks.
-            implied = at > 0 and wanted[at - 1] == "**" and reached >> (at - 1) & 1
-            if reached >> at & 1 and not implied:
-                left.add("/".join(wanted[at:]))
-    return left
-
-
-# For each part of a pattern its matcher, None for `**`, and the places (a bit each) that can be
-# reached once this part is: `**` also stands for nothing.
-_Steps = tuple[tuple[re.Pattern[str] | None, int], ...]
-
-
-@cache
-def _branches(pattern: str) -> tuple[_Steps, ...]:
-    """The alternatives of the braces."""
-    return tuple(_steps(text.split("/")) for text in _alternatives(pattern))
-
-
-def _steps(parts: list[str]) -> _Steps:
-    steps: list[tuple[re.Pattern[str] | None, int]] = []
-    reachable = 1 << len(parts)
-    for at in reversed(range(len(parts))):
-        matcher = part_matcher(parts[at])
-        reachable = 1 << at | (reachable if matcher is None else 0)
-        steps.append((matcher, reachable))
-    return (*reversed(steps), (None, 1 << len(parts)))
-
-
-def _alternatives(pattern: str) -> list[str]:
-    written = [pattern]
-    finished: list[str] = []
-    while written:
-        text = written.pop()
-        braces = _BRACES.search(text)
-        if braces is None or len(written) + len(finished) >= MOST_BRANCHES:
-            finished.append(text)
-            continue
-        before, after = text[: braces.start()], text[braces.end() :]
-        written.extend(before + choice + after for choice in braces[1].split(","))
-    return finished
-
-
-@cache
-def part_matcher(part: str) -> re.Pattern[str] | None:
-    """One part of a path; `fnmatch` makes expressions that don't backtrack."""
-    return None if part == "**" else re.compile(fnmatch.translate(part))
-
-
-def _fits(steps: _Steps, parts: list[str]) -> bool:
-    return bool(_reached(steps, parts) >> (len(steps) - 1))
-
-
-def _reached(steps: _Steps, parts: list[str]) -> int:
-    """The places in the pattern that can have been reached, a bit each, part by part."""
-    reached = steps[0][1]
-    for part in parts:
-        following = 0
-        for at in range(len(steps) - 1):
-            if reached >> at & 1:
-                matcher, places = steps[at]
-                if matcher is None:
-                    following |= places
-                elif matcher.match(part):
-                    following |= steps[at + 1][1]
-        if not following:
-            return 0
-        reached = following
-    return reached
-
+from lamina.text.globs import matches
 
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")  # a later one is stronger
-LARGEST_IGNORE_FILE = 1 << 20
+LARGEST_IGNORE_FILE = 1 << 20  # bytes; the rest is not read
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -126,7 +26,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _IgnoreRule:
     """One line of an ignore file."""
 
     pattern: str
@@ -137,19 +37,19 @@ class _Rule:
     def decides(self, below: str, name: str, is_directory: bool) -> bool:
         if self.directories and not is_directory:
             return False
-        return matches(self.pattern, below if self.anchored else name)
+        return matches(self.pattern, below if self.anchored else name, braces=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _IgnoreRules:
     """The ignore files of one directory, and those of the directories above it."""
 
     directory: str
-    rules: tuple[_Rule, ...]
-    above: _Rules | None
+    rules: tuple[_IgnoreRule, ...]
+    above: _IgnoreRules | None
 
     def leaves_out(self, path: str, name: str, is_directory: bool) -> bool:
-        level: _Rules | None = self
+        level: _IgnoreRules | None = self
         while level is not None:
             below = path[len(level.directory.rstrip("/")) + 1 :]
             for rule in reversed(level.rules):
@@ -172,14 +72,14 @@ class Walk:
 
         Raises OutOfTime.
         """
-        above: _Rules | None = None
+        above: _IgnoreRules | None = None
         if not self.ignored:
             for parent in reversed(self.root.parents):
                 above = _rules_of(str(parent), None, above)
         yield from self._below(descriptor, ".", "", above)
 
     def _below(
-        self, parent: int, name: str, below: str, above: _Rules | None
+        self, parent: int, name: str, below: str, above: _IgnoreRules | None
     ) -> Iterator[tuple[str, os.DirEntry[str]]]:
         if time.monotonic() > self.deadline:
             raise OutOfTime
@@ -208,8 +108,10 @@ class Walk:
             os.close(descriptor)
 
 
-def _rules_of(directory: str, descriptor: int | None, above: _Rules | None) -> _Rules | None:
-    rules: list[_Rule] = []
+def _rules_of(
+    directory: str, descriptor: int | None, above: _IgnoreRules | None
+) -> _IgnoreRules | None:
+    rules: list[_IgnoreRule] = []
     for name in IGNORE_FILES:
         place = name if descriptor is not None else os.path.join(directory, name)
         try:
@@ -220,10 +122,10 @@ def _rules_of(directory: str, descriptor: int | None, above: _Rules | None) -> _
         except OSError:
             continue
         rules += [rule for line in text.split("\n") if (rule := _parse(line)) is not None]
-    return _Rules(directory.rstrip("/") or "/", tuple(rules), above) if rules else above
+    return _IgnoreRules(directory.rstrip("/") or "/", tuple(rules), above) if rules else above
 
 
-def _parse(line: str) -> _Rule | None:
+def _parse(line: str) -> _IgnoreRule | None:
     line = line.removesuffix("\r")
     if not line.endswith("\\ "):
         line = line.rstrip(" ")
@@ -237,7 +139,6 @@ def _parse(line: str) -> _Rule | None:
     pattern = pattern.removeprefix("/").replace("\\#", "#").replace("\\!", "!").replace("\\ ", " ")
     if not pattern:
         return None
-    # `name/**` means what is inside of the directory, never the directory itself.
+    # In an ignore file `name/**` means what is in the directory, never the directory itself.
     pattern = pattern + "/*" if pattern.endswith("/**") else pattern
-    pattern = pattern.replace("{", "[{]")
-    return _Rule(pattern, include, directories, anchored)
+    return _IgnoreRule(pattern, include, directories, anchored)
