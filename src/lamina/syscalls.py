@@ -81,9 +81,11 @@ def renameat2(directory: int, old: str, new: str, flags: int) -> None:
         raise Unsupported("renameat2")
     import ctypes
 
-    if function(directory, os.fsencode(old), directory, os.fsencode(new), flags) == 0:
-        return
-    code = ctypes.get_errno()
+    code = errno.EINTR
+    while code == errno.EINTR:
+        if function(directory, os.fsencode(old), directory, os.fsencode(new), flags) == 0:
+            return
+        code = ctypes.get_errno()
     if code in _ABSENT:
         raise Unsupported("renameat2")
     raise OSError(code, os.strerror(code), new)

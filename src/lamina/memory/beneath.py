@@ -176,8 +176,8 @@ class Beneath:
                     with _alone(directory):
                         _swap(directory, temporary, name, expected, content)
             finally:
-                if left:
-                    with contextlib.suppress(FileNotFoundError):
+                if left:  # what stood there before, or never got its name; the next writer sweeps
+                    with contextlib.suppress(OSError):
                         os.unlink(temporary, dir_fd=directory)
             if flush:
                 syscalls.flush(directory)
@@ -208,7 +208,10 @@ class Beneath:
                     if expected is not None and _content(directory, aside) != expected:
                         _put_new(directory, aside, name)
                         raise Conflict(f"{path} was changed by somebody else. Read it again.")
-                os.unlink(aside, dir_fd=directory)
+                with contextlib.suppress(
+                    OSError
+                ):  # its name is gone; the next writer sweeps the rest
+                    os.unlink(aside, dir_fd=directory)
                 if flush:
                     syscalls.flush(directory)
                 return True

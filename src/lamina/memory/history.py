@@ -113,6 +113,12 @@ class History:
                 (self.folder / os.fsdecode(_BRANCH)).chmod(0o600)
             return made.id.decode()
 
+    def holds(self, content: bytes) -> bool:
+        """Was this ever the content of a file here?"""
+        from dulwich.objects import Blob
+
+        return self.exists and Blob.from_string(content).id in self._open().object_store
+
     def demand_whole(self) -> None:
         """HistoryDamaged if anybody came across damage before, and it is still there."""
         mark = self.folder / _DAMAGED

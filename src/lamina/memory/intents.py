@@ -21,7 +21,7 @@ import msgspec
 from lamina.errors import MemoryStoreError
 from lamina.ledger.places import open_private, private_folder
 from lamina.memories import Writer
-from lamina.memory.beneath import Beneath
+from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 
 _NAME = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.(?:json|done)")
 
@@ -86,8 +86,22 @@ class IntentLog:
             process=os.getpid(),
         )
         name = f"{intent.id}.json"
-        self._files.write(name, _encoded(intent), expected=_encoded(replaces) if replaces else None)
+        before = _encoded(replaces) if replaces else None
+        try:
+            self._files.write(name, _encoded(intent), expected=before)
+        except MemoryStoreError:
+            # It may have its name already: what the caller is told failed must not be finished later.
+            if replaces is None:
+                with contextlib.suppress(MemoryStoreError):
+                    self._files.remove(name)
+            raise
         return intent
+
+    def sweep(self) -> None:
+        """Remove what writers left that were killed before their intent had its name."""
+        for name in self._files.names():
+            if name.startswith(TEMPORARY_PREFIX):
+                self._files.remove(name)
 
     def unapplied(self) -> list[Intent]:
         """What a writer that died may have left half done. Only meaningful under the store's lock."""

@@ -57,6 +57,7 @@ class Journal:
         self._looking = threading.Lock()
         self._found = found  # every file as it was before the first write
         self._all_ours = False
+        self._swept = False  # of what killed writers left
 
     # ---- changing files
 
@@ -65,8 +66,10 @@ class Journal:
         """Hold the store's lock; what a writer that died left half done is finished first."""
         with exclusive(self._state / "lock"):
             left = self.intents.unapplied()
-            if left:
+            if left or not self._swept:
+                self.intents.sweep()
                 self._clear_strays(left)
+                self._swept = True
             for intent in left:
                 self._finish(intent)
             yield
@@ -190,13 +193,14 @@ class Journal:
     def _clear_strays(self, left: Sequence[Intent]) -> None:
         """Remove temporary files of dead writers; one that holds somebody else's words is kept."""
         changes = [change for intent in left for change in intent.changes]
-        for folder in {change.path.rpartition("/")[0] for change in changes}:
+        for folder in {"", *(change.path.rpartition("/")[0] for change in changes)}:
             for name in [name for name, _ in self._files.listing(folder)]:
                 if not name.startswith(TEMPORARY_PREFIX):
                     continue
                 path = f"{folder}/{name}" if folder else name
                 content = self._files.read(path) or b""
-                if not any(_ours(content, change) for change in changes):
+                ours = any(_ours(content, change) for change in changes)
+                if content and not ours and not self.history.holds(content):
                     self._keep_aside(name.removeprefix("."), content, "a file found after a crash")
                 self._files.remove(path)
 

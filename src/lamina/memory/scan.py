@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from lamina.memory.topics import HEAD_BYTES, is_binary, memory_type, read_header
 _LEFT_OUT = ("logs",)  # daily logs are dream's material, not memories
 _DEEPEST = 16
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+BINARY = "binary"  # why a file holds no memory; anything else is an error, and is never kept
 _MARKDOWN = frozenset((".md", ".MD", ".Md", ".mD"))
 # A file changed this recently may change again within one tick of the file system's clock.
 TICK_NS = 20_000_000
@@ -218,7 +219,8 @@ class Scanner:
             ]
         rows = [_head(folder, name, descriptor) for name in changed]
         gone = known.keys() - set(folder.names)
-        self._index.store(folder.path, _settled(folder), rows, gone)
+        failed = {row.file for row in rows if row.skipped not in ("", BINARY)}
+        self._index.store(folder.path, _settled(folder, failed), rows, gone)
 
 
 def _listed(path: str, descriptor: int) -> _Folder:
@@ -278,15 +280,16 @@ def _wanted(path: str, name: str) -> bool:
     return bool(path) or name not in _LEFT_OUT
 
 
-def _settled(folder: _Folder) -> Stamp:
-    """The stamp to remember: a file changed in the tick before the listing is left without its key."""
+def _settled(folder: _Folder, failed: Collection[str]) -> Stamp:
+    """The stamp to remember. A file changed in the tick before the listing is left without its key,
+    and so is one that could not be read: the disk may have hiccuped, and the next look tries again."""
     keys = folder.keys
     limit = folder.listed_ns - TICK_NS
-    if max(keys[0::3], default=0) > limit:
+    if failed or max(keys[0::3], default=0) > limit:
         keys = array("q", keys)
-        for at in range(0, len(keys), 3):
-            if keys[at] > limit:
-                keys[at] = 0
+        for at, name in enumerate(folder.names):
+            if keys[3 * at] > limit or name in failed:
+                keys[3 * at] = 0
     return Stamp(keys.tobytes(), "\x00".join(folder.names))
 
 
@@ -301,7 +304,7 @@ def _head(folder: _Folder, name: str, descriptor: int) -> Row:
     except OSError as error:
         return Row(folder.path, name, "", "", "", error.strerror or "unreadable")
     if is_binary(content):
-        return Row(folder.path, name, "", "", "", "binary")
+        return Row(folder.path, name, "", "", "", BINARY)
     title, description, kind = read_header(name, content)
     return Row(folder.path, name, title, description, kind or "", "")
 
