@@ -1,0 +1,259 @@
+"""Trust, tried: a fault at any system call of `memory add`, of a chat turn and of a dream, and kills.
+
+strace puts one fault (EIO, ENOSPC, EINTR, or SIGKILL) at one call that touches the home. After it
+the same home is looked at by an undisturbed process: nothing that was acknowledged may be lost,
+nothing half done, no exit code may lie, no temporary file may stay. Points are sampled with a
+printed seed (`TRUST_SEED`, `TRUST_SHARE` of each command's points, at least a quarter) and kept in
+`bench/out/trust.jsonl`, so that a campaign goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.figures import OUT, Figure, at_least, at_most, report
+
+LAMINA = str(Path(sys.executable).parent / "lamina")
+CALLS = (
+    "openat", "write", "pwrite64", "fsync", "fdatasync", "rename", "renameat", "renameat2",
+    "unlink", "unlinkat", "mkdir", "mkdirat", "linkat", "ftruncate", "fchmod", "flock",
+)  # fmt: skip
+FAULTS = ("EIO", "ENOSPC", "EINTR", "KILL")
+SEED = int(os.environ.get("TRUST_SEED", "20261116"))
+SHARE = max(0.25, float(os.environ.get("TRUST_SHARE", "0.25")))
+NEW = "The mascot of the harbour office is a walrus."
+OLD = {
+    "project_host.md": "The build host is called pelican.",
+    "user_role.md": "The user is a nurse.",
+    "feedback_tests.md": "Never mock the database in tests.",
+}
+DOUBLE = "We deploy the warehouse service from the release branch on every Tuesday morning."
+SCRIPT = {
+    "steps": [
+        {
+            "reply": {
+                "tool_use": [
+                    {
+                        "name": "Remember",
+                        "input": {
+                            "content": NEW,
+                            "name": "mascot",
+                            "description": NEW,
+                            "type": "project",
+                        },
+                    },
+                    {"name": "Write", "input": {"file_path": "made.txt", "content": "made\n"}},
+                ]
+            }
+        },
+        {"reply": "All done."},
+    ],
+    "otherwise": {"*": "[]"},
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    command: str
+    call: str
+    number: int  # of this call, counted as strace does
+    fault: str
+
+
+class World:
+    """A project and a home to break; made once, copied for every point."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.project, self.home = root, root / "project", root / "home"
+
+    @property
+    def memory(self) -> Path:
+        return self.home / "memory"  # named by a variable: a default place would hold the path
+
+    def run(self, *words: str, fault: Point | None = None, log: Path | None = None) -> Any:
+        before: list[str] = []
+        if fault is not None:
+            how = "signal=KILL" if fault.fault == "KILL" else f"error={fault.fault}"
+            before = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={fault.call}"]
+            before += ["-e", f"inject={fault.call}:{how}:when={fault.number}"]
+        elif log is not None:
+            before = ["strace", "-f", "-y", "-o", str(log), "-e", f"trace={','.join(CALLS)}"]
+        env = {**os.environ, "LAMINA_HOME": str(self.home), "HOME": str(self.root)}
+        env["LAMINA_MEMORY_DIR"] = str(self.memory)
+        return subprocess.run(
+            [*before, LAMINA, *words, "--project", str(self.project)],
+            cwd=self.project, env=env, capture_output=True, text=True, timeout=120,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+
+
+def words_of(command: str, world: World) -> list[str]:
+    if command == "add":
+        return ["memory", "add", NEW, "--file", "project_mascot.md"]
+    if command == "dream":
+        return ["dream", "--now", "--model", "none"]
+    return ["chat", "-p", "go", "--model", f"scripted:{world.root / 'script.json'}"]
+
+
+def make_world(root: Path) -> World:
+    world = World(root)
+    world.project.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(world.project)], check=True)
+    (root / "script.json").write_text(json.dumps(SCRIPT))
+    world.run("settings", "set", "permissions.allow", "Write")
+    for name, text in OLD.items():
+        kind = name.split("_", 1)[0]
+        world.run("memory", "add", text, "--file", name, "--type", kind)
+    for name in ("project_deploy_a.md", "project_deploy_b.md"):
+        world.run("memory", "add", DOUBLE, "--file", name)
+    world.run("memory", "list")
+    return world
+
+
+def copy_of(template: Path, to: Path) -> World:
+    shutil.copytree(template, to, symlinks=True)
+    return World(to)
+
+
+def points(command: str, template: Path, scratch: Path) -> list[Point]:
+    """Every call of the command that touches its home, times every fault."""
+    world = copy_of(template, scratch / f"count-{command}")
+    log = scratch / f"{command}.log"
+    world.run(*words_of(command, world), log=log)
+    counts: Counter[tuple[str, str]] = Counter()
+    found: list[tuple[str, int]] = []
+    for line in log.read_text(errors="replace").splitlines():
+        match = re.match(r"(\d+) +(\w+)\(", line)
+        if not match:
+            continue
+        thread, call = match.groups()
+        counts[thread, call] += 1
+        if str(world.home) in line:
+            found.append((call, counts[thread, call]))
+    every = [Point(command, call, n, fault) for call, n in dict.fromkeys(found) for fault in FAULTS]
+    shutil.rmtree(world.root)
+    return every
+
+
+def tried(point: Point, template: Path, scratch: Path) -> dict[str, Any]:
+    """One fault, then a look by an undisturbed process."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        world = copy_of(template, Path(folder) / "world")
+        ran = world.run(*words_of(point.command, world), fault=point)
+        # A call is counted by thread, so a fault meant for a worker may hit the interpreter's start.
+        void = "importlib" in ran.stderr or "Fatal Python" in ran.stderr
+        wrong = [] if void else list(_wrong(point, world, ran))
+        return {
+            **point.__dict__,
+            "code": ran.returncode,
+            "void": void,
+            "wrong": wrong,
+            "said": ran.stderr[-200:],
+        }
+
+
+def _wrong(point: Point, world: World, ran: Any) -> Iterator[str]:
+    if "Traceback" in ran.stderr:
+        yield "traceback"
+    listed = world.run("memory", "list", "-n", "0", "--json")
+    if listed.returncode or "Traceback" in listed.stderr:
+        yield f"the next command fails: {listed.stderr[-160:]}"
+        return
+    files = {path.name: path.read_text(errors="replace") for path in world.memory.glob("*.md")}
+    whole = "\n".join(files.values())
+    lost = [text for text in (*OLD.values(), DOUBLE) if text not in whole]
+    if lost:
+        yield f"lost: {lost}"
+    index = files.pop("MEMORY.md", "")
+    targets = set(re.findall(r"\]\(([^)]+)\)", index))
+    if targets - files.keys():
+        yield f"dangling: {sorted(targets - files.keys())}"
+    if files.keys() - targets:
+        yield f"no pointer: {sorted(files.keys() - targets)}"
+    yield from _lies(point, world, ran, files)
+    left = [
+        str(path.relative_to(world.home))
+        for path in world.home.rglob("*")
+        if path.name.startswith(".lamina-tmp") or path.name.endswith(".tmp")
+        or path.parent.name == "intents"
+    ]  # fmt: skip
+    if left:
+        yield f"left behind: {left[:3]}"
+
+
+def _lies(point: Point, world: World, ran: Any, files: dict[str, str]) -> Iterator[str]:
+    kept = any(NEW in text for text in files.values())
+    killed = ran.returncode in (-9, 137)
+    if point.command == "add" and not killed and kept != (ran.returncode == 0):
+        yield f"exit code {ran.returncode}, and the memory is {'there' if kept else 'not there'}"
+    if point.command == "turn" and ran.returncode == 0:
+        if "All done." not in ran.stdout:
+            yield "exit code 0 without the answer"
+        again = world.run("chat", "-p", "go", "--continue", "--model", "none")
+        if "Traceback" in again.stderr or again.returncode not in (0, 1):
+            yield f"can't be continued: {again.stderr[-160:]}"
+    if point.command == "dream" and not killed:
+        doubles = sum(DOUBLE in text for name, text in files.items() if "deploy" in name)
+        if ran.returncode == 0 and "Merged" in ran.stdout + ran.stderr and doubles != 1:
+            yield "says that it merged, and did not"
+        if ran.returncode and doubles != 2:
+            yield f"exit code {ran.returncode}, and the dream was applied"
+
+
+def main() -> int:
+    if shutil.which("strace") is None:
+        print("bench-trust: strace is not installed, so no fault can be injected; skipped.")
+        return 0
+    OUT.mkdir(parents=True, exist_ok=True)
+    kept = OUT / "trust.jsonl"
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    print(f"seed {SEED}, share {SHARE:.0%}, {len(rows)} points tried before")
+    with tempfile.TemporaryDirectory() as folder:
+        scratch, template = Path(folder), Path(folder) / "template"
+        make_world(template)
+        todo: list[Point] = []
+        for command in ("add", "turn", "dream"):
+            every = points(command, template, scratch)
+            chosen = random.Random(f"{SEED}{command}").sample(every, int(len(every) * SHARE) + 1)
+            print(f"{command}: {len(every)} points, {len(chosen)} chosen")
+            todo += chosen
+        done = {(r["command"], r["call"], r["number"], r["fault"]) for r in rows}
+        todo = [p for p in todo if (p.command, p.call, p.number, p.fault) not in done]
+        with ThreadPoolExecutor(2) as pool, kept.open("a") as file:
+            for count, row in enumerate(pool.map(lambda p: tried(p, template, scratch), todo), 1):
+                rows.append(row)
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
+                if count % 50 == 0:
+                    print(f"  {count} of {len(todo)}, {sum(bool(r['wrong']) for r in rows)} wrong")
+    return report("trust", _figures(rows))
+
+
+def _figures(rows: list[dict[str, Any]]) -> list[Figure]:
+    hit = [row for row in rows if not row["void"]]
+    figures = [at_least("points tried", len(hit), "", 1_000)]
+    for kind in ("lost", "exit code", "left behind", "dangling", "traceback"):
+        wrong = [row for row in rows if any(kind in one for one in row["wrong"])]
+        figures.append(at_most(f"points with: {kind}", len(wrong), "", 0))
+    other = [row for row in rows if row["wrong"]]
+    figures.append(at_most("points with anything wrong", len(other), "", 0))
+    for row in other[:40]:
+        print(f"  {row['command']} {row['call']}#{row['number']} {row['fault']}: {row['wrong']}")
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
