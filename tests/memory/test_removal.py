@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from lamina.errors import GateRefused
 from lamina.memories import Evidence, Memory, Writer
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
+from lamina.memory.outside import LARGEST, nothing_new
 from lamina.memory.removal import left_out, still_said, takes_back
 from lamina.memory.review import accept, attribute, inbox_diff, reject
 from lamina.memory.store import Outcome
@@ -415,6 +418,89 @@ def test_lines_of_the_index_that_no_memory_says_stay(store: FileStore) -> None:
     [refused] = attribute(store, writer="agent")
     assert isinstance(refused, GateRefused)
     assert index.read_text() == before
+
+
+def _grow(file: Path) -> None:
+    file.write_text("a" * (LARGEST + 1))
+
+
+def _link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/null")
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    (file / "more").mkdir(parents=True)
+
+
+def _lock(file: Path) -> None:
+    file.write_bytes(topic("The user hates tests."))
+    file.chmod(0o400)
+
+
+def _same_time(file: Path) -> None:
+    known = file.stat()
+    with file.open("r+b") as opened:
+        opened.seek(-10, os.SEEK_END)
+        opened.write(b"X")
+    os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))
+
+
+def _whole_directory(file: Path) -> None:
+    shutil.rmtree(file.parent)
+
+
+def _moved_directory(file: Path) -> None:
+    file.parent.rename(file.parent.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize(
+    "trick", [_grow, _link, _folder, _lock, _same_time, _whole_directory, _moved_directory]
+)
+def test_no_trick_of_a_command_hides_what_it_did_to_a_file(
+    store: FileStore, trick: Callable[[Path], None]
+) -> None:
+    for name in ("role.md", "rule.md"):
+        kind, said = (
+            ("user", ROLE) if name == "role.md" else ("feedback", "Never deploy on Fridays.")
+        )
+        by_user(store, name, topic(said, type=kind, name=name[:4]))
+        os.utime(store.directory / name, (1e9, 1e9))
+    store.catch_up()
+    before = {path.name: path.read_bytes() for path in store.directory.glob("*.md")}
+    trick(store.directory / "role.md")
+    rule = store.directory / "rule.md"
+    if rule.exists():
+        rule.write_bytes(before["rule.md"].replace(b"Never", b"Always"))
+    assert not nothing_new(store.files, store.scanner)
+    outcomes = attribute(store, writer="agent")
+    assert all(isinstance(one, GateRefused) or one.decision == "inbox" for one in outcomes)
+    assert {path.name: path.read_bytes() for path in store.directory.glob("*.md")} == before
+
+
+def test_a_file_that_a_person_let_grow_too_large_stays(store: FileStore) -> None:
+    by_hand(store, "role.md", topic(ROLE))
+    _grow(store.directory / "role.md")
+    store.catch_up()
+    (store.directory / "other.md").write_text("x")
+    attribute(store, writer="agent")
+    assert (store.directory / "role.md").stat().st_size == LARGEST + 1
+
+
+@pytest.mark.parametrize("how", ["empty", "gone"])
+def test_an_index_that_leads_to_memories_is_not_emptied_by_a_command(
+    store: FileStore, how: str
+) -> None:
+    by_hand(store, "role.md", topic(ROLE, description=ROLE))
+    index = store.directory / "MEMORY.md"
+    index.write_text(f"- [role](role.md) — {ROLE}\n")
+    store.catch_up()
+    before = index.read_bytes()
+    index.write_text("") if how == "empty" else index.unlink()
+    [outcome] = attribute(store, writer="agent")
+    assert isinstance(outcome, GateRefused) or outcome.decision == "inbox"
+    assert index.read_bytes() == before
 
 
 LINES = [

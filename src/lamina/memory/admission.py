@@ -139,7 +139,13 @@ class Admission:
         that is gone says nothing."""
         gone = [line for line in before.splitlines() if line not in set(after.splitlines())]
         lines = self._lines(path) if gone else []
-        said = [_said_by(line, self._known) for line in gone if not _ours(line, lines)]
+        theirs = [line for line in gone if not _ours(line, lines)]
+        if theirs and not pointers_of(after.encode("utf-8", "replace")):
+            # Lines may go, but an index that leads nowhere hides every memory.
+            pointers = pointers_of(before.encode("utf-8", "replace"))
+            if hidden := [one for one in pointers if self._known.on_disk(one.file)]:
+                return [Saying(one.title) for one in hidden]
+        said = [_said_by(line, self._known) for line in theirs]
         if not any(said):
             return ()
         others = [*self._known.all(), Memory(path, "", "", None, after)]
@@ -228,7 +234,7 @@ def _saying(text: str, memories: Sequence[Memory]) -> Iterator[str]:
 def _said_by(line: str, known: KnownMemories) -> str:
     """What an index line says beside naming a file."""
     if pointer := next(iter(pointers_of(line.encode("utf-8", "replace"))), None):
-        there = known.get(pointer.file) is not None
+        there = known.on_disk(pointer.file) is not None
         return re.sub(r"\(source: [^()]*\)$", "", pointer.hook).strip() if there else ""
     return "" if line.startswith("#") else line.strip(" -*\t")
 

@@ -217,6 +217,22 @@ class Beneath:
                 return True
         return False
 
+    def make_way(self, path: str) -> None:
+        """Let a file be written where a link, a directory or a device took its name, or where it was
+        made read-only. A link holds nothing and is removed; the rest gets another name."""
+        with (
+            self._errors("replace", path),
+            self._parent(path, make=True) as (directory, name),
+            contextlib.suppress(FileNotFoundError),
+        ):
+            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(mode):
+                os.unlink(name, dir_fd=directory)
+            elif not stat.S_ISREG(mode):
+                syscalls.put_new(directory, name, f"{name}.conflict")
+            elif not mode & stat.S_IWUSR:
+                os.chmod(name, stat.S_IMODE(mode) | stat.S_IWUSR, dir_fd=directory)
+
     def rename(self, old: str, new: str) -> None:
         """Give a file another name in the same directory; Conflict if the name is taken."""
         with self._errors("rename", old), self._parent(old, make=False) as (directory, name):
@@ -230,8 +246,8 @@ class Beneath:
     # ---- the walk
 
     def _root(self) -> int | None:
-        if self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0:
-            self.close()  # the directory was removed, and maybe made again
+        if self._descriptor >= 0 and not _is_at(self._descriptor, self.root):
+            self.close()  # the directory was removed or moved, and maybe made again
         if self._descriptor < 0:
             try:
                 self._descriptor = os.open(self.root, _DIRECTORY | os.O_NOFOLLOW)
@@ -306,6 +322,13 @@ class Beneath:
         if error.errno == errno.ENOTDIR:
             return f"Can't {verb} {where}: a part of the path is not a directory (or is a link)."
         return f"Can't {verb} {where}: {error.strerror or error}."
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except OSError:
+        return False
 
 
 def _demand_plain_file(descriptor: int) -> None:

@@ -23,7 +23,7 @@ from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
 from lamina.memory.intents import Change
 from lamina.memory.outside import LARGEST
-from lamina.memory.scan import TICK_NS, Scanner
+from lamina.memory.scan import TICK_NS, Scanner, key_of
 from lamina.memory.topics import is_binary, read_topic
 from lamina.text import wording
 
@@ -229,7 +229,7 @@ class KnownMemories:
                     if stat and content is not None:
                         # Not sure: what another program does to it within the same tick has no
                         # other key, so the next look compares the content once more.
-                        key = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                        key = key_of(stat)
                         self._keep(path, _Kept(key, hash(content), sure=False), content)
             if gone := [change.path for change in changes if change.after is None]:
                 self._save([], gone)  # what was forgotten does not wait for the next look

@@ -18,7 +18,7 @@ from lamina.memory.history import History
 from lamina.memory.index import INDEX
 from lamina.memory.intents import Change, IntentLog
 from lamina.memory.journal import outside_note
-from lamina.memory.scan import TICK_NS, Found, Scanner
+from lamina.memory.scan import TICK_NS, Found, Scanner, key_of
 
 LARGEST = 4 * 1024 * 1024  # larger files are no memories and stay out of the history
 
@@ -37,7 +37,7 @@ def differences(
     change, so looking at the intents last is enough.
     """
     known = history.files()
-    present = {found.path: found for found in [*scanner.scan().found, *_indexes(files)]}
+    present = {found.path: found for found in [*scanner.scan().found, *indexes(files)]}
     ids = _blob_ids(files, scanner, present)
     changed: list[Change] = []
     for path in sorted(known.keys() | present.keys()):
@@ -81,19 +81,24 @@ def record_outside(
 def nothing_new(files: Beneath, scanner: Scanner) -> bool:
     """Is every file as it was at the last comparison? Cheap: no content, no history is looked at."""
     keys = {path: key for path, key in scanner.present() if key[1] <= LARGEST}
-    keys |= {one.path: (one.mtime_ns, one.size, one.inode) for one in _indexes(files)}
+    keys |= {
+        one.path: (one.mtime_ns, one.size, one.inode)
+        for one in indexes(files)
+        if one.size <= LARGEST
+    }
     try:
         return {path: row[:3] for path, row in scanner.index.recorded().items()} == keys
     except IndexBroken:
         return False
 
 
-def _indexes(files: Beneath) -> list[Found]:
+def indexes(files: Beneath) -> list[Found]:
+    """The index of the directory and the team's, as files."""
     found: list[Found] = []
     for path in (INDEX, f"team/{INDEX}"):
         with contextlib.suppress(MemoryStoreError):
             if stat := files.stat(path):
-                found.append(Found(path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+                found.append(Found(path, *key_of(stat)))
     return found
 
 
@@ -120,7 +125,7 @@ def _blob_ids(files: Beneath, scanner: Scanner, present: dict[str, Found]) -> di
                 ids[path] = blob_id(content)
                 if found.mtime_ns < now - TICK_NS:
                     fresh.append((path, *key, ids[path]))
-    gone = recorded.keys() - present.keys()
+    gone = recorded.keys() - {path for path, found in present.items() if found.size <= LARGEST}
     if fresh or gone:
         with contextlib.suppress(IndexBroken):
             scanner.index.record(fresh, gone)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lamina.errors import Conflict, GateRefused
+from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.memories import Evidence, Proposal, Writer
 from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
@@ -19,7 +19,7 @@ from lamina.memory.inbox import InboxItem, diff_of
 from lamina.memory.index import INDEX, is_index
 from lamina.memory.intents import Change, Note
 from lamina.memory.naming import free_names
-from lamina.memory.outside import blob_id, differences
+from lamina.memory.outside import LARGEST, blob_id, differences, indexes
 from lamina.memory.removal import left_out
 from lamina.memory.store import Outcome
 from lamina.memory.tombstones import ids_of
@@ -205,23 +205,51 @@ def attribute(
     changed.sort(
         key=lambda one: (one.path.endswith(INDEX), one.after is None, _drops(one), one.path)
     )
-    outcomes: list[Outcome | GateRefused] = []
+    outcomes = _outgrown(store, times)
     gone: list[Change] = []
     others = _Others({change.path for change in changed}, times)
     for change in changed:
-        with store.journal.writing():
-            if store.files.read(change.path) != change.after:
-                continue
-            forgets = change.after is None and _forgets(store, change, changed)
-            kept = _kept(store, change, call, others) if forgets else None
-            if forgets and kept is None:
-                gone.append(change)
-            else:
-                outcomes.append(kept or _judged(store, change, changed, call, others))
+        try:
+            with store.journal.writing():
+                if _plain(store, change.path) != change.after:
+                    continue
+                forgets = change.after is None and _forgets(store, change, changed)
+                kept = _kept(store, change, call, others) if forgets else None
+                if forgets and kept is None:
+                    gone.append(change)
+                else:
+                    outcomes.append(kept or _judged(store, change, changed, call, others))
+        except MemoryStoreError as error:  # of one file, and the others must be judged all the same
+            outcomes.append(GateRefused(str(error)))
         others.unsettled.discard(change.path)
     outcomes += [_forgotten(store, change, writer, session, reason) for change in gone]
     if any(isinstance(outcome, GateRefused) for outcome in outcomes):
         store.scanner.forget_index()  # it may know words of what was just taken back
+    return outcomes
+
+
+def _plain(store: FileStore, path: str) -> bytes | None:
+    """What the file says; None where it is gone or something else has its name."""
+    try:
+        return store.files.read(path)
+    except MemoryStoreError:
+        return None
+
+
+def _outgrown(
+    store: FileStore, times: Mapping[str, tuple[int, str]]
+) -> list[Outcome | GateRefused]:
+    """Put back what the call made too large to be looked at; what was too large before has no time."""
+    outcomes: list[Outcome | GateRefused] = []
+    found = [*store.scan().found, *indexes(store.files)]
+    for path in [one.path for one in found if one.size > LARGEST]:
+        before = store.journal.history.content(path) if path in times else None
+        if before is not None:
+            with store.journal.writing():
+                store.files.make_way(path)
+                store.files.remove(path)
+                store.files.write(path, before, expected=None)
+            outcomes.append(GateRefused(f"{path} would have more than {LARGEST:,} bytes."))
     return outcomes
 
 
@@ -282,7 +310,7 @@ def _forgotten(
 ) -> Outcome | GateRefused:
     """Forget it as everybody does, with tombstone and pointer: for that the file must be there."""
     with store.journal.writing():
-        if store.files.read(change.path) is None:
+        if _plain(store, change.path) is None:
             _put_back(store, change)
     try:
         store.forget(change.path, writer=writer, session=session, reason=reason, kind="removed")
@@ -351,13 +379,14 @@ def _demand_said(store: FileStore, change: Change, proposal: Proposal) -> None:
 def _demand_kept(store: FileStore, change: Change, changed: Sequence[Change]) -> None:
     """A file that was moved to where the gate does not take it must stay where it was."""
     if change.before and not is_index(change.path):
-        now = {one.path: store.files.read(one.path) for one in changed}
+        now = {one.path: _plain(store, one.path) for one in changed}
         if not _said_elsewhere(store, change, now):
             raise GateRefused(f"what {change.path} says would be lost, so it stays.")
 
 
 def _put_back(store: FileStore, change: Change) -> None:
     """As the newest commit has it; what was refused must not enter the history on the way."""
+    store.files.make_way(change.path)
     if change.before is None:
         store.files.remove(change.path, expected=change.after)
     else:

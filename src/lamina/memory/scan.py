@@ -1,6 +1,6 @@
 """Which memories there are: one pass over the directory, with headers remembered in a derived index.
 
-The index (SQLite, keyed by path, mtime, size and inode) only saves reading files that have not
+The index (SQLite, keyed by path, times, size and inode) only saves reading files that have not
 changed; it can be deleted at any time, and without it everything works, slower. It reads the memory
 directory and writes nothing but its own database.
 """
@@ -240,7 +240,7 @@ def _listed(path: str, descriptor: int) -> _Folder:
                     continue  # removed since the listing
                 if stat.S_ISREG(known.st_mode) and (name.isascii() or _is_utf8(name)):
                     names.append(name)
-                    keys += (known.st_mtime_ns, known.st_size, known.st_ino)
+                    keys += (known.st_mtime_ns, known.st_size, known.st_ino ^ known.st_ctime_ns)
                     continue
                 folder.unreadable.append(folder.path_of(name))
             elif name[0] != "." and entry.is_dir(follow_symlinks=False) and _wanted(path, name):
@@ -249,6 +249,12 @@ def _listed(path: str, descriptor: int) -> _Folder:
     # An inode may use all 64 bits; the index keeps them signed.
     folder.keys = _signed(keys)
     return folder
+
+
+def key_of(status: os.stat_result) -> tuple[int, int, int]:
+    """By which a file is known to be unchanged. Its time can be set back by hand, so its inode goes
+    together with the time that can't."""
+    return status.st_mtime_ns, status.st_size, status.st_ino ^ status.st_ctime_ns
 
 
 def _is_utf8(name: str) -> bool:

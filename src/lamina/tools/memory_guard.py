@@ -295,7 +295,8 @@ class MemoryGuard:
 
     def _changed(self) -> bool:
         store = self._store
-        return store.directory.is_dir() and not nothing_new(store.files, store.scanner)
+        there = store.directory.is_dir() or store.state.is_dir()  # a command may remove it whole
+        return there and not nothing_new(store.files, store.scanner)
 
     def _taken_back(self, path: str, old: bytes | None, new: bytes | None) -> list[Evidence]:
         before, after = topic_at(path, old), topic_at(path, new)
