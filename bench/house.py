@@ -8,16 +8,19 @@ the same counts gave at 64a8835, when the house was rebuilt.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
+
+import anyio
 
 from bench.figures import ROOT, Figure, at_most, report
 
@@ -317,66 +320,107 @@ def unread_settings() -> list[str]:
 # ---- walks
 
 
-def files_entered(work: Callable[[], Any]) -> set[str]:
-    """Files of the package whose functions run while `work` does, in any thread."""
-    seen: set[str] = set()
-    root = str(SRC)
+class Watch:
+    """Files of the package whose functions are entered between `start` and `stop`, in any thread
+    that begins after `ready`. Bodies of modules don't count: an import is no step of a walk."""
 
-    def watch(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            seen.add(frame.f_code.co_filename)
+    def __init__(self) -> None:
+        self._on = False
+        self._codes: set[CodeType] = set()
 
-    threading.setprofile(watch)
-    sys.setprofile(watch)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    return {name for name in seen if name.startswith(root)}
+    def _see(self, frame: FrameType, event: str, _: Any) -> None:
+        if self._on and event == "call":
+            self._codes.add(frame.f_code)
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        threading.setprofile(self._see)
+        sys.setprofile(self._see)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        self._on = True
+        try:
+            yield
+        finally:
+            self._on = False
+
+    def files(self) -> set[str]:
+        entered = {c.co_filename for c in self._codes if c.co_name != "<module>"}
+        return {name for name in entered if name.startswith(f"{SRC}/")}
+
+
+def walk(model: Callable[[], Any], warm: str, words: str, **wishes: Any) -> tuple[set[str], str]:
+    """The files that one turn enters, with what runs behind it until all is still; and the first
+    memory that it left. Another home is asked other words before, so that every import is done."""
+    import lamina
+
+    async def story(folder: Path, prompt: str, watch: Watch) -> None:
+        project = folder / "project"
+        project.mkdir(parents=True)
+        opened = lamina.Session.open(project, model(), home=folder / "home", **wishes)
+        async with opened as session:
+            with watch.watching():
+                await session.ask(prompt)
+                await session.drain()
+
+    with tempfile.TemporaryDirectory() as place:
+        anyio.run(story, Path(place) / "warm", warm, Watch())
+        watch = Watch()
+        with watch.ready():
+            anyio.run(story, Path(place) / "walk", words, watch)
+        kept = sorted((Path(place) / "walk" / "home").glob("projects/*/memory/*_*.md"))
+        return watch.files(), kept[0].read_text("utf-8") if kept else ""
 
 
 def walk_of_a_turn() -> set[str]:
     """Message, model, Bash with a result that goes to disk, model."""
-    import lamina
     from lamina.models.scripted import ScriptedModel
 
     script = [
-        {"tool_uses": [{"name": "Bash", "input": {"command": "seq 1 30000"}}]},
+        {"tool_use": [{"name": "Bash", "input": {"command": "seq 1 25000"}}]},
         {"text": "Done."},
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        project.mkdir()
-        opened = lamina.Session.open(
-            project,
-            ScriptedModel(script),
-            home=Path(folder) / "home",
-            config={"permissions.allow": ["Bash"]},
-        )
-        with opened as session:
-            return files_entered(lambda: session.ask("Count to thirty thousand."))
+    files, _ = walk(
+        lambda: ScriptedModel(list(script)),
+        "Count to many thousands.",
+        "Count to twenty-five thousand.",
+        config={"permissions.allow": ["Bash"]},
+    )
+    if not any(name.endswith("tools/bash.py") for name in files):
+        raise SystemExit("The turn ran no command: its walk shows nothing.")
+    return files
 
 
 def walk_of_a_sentence() -> set[str]:
     """A sentence, a turn, extraction without a model, a memory on disk."""
-    import lamina
-
-    with tempfile.TemporaryDirectory() as folder:
-        project, home = Path(folder) / "project", Path(folder) / "home"
-        project.mkdir()
-
-        def work() -> None:
-            with lamina.Session.open(project, "none", home=home, interactive=True) as session:
-                session.ask("I prefer tabs over spaces in every Makefile.")
-
-        entered = files_entered(work)
-        if not list(home.glob("projects/*/memory/*_*.md")):
-            raise SystemExit("The sentence did not become a memory: the walk shows nothing.")
-        return entered
+    files, kept = walk(
+        lambda: "none",
+        "I like short commit messages in every repository.",
+        "I prefer tabs over spaces in every Makefile.",
+        interactive=True,
+    )
+    if "tabs" not in kept:
+        raise SystemExit("The sentence did not become a memory: its walk shows nothing.")
+    return files
 
 
-def figures() -> dict[str, float]:
+def by_room(files: set[str]) -> str:
+    """How many of the files stand in which room, and which."""
+    rooms: dict[str, list[str]] = {}
+    for name in sorted(files):
+        room, _, rest = str(Path(name).relative_to(SRC).with_suffix("")).rpartition("/")
+        rooms.setdefault(room or "lamina", []).append(rest)
+    ordered = sorted(rooms.items(), key=lambda room: (-len(room[1]), room[0]))
+    return "\n".join(f"  {len(found):3} {room}: {' '.join(found)}" for room, found in ordered)
+
+
+def figures(walks: Mapping[str, set[str]]) -> dict[str, float]:
     known = modules()
     return {
         "lines": lines(),
@@ -386,8 +430,7 @@ def figures() -> dict[str, float]:
         "modules with one importer": len(single_importers()),
         "doors of memory": len(doors()),
         "reach-throughs": len(reach_throughs()),
-        "files on the walk of a sentence": len(walk_of_a_sentence()),
-        "files on the walk of a turn": len(walk_of_a_turn()),
+        **{f"files on the walk of a {name}": len(files) for name, files in walks.items()},
         "regex characters": regex_characters(),
         "dead definitions": len(dead()),
         "lines over 120 characters": len(long_lines()),
@@ -395,10 +438,13 @@ def figures() -> dict[str, float]:
 
 
 def main() -> int:
+    walks = {"sentence": walk_of_a_sentence(), "turn": walk_of_a_turn()}
     found: list[Figure] = [
         at_most(name, value, "", LIMITS[name], before=BEFORE[name])
-        for name, value in figures().items()
+        for name, value in figures(walks).items()
     ]
+    for name, files in walks.items():
+        print(f"walk of a {name}, {len(files)} files:\n{by_room(files)}")
     for title, names in (("one importer", single_importers()), ("dead", dead())):
         print(f"{title}: {', '.join(names)}")
     return report("house", found)
