@@ -21,10 +21,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 import anyio
-
 from bench.figures import ROOT, Figure, at_most, report
 
 SRC = ROOT / "src" / "lamina"
+EXPORTED = ("lamina.testing",)  # modules whose public names are for hosts, beside lamina's own
 DATA = (".toml", ".txt", ".tsv")  # word lists and tables: an entry is a line
 BEFORE = {
     "lines": 47_835,
@@ -149,6 +149,31 @@ def regex_characters() -> int:
     return total
 
 
+# An alternative that is words alone: between bars, or at the edge of its group.
+_CHOICE = re.compile(r"(?<=[|(:])[^\W\d_](?:[^\W\d_]|[ ?'’-])+(?=[|)])")
+
+
+def word_regexes(most: int = 3) -> list[str]:
+    """Patterns outside the rooms of language that choose between more than `most` words."""
+    return [
+        f"{name}:{node.lineno}"
+        for name, (_, _, tree) in modules().items()
+        if not name.startswith(("lamina.text", "lamina.secrets"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _is_regex(node.func) and node.args
+        if _words_to_choose_from(node.args[0]) > most
+    ]
+
+
+def _words_to_choose_from(pattern: ast.expr) -> int:
+    written = "".join(
+        part.value
+        for part in ast.walk(pattern)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    )
+    return len(_CHOICE.findall(f"|{written}|".replace(r"\b", ""))) if "|" in written else 0
+
+
 def _is_regex(function: ast.expr) -> bool:
     names = (
         "compile",
@@ -193,7 +218,7 @@ def _alive_modules() -> dict[str, ast.Module]:
     """Modules that an import, or their name in a string (lazy commands, workers), leads to."""
     known, graph = modules(), imports()
     alive: set[str] = set()
-    todo = ["lamina", "lamina.cli.main"]
+    todo = ["lamina", "lamina.cli.main", *EXPORTED]
     while todo:
         name = todo.pop()
         if name in alive:
@@ -216,6 +241,7 @@ class _Reach:
     def __init__(self, trees: dict[str, ast.Module]) -> None:
         self._bodies: dict[str, set[str]] = {}  # definition -> names that its code mentions
         self._names: dict[str, set[str]] = {}  # bare name -> definitions
+        self._members: dict[str, list[str]] = {}  # class -> its methods
         self._roots: set[str] = set()
         for module, tree in trees.items():
             self._roots |= self._walk(tree.body, module)
@@ -236,6 +262,7 @@ class _Reach:
                     inner = _mentions(node)
                 self._bodies[name] = inner | {m for n in outer for m in _mentions(n)}
                 self._names.setdefault(node.name, set()).add(name)
+                self._members.setdefault(prefix, []).append(node.name)
             elif isinstance(node, ast.If | ast.Try):
                 mentioned |= self._walk([*_statements(node)], prefix)
                 if isinstance(node, ast.If):
@@ -246,6 +273,10 @@ class _Reach:
 
     def unreached(self) -> Iterator[str]:
         exported = set(re.findall(r'"(\w+)":', modules()["lamina"][1]))  # the lazy table of exports
+        for definition in self._bodies:
+            module, _, name = definition.rpartition(".")
+            if module in EXPORTED and name[0] != "_":
+                exported.add(name)
         seen: set[str] = set()
         todo = list(self._roots | exported | {"main"})
         reached: set[str] = set()
@@ -268,9 +299,8 @@ class _Reach:
 
     def _called_by_others(self, owner: str, *, public: bool) -> Iterator[str]:
         """Methods of a class that Python calls, or the callers of the library."""
-        for definition in self._bodies:
-            parent, _, name = definition.rpartition(".")
-            if parent == owner and (name.startswith("__") or (public and name[0] != "_")):
+        for name in self._members.get(owner, ()):
+            if name.startswith("__") or (public and name[0] != "_"):
                 yield name
 
 

@@ -46,7 +46,7 @@ def by_hand(file: Path, content: str | bytes, *, at: float | None = None) -> Pat
         draft.write(content.encode() if isinstance(content, str) else content)
     if at is not None:
         os.utime(draft.name, (at, at))
-    os.chmod(draft.name, 0o644)
+    Path(draft.name).chmod(0o644)
     os.replace(draft.name, file)
     return file
 
