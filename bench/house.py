@@ -8,20 +8,23 @@ the same counts gave at 64a8835, when the house was rebuilt.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
+import anyio
 from bench.figures import ROOT, Figure, at_most, report
 
 SRC = ROOT / "src" / "lamina"
+EXPORTED = ("lamina.testing",)  # modules whose public names are for hosts, beside lamina's own
 DATA = (".toml", ".txt", ".tsv")  # word lists and tables: an entry is a line
 BEFORE = {
     "lines": 47_835,
@@ -146,6 +149,31 @@ def regex_characters() -> int:
     return total
 
 
+# An alternative that is words alone: between bars, or at the edge of its group.
+_CHOICE = re.compile(r"(?<=[|(:])[^\W\d_](?:[^\W\d_]|[ ?'’-])+(?=[|)])")
+
+
+def word_regexes(most: int = 3) -> list[str]:
+    """Patterns outside the rooms of language that choose between more than `most` words."""
+    return [
+        f"{name}:{node.lineno}"
+        for name, (_, _, tree) in modules().items()
+        if not name.startswith(("lamina.text", "lamina.secrets"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _is_regex(node.func) and node.args
+        if _words_to_choose_from(node.args[0]) > most
+    ]
+
+
+def _words_to_choose_from(pattern: ast.expr) -> int:
+    written = "".join(
+        part.value
+        for part in ast.walk(pattern)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    )
+    return len(_CHOICE.findall(f"|{written}|".replace(r"\b", ""))) if "|" in written else 0
+
+
 def _is_regex(function: ast.expr) -> bool:
     names = (
         "compile",
@@ -190,7 +218,7 @@ def _alive_modules() -> dict[str, ast.Module]:
     """Modules that an import, or their name in a string (lazy commands, workers), leads to."""
     known, graph = modules(), imports()
     alive: set[str] = set()
-    todo = ["lamina", "lamina.cli.main"]
+    todo = ["lamina", "lamina.cli.main", *EXPORTED]
     while todo:
         name = todo.pop()
         if name in alive:
@@ -213,6 +241,7 @@ class _Reach:
     def __init__(self, trees: dict[str, ast.Module]) -> None:
         self._bodies: dict[str, set[str]] = {}  # definition -> names that its code mentions
         self._names: dict[str, set[str]] = {}  # bare name -> definitions
+        self._members: dict[str, list[str]] = {}  # class -> its methods
         self._roots: set[str] = set()
         for module, tree in trees.items():
             self._roots |= self._walk(tree.body, module)
@@ -233,6 +262,7 @@ class _Reach:
                     inner = _mentions(node)
                 self._bodies[name] = inner | {m for n in outer for m in _mentions(n)}
                 self._names.setdefault(node.name, set()).add(name)
+                self._members.setdefault(prefix, []).append(node.name)
             elif isinstance(node, ast.If | ast.Try):
                 mentioned |= self._walk([*_statements(node)], prefix)
                 if isinstance(node, ast.If):
@@ -243,6 +273,10 @@ class _Reach:
 
     def unreached(self) -> Iterator[str]:
         exported = set(re.findall(r'"(\w+)":', modules()["lamina"][1]))  # the lazy table of exports
+        for definition in self._bodies:
+            module, _, name = definition.rpartition(".")
+            if module in EXPORTED and name[0] != "_":
+                exported.add(name)
         seen: set[str] = set()
         todo = list(self._roots | exported | {"main"})
         reached: set[str] = set()
@@ -265,9 +299,8 @@ class _Reach:
 
     def _called_by_others(self, owner: str, *, public: bool) -> Iterator[str]:
         """Methods of a class that Python calls, or the callers of the library."""
-        for definition in self._bodies:
-            parent, _, name = definition.rpartition(".")
-            if parent == owner and (name.startswith("__") or (public and name[0] != "_")):
+        for name in self._members.get(owner, ()):
+            if name.startswith("__") or (public and name[0] != "_"):
                 yield name
 
 
@@ -317,64 +350,107 @@ def unread_settings() -> list[str]:
 # ---- walks
 
 
-def files_entered(work: Callable[[], Any]) -> set[str]:
-    """Files of the package whose functions run while `work` does, in any thread."""
-    seen: set[str] = set()
-    root = str(SRC)
+class Watch:
+    """Files of the package whose functions are entered between `start` and `stop`, in any thread
+    that begins after `ready`. Bodies of modules don't count: an import is no step of a walk."""
 
-    def watch(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            seen.add(frame.f_code.co_filename)
+    def __init__(self) -> None:
+        self._on = False
+        self._codes: set[CodeType] = set()
 
-    threading.setprofile(watch)
-    sys.setprofile(watch)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    return {name for name in seen if name.startswith(root)}
+    def _see(self, frame: FrameType, event: str, _: Any) -> None:
+        if self._on and event == "call":
+            self._codes.add(frame.f_code)
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        threading.setprofile(self._see)
+        sys.setprofile(self._see)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        self._on = True
+        try:
+            yield
+        finally:
+            self._on = False
+
+    def files(self) -> set[str]:
+        entered = {c.co_filename for c in self._codes if c.co_name != "<module>"}
+        return {name for name in entered if name.startswith(f"{SRC}/")}
+
+
+def walk(model: Callable[[], Any], warm: str, words: str, **wishes: Any) -> tuple[set[str], str]:
+    """The files that one turn enters, with what runs behind it until all is still; and the first
+    memory that it left. Another home is asked other words before, so that every import is done."""
+    import lamina
+
+    async def story(folder: Path, prompt: str, watch: Watch) -> None:
+        project = folder / "project"
+        project.mkdir(parents=True)
+        opened = lamina.Session.open(project, model(), home=folder / "home", **wishes)
+        async with opened as session:
+            with watch.watching():
+                await session.ask(prompt)
+                await session.drain()
+
+    with tempfile.TemporaryDirectory() as place:
+        anyio.run(story, Path(place) / "warm", warm, Watch())
+        watch = Watch()
+        with watch.ready():
+            anyio.run(story, Path(place) / "walk", words, watch)
+        kept = sorted((Path(place) / "walk" / "home").glob("projects/*/memory/*_*.md"))
+        return watch.files(), kept[0].read_text("utf-8") if kept else ""
 
 
 def walk_of_a_turn() -> set[str]:
     """Message, model, Bash with a result that goes to disk, model."""
-    import lamina
     from lamina.models.scripted import ScriptedModel
 
-    use = {"name": "Bash", "input": {"command": "seq 1 30000"}}
-    script = [{"tool_use": [use]}, "Done."]
-    with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        project.mkdir()
-        opened = lamina.Session.open(
-            project,
-            ScriptedModel(script),
-            home=Path(folder) / "home",
-            config={"permissions.allow": ["Bash"]},
-        )
-        with opened as session:
-            return files_entered(lambda: session.ask("Count to thirty thousand."))
+    script = [
+        {"tool_use": [{"name": "Bash", "input": {"command": "seq 1 25000"}}]},
+        {"text": "Done."},
+    ]
+    files, _ = walk(
+        lambda: ScriptedModel(list(script)),
+        "Count to many thousands.",
+        "Count to twenty-five thousand.",
+        config={"permissions.allow": ["Bash"]},
+    )
+    if not any(name.endswith("tools/bash.py") for name in files):
+        raise SystemExit("The turn ran no command: its walk shows nothing.")
+    return files
 
 
 def walk_of_a_sentence() -> set[str]:
     """A sentence, a turn, extraction without a model, a memory on disk."""
-    import lamina
-
-    with tempfile.TemporaryDirectory() as folder:
-        project, home = Path(folder) / "project", Path(folder) / "home"
-        project.mkdir()
-
-        def work() -> None:
-            with lamina.Session.open(project, "none", home=home, interactive=True) as session:
-                session.ask("I prefer tabs over spaces in every Makefile.")
-
-        entered = files_entered(work)
-        if not list(home.glob("projects/*/memory/*_*.md")):
-            raise SystemExit("The sentence did not become a memory: the walk shows nothing.")
-        return entered
+    files, kept = walk(
+        lambda: "none",
+        "I like short commit messages in every repository.",
+        "I prefer tabs over spaces in every Makefile.",
+        interactive=True,
+    )
+    if "tabs" not in kept:
+        raise SystemExit("The sentence did not become a memory: its walk shows nothing.")
+    return files
 
 
-def figures() -> dict[str, float]:
+def by_room(files: set[str]) -> str:
+    """How many of the files stand in which room, and which."""
+    rooms: dict[str, list[str]] = {}
+    for name in sorted(files):
+        room, _, rest = str(Path(name).relative_to(SRC).with_suffix("")).rpartition("/")
+        rooms.setdefault(room or "lamina", []).append(rest)
+    ordered = sorted(rooms.items(), key=lambda room: (-len(room[1]), room[0]))
+    return "\n".join(f"  {len(found):3} {room}: {' '.join(found)}" for room, found in ordered)
+
+
+def figures(walks: Mapping[str, set[str]]) -> dict[str, float]:
     known = modules()
     return {
         "lines": lines(),
@@ -384,8 +460,7 @@ def figures() -> dict[str, float]:
         "modules with one importer": len(single_importers()),
         "doors of memory": len(doors()),
         "reach-throughs": len(reach_throughs()),
-        "files on the walk of a sentence": len(walk_of_a_sentence()),
-        "files on the walk of a turn": len(walk_of_a_turn()),
+        **{f"files on the walk of a {name}": len(files) for name, files in walks.items()},
         "regex characters": regex_characters(),
         "dead definitions": len(dead()),
         "lines over 120 characters": len(long_lines()),
@@ -393,10 +468,13 @@ def figures() -> dict[str, float]:
 
 
 def main() -> int:
+    walks = {"sentence": walk_of_a_sentence(), "turn": walk_of_a_turn()}
     found: list[Figure] = [
         at_most(name, value, "", LIMITS[name], before=BEFORE[name])
-        for name, value in figures().items()
+        for name, value in figures(walks).items()
     ]
+    for name, files in walks.items():
+        print(f"walk of a {name}, {len(files)} files:\n{by_room(files)}")
     for title, names in (("one importer", single_importers()), ("dead", dead())):
         print(f"{title}: {', '.join(names)}")
     return report("house", found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,23 @@ def put(
 ) -> Path:
     """A memory as a file, so many days old by the test's clock."""
     word_vectors()  # read once a process: a busy machine takes its time over it
-    file = directory(place) / path
-    file.parent.mkdir(parents=True, exist_ok=True)
     name = Path(path).stem.replace("_", " ")
-    file.write_bytes(
-        new_topic(name=name, description=description, type=type, body=body or f"{description}\n")
+    content = new_topic(
+        name=name, description=description, type=type, body=body or f"{description}\n"
     )
-    saved = place.clock.at - days * 86_400
-    os.utime(file, (saved, saved))
+    return by_hand(directory(place) / path, content, at=place.clock.at - days * 86_400)
+
+
+def by_hand(file: Path, content: str | bytes, *, at: float | None = None) -> Path:
+    """Save a file as a good editor does, whole and with its time in one step: what looks at the
+    directory meanwhile, behind an open session, never sees the half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=file.parents[2], delete=False) as draft:
+        draft.write(content.encode() if isinstance(content, str) else content)
+    if at is not None:
+        os.utime(draft.name, (at, at))
+    Path(draft.name).chmod(0o644)
+    os.replace(draft.name, file)
     return file
 
 

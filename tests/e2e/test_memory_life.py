@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.memories import directory, kinds, put, said
+from tests.memories import by_hand, directory, kinds, put, said
 from tests.sessions import Place, run, use
 
 from lamina.models.scripted import ScriptedModel, Step
@@ -144,7 +144,7 @@ def test_a_compaction_renders_the_section_again_and_breaks_no_cache_unannounced(
         async with place.open(model) as session:
             for _ in range(4):
                 await session.ask("go on with it")
-            (directory(place) / "MEMORY.md").write_text("- [New](new.md) — a new line\n")
+            by_hand(directory(place) / "MEMORY.md", "- [New](new.md) — a new line\n")
             assert "a new line" not in str(session.view().system)
             await session.compact()
             assert "a new line" in str(session.view().system)

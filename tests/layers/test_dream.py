@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.memories import directory
+from tests.memories import by_hand, directory
 from tests.sessions import Place, run, use
 
 from lamina import prompts
@@ -423,11 +423,13 @@ def test_the_index_is_made_good_and_keeps_its_labels(place: Place) -> None:
             )
         )
         index = store.directory / "MEMORY.md"
-        index.write_text("# Memory\n- [Ghost](ghost.md) — gone\n")
+        by_hand(index, "# Memory\n- [Ghost](ghost.md) — gone\n")
         for number in range(400):
-            path = store.directory / f"fact_{number}.md"
             body = f"Shelf number {number} holds the parts of machine {number * 7}."
-            path.write_bytes(new_topic(name=f"Shelf {number}", description=body, type="project", body=body))  # fmt: skip
+            by_hand(
+                store.directory / f"fact_{number}.md",
+                new_topic(name=f"Shelf {number}", description=body, type="project", body=body),
+            )
         assert (await dream.run(session.state)).status == "completed"
         text = index.read_bytes()
         assert len(text.splitlines()) <= LOADED_LINES
@@ -613,12 +615,12 @@ def test_tomorrow_counts_from_the_day_it_was_written_whatever_became_of_the_file
         if edit == "renamed":
             store.rename("demo.md", "board.md")
         file = store.directory / ("board.md" if edit == "renamed" else "demo.md")
-        if edit == "a line added":
-            file.write_text(file.read_text() + "\nThe room has no window.\n")
-        elif edit == "a day added":
-            file.write_text(file.read_text() + "\nThe cake was ordered yesterday.\n")
+        more = {
+            "a line added": "\nThe room has no window.\n",
+            "a day added": "\nThe cake was ordered yesterday.\n",
+        }
         at = written + (-9 if edit == "a day added" else 9) * DAY
-        os.utime(file, (at, at))
+        by_hand(file, file.read_text() + more.get(edit, ""), at=at)
         place.clock.at = written + 10 * DAY
         await dream.run(session.state)
         if edit == "a day added":  # its lines are of two days, so nobody knows
@@ -675,7 +677,7 @@ def test_a_plan_that_would_make_the_index_longer_than_what_is_loaded_is_not_carr
     async def _(session: Session, heard: list[Event]) -> None:
         store = store_of(session)
         fill(session, *DOUBLES[1:], topic("ferry.md", "The ferry leaves from pier three."))
-        (store.directory / "MEMORY.md").write_text("- [Invoices](invoices.md) — rounded\n")
+        by_hand(store.directory / "MEMORY.md", "- [Invoices](invoices.md) — rounded\n")
         before = contents(store)
         with pytest.raises(LaminaError, match="longer than what is loaded"):
             await dream.run(session.state)
@@ -874,7 +876,7 @@ def test_a_memory_that_was_edited_by_hand_meanwhile_wins(place: Place) -> None:
 
             def edit(event: Event) -> None:
                 if isinstance(event, DreamChanged) and event.text == "Writing":
-                    (store.directory / "invoices.md").write_text("by hand\n")
+                    by_hand(store.directory / "invoices.md", "by hand\n")
 
             session.subscribe(edit)
             done = await dream.run(session.state)
