@@ -173,8 +173,6 @@ def _recalls(deps: Deps) -> Recalls | None:
     return Recalls(deps.memory_index, limits)
 
 
-
-
 # ---- beginning
 
 
