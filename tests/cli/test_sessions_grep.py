@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lamina.cli.sessions_grep import candidate_pattern
-from lamina.cli.sessions_search import since, until
+from lamina.cli.options import since, until
+from lamina.cli.sessions_search import candidate_pattern
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger

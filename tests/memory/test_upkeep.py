@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.cli import memory_audit
+from lamina.cli import memory_reports
 from lamina.memory.audit import look_over, repair
 from lamina.memory.file_store import FileStore
 
@@ -67,10 +67,9 @@ def audit(
     store: FileStore, capsys: pytest.CaptureFixture[str], *words: str
 ) -> tuple[int, str, str]:
     parser = argparse.ArgumentParser()
-    memory_audit.add_arguments(parser)
-    for option in ("--json", "--quiet"):
+    for option in ("--fix", "--json", "--quiet"):
         parser.add_argument(option, action="store_true")
-    code = memory_audit.run(parser.parse_args(words), store)
+    code = memory_reports.audit(parser.parse_args(words), store)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -110,7 +109,7 @@ def test_a_name_with_a_line_break_does_not_break_the_table(
 ) -> None:
     (store.directory / "two\nlines.md").write_text("short")
     args = argparse.Namespace(fix=False, json=False, quiet=True)
-    memory_audit.run(args, store)
+    memory_reports.audit(args, store)
     printed = capsys.readouterr().out.splitlines()
     assert any("two lines.md" in line for line in printed)
     assert not any(line.startswith("lines.md") for line in printed)

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_audit, memory_history, memory_inbox, memory_reports, memory_why
+from lamina.cli import memory_history, memory_inbox, memory_reports
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_inbox import edited_text, kept_if_refused
-from lamina.cli.options import add_verb, command, config_of
+from lamina.cli.options import add_verb, begin_group, command, config_of, count
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
 from lamina.errors import UsageError
 from lamina.events import Event, MemoryAdopted, Warned
@@ -50,58 +50,56 @@ lamina memory export > memories.json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = add_verb(verbs, "list", "list memories, newest first")
-    listing.add_argument("--type", choices=MEMORY_TYPES, help="of one type only")
-    listing.add_argument(
-        "-n", "--number", type=memory_history.count, default=50, help="how many (50); 0: all"
-    )
+    begin_group(verbs, "the common ones")
+    listing.add_argument("--type", choices=MEMORY_TYPES, help="only memories of this type")
+    listing.add_argument("-n", "--number", type=count, default=50, help="how many (50); 0: all")
+    memory_reports.add_search(verbs)
     show = add_verb(verbs, "show", "print a memory as it is, or the index")
     show.add_argument("path", nargs="?", default="MEMORY.md", help="the file (MEMORY.md)")
-    search = add_verb(verbs, "search", "find memories by their words")
-    search.add_argument("words", nargs="+", help="what to look for")
-    search.add_argument(
-        "-n", "--number", type=memory_history.count, default=10, help="how many (10); 0: all"
-    )
-    _add_writing(verbs)
+    add = _add_adding(verbs)
+    forget = add_verb(verbs, "forget", "remove a memory so that it stays away")
+    forget.add_argument("path", nargs="+", help="one file or several")
+    forget.add_argument("--purge", action="store_true", help="remove it from the history too")
+    memory_history.add_undo(verbs)
+    memory_reports.add_why(verbs)
+    edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
+    begin_group(verbs, "more")
+    edit.add_argument("path", help="the file")
+    for verb in (add, edit):
+        verb.add_argument(
+            "--allow-secret", action="store_true", help="save it even if it looks like a secret"
+        )
+    rename = add_verb(verbs, "rename", "give a memory another file name")
+    rename.add_argument("path", help="the file")
+    rename.add_argument("new", help="its new name")
+    pin = add_verb(verbs, "pin", "let nobody but you change a memory")
+    pin.add_argument("path", nargs="?", help="the file; without it, list the pinned ones")
+    pin.add_argument("--off", action="store_true", help="let others change it again")
     memory_history.add_verbs(verbs)
     memory_inbox.add_verbs(verbs)
-    memory_why.add_verbs(verbs)
-    memory_audit.add_arguments(add_verb(verbs, "audit", "find what is wrong with the memories"))
+    memory_reports.add_audit(verbs)
     export = add_verb(verbs, "export", "print every memory as JSON")
-    export.add_argument("-o", "--output", metavar="FILE", help="write there instead")
+    export.add_argument("-o", "--output", metavar="FILE", help="write to this file instead")
 
 
-def _add_writing(verbs: Any) -> None:
+def _add_adding(verbs: Any) -> argparse.ArgumentParser:
     add = add_verb(verbs, "add", "write a memory and its line in the index")
-    add.add_argument("text", nargs="?", help="the text; without it stdin, or $EDITOR opens")
+    add.add_argument("text", nargs="?", help="the text; without it, read from stdin or $EDITOR")
     add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="(project)")
     add.add_argument("--name", help="its title (the first words)")
     add.add_argument("--description", help="one line to find it by (the first sentence)")
     add.add_argument("--file", help="the file's name (made from type and title)")
     add.add_argument("--team", action="store_true", help="share it with the team")
-    edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
-    edit.add_argument("path", help="the file")
-    for verb in (add, edit):
-        verb.add_argument(
-            "--allow-secret", action="store_true", help="save it though it looks like a secret"
-        )
-    rename = add_verb(verbs, "rename", "give a memory another file name")
-    rename.add_argument("path", help="the file")
-    rename.add_argument("new", help="its new name")
-    forget = add_verb(verbs, "forget", "remove a memory so that it stays away")
-    forget.add_argument("path", nargs="+", help="the file, or several")
-    forget.add_argument("--purge", action="store_true", help="take it out of the history too")
-    pin = add_verb(verbs, "pin", "let nobody but you change a memory")
-    pin.add_argument("path", nargs="?", help="the file; without it the pinned ones are listed")
-    pin.add_argument("--off", action="store_true", help="let others change it again")
+    return add
 
 
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if args.verb == "why":
-        return memory_why.run(args, config)
+        return memory_reports.why(args, config)
     with open_store(config, quiet=args.quiet or args.json) as store:
         if args.verb == "audit":
-            return memory_audit.run(args, store, with_index=config.bool("memory.index"))
+            return memory_reports.audit(args, store, with_index=config.bool("memory.index"))
         if args.verb == "inbox":
             return memory_inbox.run(args, store)
         if args.verb in memory_history.VERBS:
@@ -340,7 +338,7 @@ def _pin(args: argparse.Namespace, store: FileStore) -> int:
 _VERBS = {
     "list": _list,
     "show": _show,
-    "search": memory_reports.run,
+    "search": memory_reports.search,
     "export": _export,
     "add": _add,
     "edit": _edit,

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, command
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.options import add_verb, command, count
+from lamina.cli.terminal import (
+    harmless,
+    moment,
+    note,
+    one_line,
+    out,
+    out_json,
+    print_diff,
+    style,
+    table,
+    width,
+)
 from lamina.errors import MemoryStoreError
 
 if TYPE_CHECKING:
@@ -20,6 +30,16 @@ if TYPE_CHECKING:
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
 
+def add_undo(verbs: Any) -> None:
+    undo = add_verb(verbs, "undo", "take a change back; what came later stays")
+    undo.add_argument(
+        "commit",
+        nargs="?",
+        default="",
+        help="its id or the beginning (the last made through Lamina and not taken back yet)",
+    )
+
+
 def add_verbs(verbs: Any) -> None:
     log = add_verb(verbs, "log", "list the changes, newest first")
     log.add_argument("path", nargs="?", default="", help="of one file only")
@@ -28,22 +48,9 @@ def add_verbs(verbs: Any) -> None:
     diff.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
     blame = add_verb(verbs, "blame", "say of each line who wrote it, when and why")
     blame.add_argument("path", help="the file")
-    undo = add_verb(verbs, "undo", "take a change back; what came later stays")
-    undo.add_argument(
-        "commit",
-        nargs="?",
-        default="",
-        help="its id or the beginning (the last made through Lamina and not taken back yet)",
-    )
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
     restore.add_argument("path", help="the file")
     restore.add_argument("commit", help="the change's id or the beginning")
-
-
-def count(word: str) -> int:
-    if not word.isascii() or not word.isdigit():
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
-    return int(word)
 
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
@@ -86,7 +93,7 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
     rows = [
         [
             style(commit.id[:8], "yellow"),
-            _day(commit.when),
+            moment(commit.when),
             commit.writer,
             one_line(commit.subject, max(20, width() - 45)),
         ]
@@ -114,14 +121,6 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def print_diff(text: str) -> None:
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines():
-        heading = line.startswith(("+++", "---"))
-        name = "bold" if heading else colours.get(line[:1], "")
-        out(style(harmless(line), name) if name else harmless(line))
-
-
 def _blame(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.memory.commits import blame, written_at
 
@@ -141,7 +140,7 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
     mtime = stat.st_mtime if stat else 0.0
     for line in lines:
         commit = line.commit
-        who = f"{commit.id[:8]} {commit.writer:<10} {_day(written_at(commit, mtime))}"
+        who = f"{commit.id[:8]} {commit.writer:<10} {moment(written_at(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
     return 0
 
@@ -211,10 +210,6 @@ def _named(store: FileStore, word: str) -> str:
     """A path that exists, or did: the history knows memories that are gone."""
     known = store.files.read(f"{word}.md", 1) is not None
     return f"{word}.md" if known or not word.endswith(".md") else word
-
-
-def _day(when: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
 
 
 def as_json(commit: Commit) -> dict[str, object]:

@@ -8,14 +8,12 @@ import os
 import shlex
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cli.memory_history import print_diff
 from lamina.cli.options import add_verb
-from lamina.cli.terminal import harmless, note, out, out_json, style
+from lamina.cli.terminal import harmless, moment, note, out, out_json, print_diff, style
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
@@ -150,8 +148,7 @@ def _show(args: argparse.Namespace, store: FileStore, items: list[InboxItem]) ->
         note("Nothing waits.")
         return 0
     for item in items:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.when))
-        out(style(f"{item.id}  {item.proposal.writer}, {when}", "bold"))
+        out(style(f"{item.id}  {item.proposal.writer}, {moment(item.when)}", "bold"))
         out(harmless(item.reason))
         for warning in item.warnings:
             out(style(harmless(warning), "yellow"))
