@@ -65,7 +65,7 @@ def test_hits_are_kept_to_a_time(lamina: Run, folder: Path) -> None:
     ]
     assert texts(lamina(*grep, "--since", "1d")) == []
     refused = lamina(*grep, "--since", "someday")
-    assert (refused.code, "is no time; write 2026-11-01" in refused.err) == (2, True)
+    assert (refused.code, "is not a time; write 2026-11-01" in refused.err) == (2, True)
 
 
 def test_times_are_read_as_people_write_them() -> None:

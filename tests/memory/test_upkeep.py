@@ -79,7 +79,7 @@ def test_the_command_lists_counts_and_tells_scripts_by_its_code(
 ) -> None:
     code, out, err = audit(store, capsys)
     assert code == 1
-    assert "4 memories looked at: " in out.splitlines()[-1]
+    assert "4 memories checked: " in out.splitlines()[-1]
     assert "5 repairs" in err
     assert (store.directory / "empty.md").exists()
     code, out, _ = audit(store, capsys, "--json")
@@ -91,7 +91,7 @@ def test_the_command_lists_counts_and_tells_scripts_by_its_code(
     for path in ("feedback_commits.md", "MEMORY.md"):
         (store.directory / path).unlink()
     (store.directory / "MEMORY.md").write_text("- [Role](user_role.md) — accountant\n")
-    assert audit(store, capsys)[:2] == (0, "1 memory looked at: nothing wrong\n")
+    assert audit(store, capsys)[:2] == (0, "1 memory checked: nothing wrong\n")
 
 
 def test_an_index_of_many_megabytes_is_one_fault_and_is_not_read_whole(store: FileStore) -> None:

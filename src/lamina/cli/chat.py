@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     old.add_argument(
         "--continue", action="store_true", dest="go_on", help="continue the last session here"
     )
-    old.add_argument("--resume", metavar="ID", help="continue this session (an id, or how it begins)")
+    old.add_argument(
+        "--resume", metavar="ID", help="continue this session (an id, or how it begins)"
+    )
     parser.add_argument(
         "--fork", action="store_true", help="with --continue or --resume: continue a copy"
     )
@@ -85,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _talk(args: argparse.Namespace, wish: dict[str, Any]) -> int:
     if not sys.stdout.isatty():
-        raise UsageError("A conversation needs a terminal. With -p the answer can go to a file or a pipe.")
+        raise UsageError(
+            "A conversation needs a terminal. With -p the answer can go to a file or a pipe."
+        )
     from lamina.cli.chat_repl import talk
 
     return talk(wish, quiet=args.quiet)

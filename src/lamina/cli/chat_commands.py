@@ -70,7 +70,7 @@ async def run_command(session: Session, line: str) -> Next:
         import difflib
 
         near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean {near[0]}?" if near else "/help lists the commands."
+        hint = f"Did you mean {near[0]}?" if near else "/help lists them."
         raise UsageError(f"There is no command {name}. {hint}")
     return await command.run(session, argument.strip())
 

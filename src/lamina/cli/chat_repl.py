@@ -271,11 +271,11 @@ class Conversation:
         sentence = wrapped(f"lamina: {harmless(str(error))}", width())
         note(style(sentence, "red", sys.stderr))
 
-    async def _may(self, question: str, detail: str) -> Literal["once", "always", "no"]:
+    async def _may(self, tool: str, detail: str) -> Literal["once", "always", "no"]:
         """A question about a permission; Ctrl-C says no and stops the turn."""
         async with self._asking:
             self._end_line()
-            out(style(f"? {_asked(question)}", "yellow"))
+            out(style(f"? {_asked(tool)}", "yellow"))
             for line in harmless(detail).splitlines()[:20]:
                 out(f"    {line[: width() - 4]}")
             try:
@@ -313,9 +313,8 @@ class Conversation:
 
 def _asked(tool: str) -> str:
     """A question about a permission; the detail below it says what exactly."""
-    if tool == "Bash":
-        return "Run this command?"
-    return f"Allow {one_line(tool, width() - 12)}?"
+    asked = {"Bash": "Run this command?", "Write": "Write this file?", "Edit": "Edit this file?"}
+    return asked.get(tool) or f"Allow {one_line(tool, width() - 12)}?"
 
 
 def _short(tokens: int) -> str:

@@ -17,6 +17,7 @@ from lamina.cli.terminal import (
     one_line,
     out,
     out_json,
+    plural,
     style,
     table,
     width,
@@ -42,13 +43,13 @@ def add_search(verbs: Any) -> None:
 
 def add_why(verbs: Any) -> None:
     verb = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
-    verb.add_argument("session", nargs="?", default="", help="its id or the beginning (last)")
-    verb.add_argument("--turn", type=int, metavar="N", help="only the N-th message that was typed")
+    verb.add_argument("session", nargs="?", default="", help="its id, or how it begins (the last)")
+    verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
 def add_audit(verbs: Any) -> None:
     verb = add_verb(verbs, "audit", "find what is wrong with the memories")
-    verb.add_argument("--fix", action="store_true", help="do the repairs that are certain")
+    verb.add_argument("--fix", action="store_true", help="make the repairs that are certain")
 
 
 def search(args: argparse.Namespace, store: FileStore) -> int:
@@ -109,8 +110,8 @@ def why(args: argparse.Namespace, config: Config) -> int:
         typed = turns_of(entries)
         if not 1 <= args.turn <= typed:
             raise UsageError(
-                f"There is no message {args.turn} in session {file.stem[:8]}: "
-                f"{typed or 'none'} {'was' if typed == 1 else 'were'} typed."
+                f"There is no message {args.turn} in session {file.stem[:8]}: it has "
+                f"{plural(typed, 'typed message')}."
             )
         found = [one for one in found if one.turn == args.turn]
     if args.json:
@@ -137,7 +138,7 @@ def show_recalls(found: Sequence[RecallRecord]) -> None:
 
 
 def audit(args: argparse.Namespace, store: FileStore, *, with_index: bool = True) -> int:
-    """0: nothing wrong (or all of it repaired); 1: something is left that a person should look at."""
+    """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
     from lamina.memory.audit import look_over, repair
 
     found, steps = look_over(store, time.time(), with_index=with_index)
@@ -158,9 +159,9 @@ def _show_audit(
     for item in done:
         what = f"{item.step.action.replace('_', ' ')} {harmless(item.step.path)}"
         if item.failure:
-            note(f"not done: {what}: {harmless(item.failure)}")
+            note(f"not repaired: {what}: {harmless(item.failure)}")
         else:
-            out(f"{style('done', 'green')}  {what}: {harmless(item.step.reason)}")
+            out(f"{style('repaired', 'green')}  {what}: {harmless(item.step.reason)}")
     rows = [
         [
             fault.kind + ("?" if fault.doubtful else ""),
@@ -171,15 +172,15 @@ def _show_audit(
     ]
     if rows:
         out(table(rows))
-    counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
-    what = "1 memory" if found.checked == 1 else f"{found.checked:,} memories"
-    out(style(f"{what} looked at: {counts or 'nothing wrong'}", "dim"))
+    counts = ", ".join(f"{kind} {count}" for kind, count in found.counts.items() if count)
+    checked = plural(found.checked, "memory", "memories")
+    out(style(f"{checked} checked: {counts or 'nothing wrong'}", "dim"))
     if found.counts["secret"] and not quiet:
-        note("A secret: change it where it is used, then `lamina memory forget FILE --purge`.")
+        note("Change a secret where it is used; then run `lamina memory forget FILE --purge`.")
     if steps and not fixing and not quiet:
         note(
-            f"`lamina memory audit --fix` would do {len(steps)} repair{'s' * (len(steps) != 1)}; "
-            "a ? marks what you judge."
+            f"`lamina memory audit --fix` would make {plural(len(steps), 'repair')}; a ? marks what "
+            "is for you to judge."
         )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lamina.config import Config
 
-# Also the defaults: parsers suppress their own, so that an option counts before and after a command.
+# With their defaults: parsers suppress their own, so that an option counts before and after a command.
 COMMON: Mapping[str, Any] = {
     "home": None,
     "project": ".",
@@ -59,12 +59,17 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("common options")
     off: Any = argparse.SUPPRESS
     group.add_argument("--home", metavar="DIR", default=off, help="Lamina's home (~/.lamina)")
-    group.add_argument("--project", metavar="DIR", default=off, help="the project (here)")
+    group.add_argument(
+        "--project", metavar="DIR", default=off, help="the project's directory (this one)"
+    )
     group.add_argument("--json", action="store_true", default=off, help="print JSON")
     group.add_argument(
-        "--claude", action="store_true", default=off, help="work in Claude Code's directory"
+        "--claude",
+        action="store_true",
+        default=off,
+        help="use Claude Code's directory and memories",
     )
-    group.add_argument("--quiet", action="store_true", default=off, help="print results only")
+    group.add_argument("--quiet", action="store_true", default=off, help="print only results")
 
 
 def add_verb(
@@ -109,7 +114,7 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
 
 
 def _demand_known(config: Config, given: str) -> None:
-    """A project that is gone may still be looked at; a path that never was one is a slip."""
+    """A deleted project may still be looked at; a path that never was one is a mistake."""
     from lamina.ledger.places import find_project_folder
 
     homes = {config.own_home, config.home}
@@ -142,7 +147,7 @@ def add_times(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
     )
-    parser.add_argument("--until", type=until, metavar="TIME", help="up to then; a day is included")
+    parser.add_argument("--until", type=until, metavar="TIME", help="up to then, that day included")
 
 
 def since(words: str) -> float:

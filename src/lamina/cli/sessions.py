@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from lamina.messages import Json
 
 EXAMPLES = """
-lamina sessions list                     of this project, newest first
-lamina sessions list --all               of all projects
+lamina sessions list                     this project's, newest first
+lamina sessions list --all               those of all projects
 lamina sessions show                     the last session, as a conversation
-lamina sessions show 3f2a                by the beginning of its id
+lamina sessions show 3f2a                the one whose id begins so
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
 lamina sessions grep "TimeoutError" --since 3d
@@ -34,7 +34,7 @@ lamina sessions grep "TimeoutError" --claude   also in Claude Code's transcripts
 lamina sessions search what did we decide about the cache
 lamina sessions compact 3f2a --instructions "keep the benchmark figures"
 lamina sessions expand 3f2a 2            what its second fold stands for
-lamina sessions undo-compact 3f2a        the view as it was before the last compaction
+lamina sessions undo-compact 3f2a        as it was before the last compaction
 """
 
 
@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
     )
     listing = add_verb(verbs, "list", "list sessions, newest first")
-    listing.add_argument(
-        "-n", "--number", type=int, default=20, help="how many at most (20); 0: all"
-    )
+    listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
-    show.add_argument("id", nargs="?", default="", help="the session's id or its beginning (last)")
-    show.add_argument("--result", metavar="ID", help="print one tool result whole, byte for byte")
+    show.add_argument(
+        "id", nargs="?", default="", help="the session's id, or how it begins (the last)"
+    )
+    show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
     grep = sessions_search.add_verbs(verbs)
     _add_folding(verbs)
     for verb in (listing, grep, show):
@@ -86,7 +86,7 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
         for file in (
             one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl")
         ):
-            with suppress(FileNotFoundError):  # it went meanwhile: the others are still there
+            with suppress(FileNotFoundError):  # deleted meanwhile: the others are still there
                 stat = file.stat()
                 if S_ISREG(stat.st_mode):  # a pipe would never end
                     changed[file] = stat.st_mtime_ns
@@ -100,15 +100,15 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
 
 
 def choose(files: list[Path], beginning: str) -> Path:
-    """The session whose id begins so; with nothing given the newest."""
+    """The session whose id begins so; the newest if nothing is given."""
     if not files:
         raise UsageError(
-            "There are no sessions here yet. `lamina sessions list --all` looks everywhere."
+            "There are no sessions here yet. `lamina sessions list --all` lists those of all projects."
         )
     found = [file for file in files if file.stem.startswith(beginning)]
     exact = [file for file in found if file.stem == beginning]
     if not found:
-        raise UsageError(f"There is no session {beginning}. `lamina sessions list` shows them.")
+        raise UsageError(f"There is no session {beginning}. `lamina sessions list` lists them.")
     if beginning and not exact and len(found) > 1:
         raise UsageError(f"{len(found)} sessions begin with {beginning}. Give more of the id.")
     return (exact or found)[0]
@@ -122,7 +122,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         return 0
     if not rows:
         claude = (
-            " Claude Code's transcripts are searched by `grep` and `search`." if args.claude else ""
+            " `grep` and `search` also look in Claude Code's transcripts." if args.claude else ""
         )
         note(f"No sessions here yet.{claude}")
         return 0
@@ -153,13 +153,12 @@ def _show(args: argparse.Namespace, file: Path) -> int:
         sys.stdout.buffer.flush()
         return 0
     for problem in () if args.quiet else session.problems:
-        note(f"lamina: {file.name}, {problem} was passed over.")
+        note(f"lamina: {file.name}, {problem} was skipped.")
     if args.json:
         out_json({"id": file.stem, "file": str(file), "entries": session.entries})
         return 0
-    for line in transcript.lines(session):
-        mark, text = line
-        out(style(mark, "bold") + harmless(text) if mark else harmless(text))
+    for mark, text in transcript.lines(session):
+        out(style(mark, "bold") + harmless(text))
     return 0
 
 
@@ -168,18 +167,24 @@ def _show(args: argparse.Namespace, file: Path) -> int:
 
 def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ignore[reportPrivateUsage]
     """The verbs below `lamina sessions`."""
-    compact = add_verb(verbs, "compact", "fold a session into a summary")
+    compact = add_verb(verbs, "compact", "replace a session's messages by a summary")
     compact.add_argument("--instructions", default="", help="what the summary should stress")
     part = compact.add_mutually_exclusive_group()
-    part.add_argument("--from", dest="first", metavar="ENTRY", help="only what follows this entry")
+    part.add_argument(
+        "--from", dest="first", metavar="ENTRY", help="only what comes after this entry"
+    )
     part.add_argument("--up-to", metavar="ENTRY", help="only what comes before this entry")
-    compact.add_argument("--model", metavar="NAME", help="this model instead of the setting's")
-    expand = add_verb(verbs, "expand", "print what a fold of the view stands for")
-    undo = add_verb(verbs, "undo-compact", "take the last compaction back")
+    compact.add_argument(
+        "--model", metavar="NAME", help="use this model instead of the one in the settings"
+    )
+    expand = add_verb(verbs, "expand", "print what a summary or a snipped part stands for")
+    undo = add_verb(verbs, "undo-compact", "undo the last compaction")
     for verb in (compact, expand, undo):
-        verb.add_argument("id", nargs="?", default="", help="the session's id or its beginning")
+        verb.add_argument(
+            "id", nargs="?", default="", help="the session's id, or how it begins (the last)"
+        )
     expand.add_argument(
-        "n", nargs="?", default="", metavar="N", help="which: its number, or an id (the last)"
+        "n", nargs="?", default="", metavar="N", help="its number, or an id (the last)"
     )
 
 
@@ -257,11 +262,11 @@ def _is_number(word: str) -> bool:
 
 
 def _fold(ledger: Ledger, number: str) -> Json:
-    """The fold with this number, counted from 1 in the order they were made; without, the last."""
+    """The fold with this number, counted from 1 as they were made; the last if none is given."""
     folds = [e for e in ledger.entries if e["kind"] == "edit" and e.get("op") == "fold"]
     folds = [fold for fold in folds if fold.get("layer") != "undo"]
     if not folds:
-        raise UsageError("Nothing was folded in this session.")
+        raise UsageError("Nothing was compacted or snipped in this session.")
     wanted = int(number) if number else len(folds)
     if not 1 <= wanted <= len(folds):
         raise UsageError(f"There is no fold {wanted}: this session has {len(folds)}.")
@@ -284,5 +289,5 @@ def _undo(args: argparse.Namespace, file: Path) -> int:
     if args.json:
         out_json({"session": file.stem, "edit": edit["uuid"], "tokens": after})
     else:
-        out(f"The messages are back in the view: {before:,} → {after:,} tokens.")
+        out(f"The messages are back in the context: {before:,} → {after:,} tokens.")
     return 0

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from lamina.recall.transcripts import FoundMessage, TranscriptIndex
 
 _DAY = 86_400.0
-# What ripgrep is given at a time. It takes 20 ms for so many bytes, and only whole batches are
-# known to be searched when the time is up; the names must fit on a command line.
+# What ripgrep is given at a time: 20 ms of work. When the time is up only whole batches are known to
+# be searched; the names must fit on a command line.
 _BATCH_BYTES = 64_000_000
 _BATCH_FILES = 200
 _MOST_FOUND = 1_000_000  # with `search -n 0`
@@ -42,17 +42,19 @@ _MOST_FOUND = 1_000_000  # with `search -n 0`
 
 def add_verbs(verbs: Any) -> argparse.ArgumentParser:
     """`grep`, which is returned, and `search`."""
-    grep = add_verb(verbs, "grep", "search all that was said and all tool results, newest first")
+    grep = add_verb(verbs, "grep", "find a regular expression in all sessions and tool results")
     grep.add_argument("pattern", help="a regular expression")
-    grep.add_argument("-i", "--ignore-case", action="store_true", help="a and A are the same")
-    grep.add_argument("-n", "--number", type=count, default=50, help="hits at most (50); 0: all")
-    grep.add_argument("--seconds", type=float, default=30.0, help="at most so long (30); 0: all")
+    grep.add_argument("-i", "--ignore-case", action="store_true", help="ignore case")
+    grep.add_argument("-n", "--number", type=count, default=50, help="how many (50); 0: all")
+    grep.add_argument(
+        "--seconds", type=float, default=30.0, help="stop after so many seconds (30); 0: never"
+    )
     add_times(grep)
-    search = add_verb(verbs, "search", "find what was said, best first, by an index")
+    search = add_verb(verbs, "search", "find what was said by its meaning, best match first")
     search.add_argument("words", nargs="+", help="a question or a few words")
     search.add_argument("-n", "--number", type=count, default=10, help="how many (10); 0: all")
     search.add_argument(
-        "--seconds", type=float, default=10.0, help="at most so long for new sessions (10)"
+        "--seconds", type=float, default=10.0, help="seconds to spend on new sessions (10)"
     )
     add_times(search)
     return grep
@@ -60,7 +62,7 @@ def add_verbs(verbs: Any) -> argparse.ArgumentParser:
 
 @dataclass(frozen=True, slots=True)
 class MatchingLine:
-    """One line of text that fits, and whose it is."""
+    """A line of text that matches, and who said it."""
 
     session: str
     who: str
@@ -76,7 +78,7 @@ def grep(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int
     try:
         pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
     except re.error as error:
-        raise UsageError(f"{args.pattern!r} is no regular expression: {error}.") from error
+        raise UsageError(f"{args.pattern!r} is not a regular expression: {error}.") from error
     search = _Search(args, pattern, _with_claude(files, config, everywhere=args.all))
     found: list[MatchingLine] = []
     try:
@@ -123,7 +125,7 @@ class _Search:
             stopped = f"Stopped after {self._seconds:g} s: {many} not searched to the end."
             note(f"{stopped} `--seconds 0` does.")
         elif self.more:
-            note("There are more: `-n 0` shows all.")
+            note("There are more; `-n 0` shows all.")
         elif not found:
             note("Nothing found.")
 
@@ -157,8 +159,7 @@ class _Search:
         for file in self._files:
             try:
                 stat = file.stat()
-                # What was written last in a file is no newer than the file; a day is for odd
-                # clocks.
+                # Nothing in a file is newer than the file; the day allows for odd clocks.
                 if S_ISREG(stat.st_mode) and stat.st_mtime >= self._since - _DAY:
                     file.open("rb").close()
                     found.append((file, stat.st_size))
@@ -186,7 +187,7 @@ class _Search:
     def _by_ripgrep(
         self, ripgrep: str, candidates: str, files: Sequence[Path]
     ) -> Generator[tuple[Path, bytes], None, bool]:
-        """The same by ripgrep; False if it is of no use, before it found anything."""
+        """The same by ripgrep; False if it failed before it found anything."""
         from lamina.ledger import log
 
         # One thread keeps the files in order; no encoding is guessed, and no file is called binary.
@@ -211,12 +212,12 @@ class _Search:
                 held += piece
                 name, named, line = held.partition(b"\0")
                 if not named:
-                    continue  # a name with a line end in it goes on
+                    continue  # a file name with a newline in it
                 held, found = b"", True
                 yield Path(os.fsdecode(name)), line
             failed = process.wait() == 2
             if failed and found:
-                note("lamina: some sessions went or changed while they were searched.")
+                note("lamina: some sessions changed or were deleted while they were searched.")
             return found or not failed
         finally:
             alarm.cancel()
@@ -238,13 +239,13 @@ class _Search:
 
 
 class _TimeIsUp(Exception):
-    """The time allowed is over."""
+    """The time allowed is used up."""
 
 
 @contextmanager
 def _alarm(until: float) -> Generator[None]:
-    """Ends even one match that takes for ever: `(a+)+b` tries a line of a's in more ways than there
-    are seconds. Signals reach only the main thread."""
+    """Ends even a single match that takes forever, such as `(a+)+b` on a long line of a's. Signals reach
+    only the main thread."""
     if until == inf or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -314,7 +315,7 @@ def _batches(files: Sequence[tuple[Path, int]]) -> Iterator[list[tuple[Path, int
 
 
 def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
-    """A long line, cut so that the hit is in it."""
+    """A long line, cut so that the match is in it."""
     found = pattern.search(text)
     start = max(0, (found.start() if found else 0) - room // 3)
     shown = text[start : start + 4 * room]  # more than fits: a line may be a hundred megabytes
@@ -338,10 +339,9 @@ _OTHER_CASES = r"[\u0130\u0131]|\\u0(?:13[01]|17f)|\\u212a"
 
 
 def candidate_pattern(pattern: re.Pattern[str]) -> str:
-    """What ripgrep is to look for in the JSON of entries, so that no hit is missed; "" where only
-    reading all of them is sure. A hit of each branch must hold its longest stretch of letters,
-    digits and `_.-`. Nothing else counts: of two words in a call, say, nobody knows how the file
-    writes what is between them."""
+    """What ripgrep is to look for in the JSON of entries so that no match is missed; "" where only reading
+    all of them is safe. A match of each branch must contain its longest stretch of letters, digits
+    and `_.-`. Nothing else counts: how the file writes what is between two words is not known."""
     folds = bool(pattern.flags & re.IGNORECASE)
     ways: list[str] = []
     for stretches in _branches(pattern, folds=folds):
@@ -406,8 +406,8 @@ def search(args: argparse.Namespace, config: Config) -> int:
     words = " ".join(args.words)
     if not question_terms(words):
         raise UsageError(
-            "There is no word to search for in that. Give a word of what was said, or look for "
-            "signs with `lamina sessions grep`."
+            "There is no word in that to search for. Give a word of what was said, or look for "
+            "punctuation with `lamina sessions grep`."
         )
     progress = Progress("Reading new sessions", quiet=args.quiet)
     number = args.number or _MOST_FOUND
@@ -429,7 +429,7 @@ def search(args: argparse.Namespace, config: Config) -> int:
     for file in (file for past in everywhere for file in past.unreadable):
         note(f"lamina: {file} can't be read.")
     if not all(past.complete for past in everywhere) and not args.quiet:
-        note("Not all sessions are in the index yet: search again, or give more --seconds.")
+        note("Not all sessions are in the index yet. Search again, or give more --seconds.")
     return 0 if found else 1
 
 
@@ -448,7 +448,7 @@ def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> Non
 
 
 def _indexes(config: Config) -> list[TranscriptIndex]:
-    """Lamina's own sessions; in Claude mode also Claude Code's, whose index lies with ours."""
+    """Lamina's own sessions; in Claude mode also Claude Code's, whose index is kept with ours."""
     from lamina.ledger.places import find_project_folder
     from lamina.recall.transcripts import claude_folders, transcript_indexes
 

@@ -304,6 +304,12 @@ def wrapped(text: str, width: int, indent: int | None = None) -> str:
     return wrap.feed(text) + wrap.end()
 
 
+def out_wrapped(text: str, indent: int | None = None, styled: str = "") -> None:
+    """A paragraph of result, broken between words."""
+    shown = wrapped(text, width(), indent)
+    out(style(shown, styled) if styled else shown)
+
+
 # ---- progress
 
 
