@@ -90,12 +90,12 @@ def test_what_a_dream_refused_is_named_with_its_reason_wherever_it_is_looked_at(
     before = hand.read_bytes()
     for given in (("--dry-run",), ("--now",)):
         ran = lamina("dream", *given)
-        assert "not taken over: deploy_a.md stays as it was: " in ran.err
+        assert "not applied: deploy_a.md stays as it was: " in ran.err
         assert hand.read_bytes() == before
     [problem] = lamina("dream", "--now", "--json").json["problems"]
     assert "1,000" in problem
     assert lamina("dream", "log", "--json").json[0]["problems"] == [problem]
-    assert "not taken over: deploy_a.md" in lamina("dream", "log").out
+    assert "not applied: deploy_a.md" in lamina("dream", "log").out
 
 
 @pytest.mark.spec("L6.2")
@@ -333,7 +333,7 @@ def test_a_conversation_dreams_when_it_is_told_to(
             await run_command(session, "/dream")
             assert not (directory / "deploy_b.md").exists()
             await run_command(session, "/dream")
-            with pytest.raises(UsageError, match="takes nothing"):
+            with pytest.raises(UsageError, match="takes no argument"):
                 await run_command(session, "/dream of electric sheep")
             lock = dream_lock.acquire(directory / dream_lock.NAME, now=place.clock.now())
             with pytest.raises(LaminaError, match="dreams already"):

@@ -126,7 +126,7 @@ def test_in_a_conversation(talk: Talk, world: Path) -> None:  # noqa: F811
     screen.expect("1. Question 0 about ports")
     screen.expect("4. Question 3 about ports")
     screen.say("/snip 1-2 the first two")
-    screen.expect("tokens left the view")
+    screen.expect("tokens left the context")
     screen.say("/snip nonsense")
     screen.expect("Say which rounds")
     screen.say("/undo")

@@ -62,8 +62,8 @@ def test_explain_names_the_winner_and_those_that_it_beat(
     assert lines[0] == "bash.timeout = 9.0"
     assert lines[2:] == [
         "    set by environment: LAMINA_BASH_TIMEOUT",
-        f"    stronger than 8.0 of project: {world / 'project' / '.lamina' / 'settings.toml'}",
-        f"    stronger than 7.0 of user: {world / 'home' / 'settings.toml'}",
+        f"    overrides 8.0 from project: {world / 'project' / '.lamina' / 'settings.toml'}",
+        f"    overrides 7.0 from user: {world / 'home' / 'settings.toml'}",
     ]
 
 
@@ -84,7 +84,7 @@ def test_set_says_so_when_something_stronger_makes_it_useless(
     monkeypatch.setenv("LAMINA_DREAM_HOURS", "3")
     ran = lamina("settings", "set", "dream.hours", "2")
     assert ran.code == 0
-    assert "environment: LAMINA_DREAM_HOURS is stronger" in ran.err
+    assert "environment: LAMINA_DREAM_HOURS overrides it" in ran.err
     assert lamina("settings", "set", "dream.hours", "2", "--quiet").err == ""
 
 

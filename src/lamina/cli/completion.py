@@ -1,5 +1,5 @@
 """`lamina completion`: a script that completes commands, options and settings, for bash, zsh or fish.
-It is made from the parsers themselves, so it can't fall behind them. Prints only.
+It is made from the parsers themselves, so it is never out of date. Prints only.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from lamina.cli.terminal import out
-from lamina.errors import UsageError
 
 EXAMPLES = """
+mkdir -p ~/.local/share/bash-completion/completions
 lamina completion bash > ~/.local/share/bash-completion/completions/lamina
-lamina completion zsh > ~/.zfunc/_lamina
+mkdir -p ~/.zfunc && lamina completion zsh > ~/.zfunc/_lamina
+mkdir -p ~/.config/fish/completions
 lamina completion fish > ~/.config/fish/completions/lamina.fish
 """
 
@@ -33,15 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     words = dict(_words(build_parser(everything=True), ()))
     words[("settings",)] += [*("set", "unset", "path"), *(row.name for row in SETTINGS)]
-    match args.shell:
-        case "bash":
-            out(_bash(words))
-        case "zsh":
-            out(_zsh(words))
-        case "fish":
-            out(_fish(words))
-        case other:
-            raise UsageError(f"There is no completion for {other}.")
+    out({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](words))
     return 0
 
 

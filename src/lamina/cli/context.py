@@ -1,5 +1,5 @@
-"""`lamina context`: a session's fuel gauge. What fills the window, what each layer has taken out of it,
-what broke the prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
+"""`lamina context`: what fills a session's window, what each layer has taken out of it, what broke the
+prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lamina.cli.terminal import (
     one_line,
     out,
     out_json,
+    plural,
     style,
     width,
     wrapped,
@@ -33,6 +34,138 @@ if TYPE_CHECKING:
     from lamina.ledger.record import Ledger
     from lamina.ledger.window import Window
     from lamina.ports import Capabilities
+
+
+SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
+MOST_BREAKS = 8
+EXAMPLES = """
+lamina context                   the last session here
+lamina context 3f2a              the one whose id begins so
+lamina context --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "session",
+        nargs="?",
+        default="",
+        metavar="SESSION",
+        help="its id, or how it begins (the last)",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="look through the sessions of all projects"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from lamina import flags
+    from lamina.cache.account import Account, rates
+    from lamina.ledger import log
+    from lamina.ledger.record import Ledger
+
+    config = config_of(args)
+    file = choose(find(config, everywhere=args.all), args.session)
+    ledger = Ledger.of(log.read(file).entries)
+    model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
+    able, window = _limits(config, model)
+    price = rates(model, able, config.table("prices"))
+    account = Account().follow(ledger.entries, price) if price is not None else None
+    value: Json = {
+        "session": file.stem,
+        "model": model,
+        "tokens": ledger.tokens(),
+        "window": window.size,
+        "marks": {
+            "warning": window.warning,
+            "autocompact": window.autocompact,
+            "blocking": window.blocking,
+            "effective": window.effective,
+        },
+        "parts": parts_of(ledger),
+        "saved": {
+            layer: {"count": count, "tokens": saved}
+            for layer, (count, saved) in savings_of(ledger.entries).items()
+        },
+        "balance": round(account.saved) if account is not None else None,
+        "cache": cache_of(ledger.entries),
+        "next": list(_next(ledger, flags.read(config), window, able)),
+    }
+    if args.json:
+        out_json(value)
+    else:
+        _show(value)
+    return 0
+
+
+def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
+    from dataclasses import replace
+
+    from lamina.ledger.window import capabilities, window_of
+
+    able = capabilities(model, override=config.int("window.tokens") or None)
+    if able.cache == "anthropic" and config.str("cache.ttl") == "1h":
+        able = replace(able, cache_ttl=3600)
+    window = window_of(
+        able,
+        percent=config.float("compact.percent") or None,
+        compact_size=config.int("compact.window") or None,
+    )
+    return able, window
+
+
+# ---- what would act next
+
+
+def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
+    """Each layer that is on, and what would make it act."""
+    tokens = ledger.tokens()
+    if flags.on("tool_results"):
+        most: int = flags.value("tool_results.threshold")
+        by_tool: dict[str, int] = flags.value("tool_results.thresholds")
+        others = ", ".join(f"{tool} {size:,}" for tool, size in by_tool.items() if size)
+        words = f"a result of more than {most:,} characters" + (f" ({others})" if others else "")
+        yield {"layer": "tool_results", "when": words, "in_tokens": None}
+    if flags.on("time_clearing"):
+        yield _clearing(ledger, flags, able)
+    if flags.on("worn_clearing") and able.cache != "none":
+        words = "old results are dropped where that saves more than it costs"
+        yield {"layer": "microcompact", "when": words, "in_tokens": None}
+    if flags.on("notes"):
+        last: Json = ledger.state("notes") or {}
+        first: int = flags.value("notes.first_tokens")
+        every: int = flags.value("notes.every_tokens")
+        mark = int(last.get("tokens") or 0) + every if last else first
+        yield _at("notes", "the notes are written", mark, tokens)
+    if flags.on("collapse"):
+        yield {
+            "layer": "collapse",
+            "when": "finished exchanges are folded into summaries",
+            "in_tokens": None,
+        }
+    elif flags.on("autocompact"):
+        yield _at("compaction", "the conversation is compacted", window.autocompact, tokens)
+    yield _at("blocking", "no more input is accepted", window.blocking, tokens)
+
+
+def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
+    left = max(0, mark - tokens)
+    words = f"{what} at {mark:,} tokens, {left:,} from now" if left else f"{what} at the next call"
+    return {"layer": layer, "when": words, "in_tokens": left}
+
+
+def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
+    from lamina.layers.microcompact import CLEARABLE, old_results
+
+    rows = old_results(ledger, lambda tool: tool in CLEARABLE, flags.value("microcompact.keep"))
+    minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
+    size = sum(row.tokens for row in rows)
+    what = f"{plural(len(rows), 'old result')} ({size:,} tokens)" if rows else "nothing yet"
+    words = f"a pause of {minutes:g} min would clear {what}"
+    return {"layer": "microcompact", "when": words, "in_tokens": None}
+
+
+# ---- what fills the window
 
 
 # In the order of the prompt.
@@ -115,8 +248,8 @@ def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
 
 
 def cache_of(entries: list[Json]) -> Json:
-    """How much of all input came from the provider's cache, and every cause that broke it: how often,
-    and how many tokens were not read that should have been."""
+    """How much of all input came from the provider's cache, and each cause that broke it: how often, and
+    how many tokens were not read from the cache that should have been."""
     used = Usage()
     breaks: dict[tuple[str, bool], tuple[int, int]] = {}
     for entry in entries:
@@ -141,133 +274,12 @@ def cache_of(entries: list[Json]) -> Json:
     }
 
 
-# How long a pause was and how much a layer took: such breaks are one kind, however large.
+# How long a pause was, how much a layer took: such breaks are of one kind, whatever the figures.
 _SIZES = re.compile(r" \(\d+ min\)| of \d+ min$|: [\d,]+ tokens[^;]*")
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-SIDE_BY_SIDE = 60  # columns from which names stand beside what is said of them
-MOST_BREAKS = 8
-EXAMPLES = """
-lamina context                   of the last session here
-lamina context 3f2a              by the beginning of its id
-lamina context --json
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "session", nargs="?", default="", metavar="SESSION", help="its id or the beginning (last)"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="look among the sessions of all projects"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    from lamina import flags
-    from lamina.cache.account import Account, rates
-    from lamina.ledger import log
-    from lamina.ledger.record import Ledger
-
-    config = config_of(args)
-    file = choose(find(config, everywhere=args.all), args.session)
-    ledger = Ledger.of(log.read(file).entries)
-    model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
-    able, window = _limits(config, model)
-    price = rates(model, able, config.table("prices"))
-    account = Account().follow(ledger.entries, price) if price is not None else None
-    value: Json = {
-        "session": file.stem,
-        "model": model,
-        "tokens": ledger.tokens(),
-        "window": window.size,
-        "marks": {
-            "warning": window.warning,
-            "autocompact": window.autocompact,
-            "blocking": window.blocking,
-            "effective": window.effective,
-        },
-        "parts": parts_of(ledger),
-        "saved": {
-            layer: {"count": count, "tokens": saved}
-            for layer, (count, saved) in savings_of(ledger.entries).items()
-        },
-        "balance": round(account.saved) if account is not None else None,
-        "cache": cache_of(ledger.entries),
-        "next": list(_next(ledger, flags.read(config), window, able)),
-    }
-    if args.json:
-        out_json(value)
-    else:
-        _show(value)
-    return 0
-
-
-def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
-    from dataclasses import replace
-
-    from lamina.ledger.window import capabilities, window_of
-
-    able = capabilities(model, override=config.int("window.tokens") or None)
-    if able.cache == "anthropic" and config.str("cache.ttl") == "1h":
-        able = replace(able, cache_ttl=3600)
-    window = window_of(
-        able,
-        percent=config.float("compact.percent") or None,
-        compact_size=config.int("compact.window") or None,
-    )
-    return able, window
-
-
-# ---- what would act next
-
-
-def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
-    """Each layer that is on, and what would make it act."""
-    tokens = ledger.tokens()
-    if flags.on("tool_results"):
-        most: int = flags.value("tool_results.threshold")
-        by_tool: dict[str, int] = flags.value("tool_results.thresholds")
-        others = ", ".join(f"{tool} {size:,}" for tool, size in by_tool.items() if size)
-        words = f"a result of more than {most:,} characters" + (f" ({others})" if others else "")
-        yield {"layer": "tool_results", "when": words, "in_tokens": None}
-    if flags.on("time_clearing"):
-        yield _clearing(ledger, flags, able)
-    if flags.on("worn_clearing") and able.cache != "none":
-        words = "old results are dropped where that pays, out of what was saved so far"
-        yield {"layer": "microcompact", "when": words, "in_tokens": None}
-    if flags.on("notes"):
-        last: Json = ledger.state("notes") or {}
-        first: int = flags.value("notes.first_tokens")
-        every: int = flags.value("notes.every_tokens")
-        mark = int(last.get("tokens") or 0) + every if last else first
-        yield _at("notes", "the notes are written", mark, tokens)
-    if flags.on("collapse"):
-        yield {"layer": "collapse", "when": "finished rounds are folded", "in_tokens": None}
-    elif flags.on("autocompact"):
-        yield _at("compaction", "the conversation is compacted", window.autocompact, tokens)
-    yield _at("blocking", "no more input is taken", window.blocking, tokens)
-
-
-def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
-    left = max(0, mark - tokens)
-    words = f"{what} at {mark:,} tokens, {left:,} from now" if left else f"{what} at the next call"
-    return {"layer": layer, "when": words, "in_tokens": left}
-
-
-def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
-    from lamina.layers.microcompact import CLEARABLE, old_results
-
-    rows = old_results(ledger, lambda tool: tool in CLEARABLE, flags.value("microcompact.keep"))
-    minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
-    size = sum(row.tokens for row in rows)
-    what = f"{len(rows)} old results ({size:,} tokens)" if rows else "nothing yet"
-    words = f"a pause of {minutes:g} min would clear {what}"
-    return {"layer": "microcompact", "when": words, "in_tokens": None}
 
 
 # ---- for a person
@@ -285,13 +297,14 @@ def _show(value: Json) -> None:
     out(_parts(value["parts"], tokens, room))
     if value["saved"] or value["balance"]:
         out()
-        out(style("Taken out of the view", "bold"))
+        out(style("Taken out of the context", "bold"))
         for layer, row in value["saved"].items():
-            _line(harmless(layer), f"{row['count']}×, {row['tokens']:,} tokens")
+            if row["count"] or row["tokens"]:
+                _line(harmless(layer), f"{row['count']}×, {row['tokens']:,} tokens")
     if value["balance"]:
         earned = "saved" if value["balance"] > 0 else "lost"
         words = (
-            f"Breaks and re-reads paid, {abs(value['balance']):,} tokens of input {earned} so far"
+            f"After cache breaks and re-reads, {abs(value['balance']):,} tokens of input {earned}"
         )
         out(wrapped(f"  {words}", room, 4))
     _show_cache(value["cache"])
@@ -327,7 +340,8 @@ def _show_cache(cache: Json) -> None:
         return
     out()
     out(style("The prompt cache", "bold"))
-    words = f"{cache['read'] / max(1, cache['input']):.0%} of {cache['input']:,} tokens of input read from it"
+    share = cache["read"] / max(1, cache["input"])
+    words = f"{share:.0%} of {cache['input']:,} tokens of input were read from it"
     out(wrapped(f"  {words}", width(), 4))
     breaks = sorted(cache["breaks"], key=lambda row: (row["expected"], -row["tokens"]))
     for row in breaks[:MOST_BREAKS]:
@@ -340,11 +354,11 @@ def _show_cache(cache: Json) -> None:
             None if row["expected"] else "yellow",
         )
     if more := len(breaks[MOST_BREAKS:]):
-        _line("", f"and {more} other cause{'s' * (more > 1)}")
+        _line("", f"and {plural(more, 'other cause')}")
 
 
 def _line(name: str, words: str, colour: str | None = None) -> None:
-    """A name and what is to be said of it, broken between words and indented where it goes on."""
+    """A name and what is said about it; continued lines are indented."""
     room = width()
     beside = room >= SIDE_BY_SIDE
     said = f"  {name:<12}  {words}" if beside else f"  {name}: {words}" if name else f"  {words}"
@@ -353,7 +367,7 @@ def _line(name: str, words: str, colour: str | None = None) -> None:
 
 
 def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
-    """A bar over the window; `|` stands where autocompaction and the end of input are."""
+    """A bar over the window; `|` marks autocompaction and the end of input."""
     filled = min(room, round(room * tokens / window)) if window else 0
     cells = ["█"] * filled + ["░"] * (room - filled)
     for name in ("autocompact", "blocking"):
