@@ -1,4 +1,4 @@
-"""Reads rule files in gitleaks' TOML format, so that a company's own rules hold here too.
+"""Reads rule files in gitleaks' TOML format, so that a company's own rules apply here too.
 
 Touches only the file that it is given (and one that it extends by path). A rule that can't be taken
 (no pattern, or one that RE2 refuses) is skipped and named in `Rules.skipped`.
@@ -6,13 +6,15 @@ Touches only the file that it is given (and one that it extends by path). A rule
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import SettingsError
-from lamina.secrets.rules import Rule, Rules, own_rules
+from lamina.secrets.rules import Allowed, Rule, Rules, own_rules
 from lamina.secrets.scanner import compiled
 
 _MOST_BYTES = 4 * 1024 * 1024
@@ -31,16 +33,7 @@ def load_gitleaks(path: str | Path, *, _depth: int = 0) -> Rules:
             rules.append(_rule(name, entry))
         except _Unusable as reason:
             skipped.append(f"{path.name}: {name}: {reason}")
-    shared = [_allow(entry) for entry in _allowlists(table)]
-    own = Rules(
-        rules,
-        allow=[regex for allow in shared for regex in allow["secret"]],
-        allow_match=[regex for allow in shared for regex in allow["match"]],
-        allow_line=[regex for allow in shared for regex in allow["line"]],
-        stopwords=[word for allow in shared for word in allow["stopwords"]],
-        skipped=skipped,
-    )
-    return _extended(own, table, path, _depth)
+    return _extended(Rules(rules, _allowed(table), skipped), table, path, _depth)
 
 
 def all_rules(paths: Iterable[str | Path] = ()) -> Rules:
@@ -61,14 +54,14 @@ def _read(path: Path) -> dict[str, Any]:
 
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise SettingsError(f"The secret rules {path} exceed 4 MiB: split them.")
+            raise SettingsError(f"The secret rules {path} are larger than 4 MiB: split them.")
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise SettingsError(
             f"The secret rules {path} can't be read ({error.strerror}): correct `secrets.rules`."
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"The secret rules {path} are no valid TOML: {error}.") from error
+        raise SettingsError(f"The secret rules {path} are not valid TOML: {error}.") from error
 
 
 def _extended(own: Rules, table: Mapping[str, Any], path: Path, depth: int) -> Rules:
@@ -83,9 +76,7 @@ def _extended(own: Rules, table: Mapping[str, Any], path: Path, depth: int) -> R
         base = load_gitleaks(path.parent / extend["path"], _depth=depth + 1)
     mine = {rule.id for rule in own.rules}
     kept = [rule for rule in base.rules if rule.id not in disabled and rule.id not in mine]
-    return own + Rules(
-        kept, base.allow, base.allow_match, base.allow_line, base.stopwords, base.skipped
-    )
+    return own + replace(base, rules=kept)
 
 
 def _rule(name: str, entry: Mapping[str, Any]) -> Rule:
@@ -102,7 +93,6 @@ def _rule(name: str, entry: Mapping[str, Any]) -> Rule:
     if group == 0 and groups:
         group = 1
     entropy = entry.get("entropy", 0)
-    allows = [_allow(allow) for allow in _allowlists(entry)]
     return Rule(
         name,
         pattern,
@@ -110,38 +100,30 @@ def _rule(name: str, entry: Mapping[str, Any]) -> Rule:
         folded=True,
         group=group,
         entropy=float(entropy) if isinstance(entropy, int | float) else 0.0,
-        allow=tuple(regex for allow in allows for regex in allow["secret"]),
-        allow_match=tuple(regex for allow in allows for regex in allow["match"]),
-        allow_line=tuple(regex for allow in allows for regex in allow["line"]),
-        stopwords=tuple(word for allow in allows for word in allow["stopwords"]),
+        allowed=_allowed(entry),
         placeholders=True,  # such a file brings its own allow-list
     )
 
 
-def _allowlists(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [_table(entry.get("allowlist")), *_tables(entry.get("allowlists"))]
-
-
-def _allow(entry: Mapping[str, Any]) -> dict[str, list[str]]:
-    target = entry.get("regexTarget", "secret")
-    allowed: dict[str, list[str]] = {"secret": [], "match": [], "line": [], "stopwords": []}
-    if str(entry.get("condition", "OR")).upper() == "AND":
-        return allowed  # it needs a path or a commit too, which text alone never has
-    for regex in _strings(entry.get("regexes")):
-        try:
-            allowed[target if target in ("match", "line") else "secret"].append(_checked(regex))
-        except _Unusable:
-            continue  # allowing less is the safe side
-    allowed["stopwords"] = _strings(entry.get("stopwords"))
-    return allowed
+def _allowed(entry: Mapping[str, Any]) -> Allowed:
+    """What the allow-lists of a file or of one of its rules let through."""
+    found: dict[str, list[str]] = {"secret": [], "match": [], "line": [], "stopwords": []}
+    for listed in [_table(entry.get("allowlist")), *_tables(entry.get("allowlists"))]:
+        if str(listed.get("condition", "OR")).upper() == "AND":
+            continue  # it needs a path or a commit too, which text alone never has
+        target = listed.get("regexTarget", "secret")
+        for regex in _strings(listed.get("regexes")):
+            with suppress(_Unusable):  # allowing less is the safe side
+                found[target if target in ("match", "line") else "secret"].append(_checked(regex))
+        found["stopwords"] += _strings(listed.get("stopwords"))
+    return Allowed(**found)
 
 
 def _checked(pattern: str) -> str:
-    import re2
-
+    re2: Any = importlib.import_module("re2")
     try:
         compiled(pattern)
-    except re2.error as error:  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - re2 carries no types
+    except re2.error as error:
         raise _Unusable("RE2 does not take its regex") from error
     return pattern
 

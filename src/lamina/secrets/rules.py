@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.resources
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,7 @@ _CLASSES = {
     "d": "[0-9]",
     "g": "[a-fA-F0-9]{8}-[a-fA-F0-9]{4}-[a-fA-F0-9]{4}-[a-fA-F0-9]{4}-[a-fA-F0-9]{12}",
 }
-# A token starts where a word may, or behind a written-out line end, and more of it does not follow.
+# A token starts where a word may, or behind a written-out line end, and nothing of it follows.
 _START = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 _END = r"(?:[^A-Za-z0-9]|$)"
 # What stands between a name and its value: quotes, brackets, = : => or a space.
@@ -32,11 +32,30 @@ _BETWEEN = r"[\w .-]{0,30}[\"'`\])]{0,2}\s{0,3}(?:=>|:=|=|:|,|\s)\s{0,3}[\"'`(\[
 
 # A name that promises a secret, and a value that may be one (judged by its entropy).
 _NAMED = (
-    r"(?i:(?:api[_ -]?key|apikey|access[_ -]?key|secret[_ -]?key|private[_ -]?key|auth[_ -]?key|encryption[_ -]?key"
-    r"|signing[_ -]?key|client[_ -]?secret|secret|token|password|passwd|passphrase|pwd|credentials?|_auth))"
-    r"[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?::=|=>|=|:|\bis\b:?)[ \t]{0,3}[\"'`]{0,2}([A-Za-z0-9!#%&*+,./:;=?@^_~$-]{8,200})"
+    r"(?i:(?:(?:api|access|secret|private|auth|encryption|signing)[_ -]?key"
+    r"|client[_ -]?secret|secret|token|password|passwd|passphrase|pwd|credentials?|_auth))"
+    r"[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?::=|=>|=|:|\bis\b:?)[ \t]{0,3}[\"'`]{0,2}"
+    r"([A-Za-z0-9!#%&*+,./:;=?@^_~$-]{8,200})"
 )
 _NAMED_KEYS = ("key", "secret", "token", "passw", "passp", "pwd", "credential", "_auth")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What is let through: RE2 patterns over the secret, the whole match or its line, and words."""
+
+    secret: Sequence[str] = ()
+    match: Sequence[str] = ()
+    line: Sequence[str] = ()
+    stopwords: Sequence[str] = ()
+
+    def __add__(self, other: Allowed) -> Allowed:
+        return Allowed(
+            (*self.secret, *other.secret),
+            (*self.match, *other.match),
+            (*self.line, *other.line),
+            (*self.stopwords, *other.stopwords),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +69,7 @@ class Rule:
     group: int = 0
     entropy: float = 0.0  # bits a character that the secret must have at least
     mixed: bool = False  # the value must hold a digit and a letter, and look made by a machine
-    allow: Sequence[str] = ()  # RE2 patterns that make the secret harmless
-    allow_match: Sequence[str] = ()  # the same against the whole match
-    allow_line: Sequence[str] = ()  # the same against the line
-    stopwords: Sequence[str] = ()
+    allowed: Allowed = Allowed()
     placeholders: bool = False  # what people write in the place of a secret is reported too
 
 
@@ -62,21 +78,12 @@ class Rules:
     """A set of rules with what is allowed for all of them."""
 
     rules: Sequence[Rule]
-    allow: Sequence[str] = ()
-    allow_match: Sequence[str] = ()
-    allow_line: Sequence[str] = ()
-    stopwords: Sequence[str] = ()
-    skipped: Sequence[str] = field(default=())  # rules of a file that could not be taken, and why
+    allowed: Allowed = Allowed()
+    skipped: Sequence[str] = ()  # rules of a file that could not be taken, and why
 
     def __add__(self, other: Rules) -> Rules:
-        return Rules(
-            (*self.rules, *other.rules),
-            (*self.allow, *other.allow),
-            (*self.allow_match, *other.allow_match),
-            (*self.allow_line, *other.allow_line),
-            (*self.stopwords, *other.stopwords),
-            (*self.skipped, *other.skipped),
-        )
+        rules, skipped = (*self.rules, *other.rules), (*self.skipped, *other.skipped)
+        return Rules(rules, self.allowed + other.allowed, skipped)
 
 
 @lru_cache(maxsize=1)

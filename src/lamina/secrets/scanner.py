@@ -1,4 +1,5 @@
-"""Scans text for secrets and blanks them out. Pure, but for compiling patterns when first needed.
+"""Finds secrets in a text, and takes those that are known out of any text: whole, cut short, or
+folded into a file's name. Pure, but for compiling patterns when first needed.
 
 RE2 does the matching, so that no text and no rule can make it slow. A finding says which rule and
 where, never what.
@@ -22,8 +23,9 @@ BLANK = "[secret removed: {}]"
 
 # Values that people write where a secret would stand.
 _PLACEHOLDER = re.compile(
-    rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace|xxxx|\*\*\*|\.\.\.|<[^>]*>|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234"
-    rb"|deadbeef|foobar|foo_bar|process\.env|os\.environ|getenv|secrets\.|vault\.",
+    rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace"
+    rb"|xxxx|\*\*\*|\.\.\.|<[^>]*>|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234|deadbeef|foobar|foo_bar"
+    rb"|process\.env|os\.environ|getenv|secrets\.|vault\.",
     re.IGNORECASE,
 )
 _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
@@ -32,6 +34,8 @@ _CODE = re.compile(
     rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@"
 )
 _WORDS = re.compile(rb"[A-Za-z]{4,}")
+_RUN = re.compile(r"[A-Za-z0-9]{8,}")
+_LONG = 16  # letters in a row that no ordinary word has
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +82,16 @@ def entropy(value: bytes) -> float:
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Any:
     """The pattern over bytes, by RE2; raises `re2.error` for what RE2 does not take."""
-    re2 = _re2()
-    options = re2.Options()
-    options.log_errors = False
+    re2, options = _re2()
     return re2.compile(pattern.encode(), options)
 
 
-def _re2() -> Any:
-    """RE2, imported when first needed; it carries no types."""
-    return importlib.import_module("re2")
+def _re2() -> tuple[Any, Any]:
+    """RE2, imported when first needed (it carries no types), and options that keep it quiet."""
+    re2: Any = importlib.import_module("re2")
+    options = re2.Options()
+    options.log_errors = False
+    return re2, options
 
 
 def _worth_trying(rules: Rules, data: bytes) -> list[Rule]:
@@ -98,10 +103,8 @@ def _worth_trying(rules: Rules, data: bytes) -> list[Rule]:
 
 @lru_cache(maxsize=16)
 def _keyword_set(rules: tuple[tuple[Sequence[str], bool], ...]) -> Any:
-    re2 = _re2()
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 64 << 20
+    re2, options = _re2()
+    options.max_mem = 64 << 20  # the keywords of all rules in one automaton: RE2's 8 MB are too few
     options.encoding = options.Encoding.LATIN1  # bytes as they are
     keywords = re2.Set.SearchSet(options)
     for words, folded in rules:
@@ -136,14 +139,13 @@ def _harmless(
         return True
     if rule.mixed and not _machine_made(secret, named=rule.id == "named-secret"):
         return True
-    lowered = secret.lower()
-    if any(word.lower().encode() in lowered for word in (*rule.stopwords, *rules.stopwords)):
+    lowered, allowed = secret.lower(), rule.allowed + rules.allowed
+    if any(word.lower().encode() in lowered for word in allowed.stopwords):
         return True
-    line = _line_of(data, span[0])
-    targets: tuple[tuple[Sequence[str], bytes], ...] = (
-        ((*rule.allow, *rules.allow), secret),
-        ((*rule.allow_match, *rules.allow_match), data[whole[0] : whole[1]]),
-        ((*rule.allow_line, *rules.allow_line), line),
+    targets = (
+        (allowed.secret, secret),
+        (allowed.match, data[whole[0] : whole[1]]),
+        (allowed.line, _line_of(data, span[0])),
     )
     return any(compiled(regex).search(target) for regexes, target in targets for regex in regexes)
 
@@ -157,14 +159,10 @@ def _machine_made(secret: bytes, *, named: bool) -> bool:
     if not letters or _CODE.match(secret):
         return False
     if not digits:
-        switches = sum(a != b for a, b in pairwise(map(_is_upper, secret)))
-        return len(secret) >= 16 and switches >= 6
+        switches = sum(a != b for a, b in pairwise(65 <= byte <= 90 for byte in secret))
+        return len(secret) >= 16 and switches >= 6  # CamelCase of five words has fewer
     spelled = sum(len(word) for word in _WORDS.findall(secret) if _pronounceable(word))
     return spelled < 0.8 * len(secret)
-
-
-def _is_upper(byte: int) -> bool:
-    return 65 <= byte <= 90
 
 
 def _pronounceable(word: bytes) -> bool:
@@ -205,10 +203,6 @@ def _located(data: bytes, spans: Iterator[tuple[int, int, str]]) -> list[Finding
     return found
 
 
-_RUN = re.compile(r"[A-Za-z0-9]{8,}")
-_LONG = 16  # letters in a row that no ordinary word has
-
-
 class Secrets:
     """Secrets by value, each with the rule that found it."""
 
@@ -234,7 +228,12 @@ class Secrets:
                 text = text.replace(piece, blank.format(rule))
         if not self._found:
             return text
-        return _RUN.sub(lambda run: blank.format(rule) if (rule := self._rule(run[0])) else run[0], text)  # fmt: skip
+
+        def masked(run: re.Match[str]) -> str:
+            rule = self._rule(run[0])
+            return blank.format(rule) if rule else run[0]
+
+        return _RUN.sub(masked, text)
 
     def named_by(self, path: str) -> bool:
         """Does a file's name give one away, in whatever case and however it is cut?"""
