@@ -49,7 +49,10 @@ def test_why_says_what_was_weighed_picked_shown_and_used(place: Place, lamina: R
     for wrong in ("7", "0", "-1"):
         refused = lamina("memory", "why", "--turn", wrong)
         assert (refused.code, refused.out) == (2, "")
-        assert f"There is no message {wrong} in session {name[:8]}: it has 1 typed message." in refused.err
+        assert (
+            f"There is no message {wrong} in session {name[:8]}: it has 1 typed message."
+            in refused.err
+        )
     assert lamina("memory", "why", "nobody").code == 2
 
 
