@@ -41,7 +41,7 @@ def _line(n: int, **more: Any) -> bytes:
 
 
 @pytest.mark.spec("F1")
-@examples(2_000)
+@examples(1_000)
 @given(st.lists(st.tuples(words, extra, json_values), max_size=5))
 def test_unknown_fields_and_kinds_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, said: list[Any]
