@@ -70,6 +70,12 @@ def modules() -> dict[str, tuple[Path, str, ast.Module]]:
     return found
 
 
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """Every node of every module."""
+    return {name: list(ast.walk(tree)) for name, (_, _, tree) in modules().items()}
+
+
 def lines() -> int:
     """Lines of Python, and of data that rules were moved into."""
     data = [path for path in SRC.rglob("*") if path.suffix in DATA]
@@ -80,19 +86,20 @@ def lines() -> int:
 def long_functions(limit: int = 60) -> list[str]:
     return [
         f"{name}:{node.name}"
-        for name, (_, _, tree) in modules().items()
-        for node in ast.walk(tree)
+        for name, found in nodes().items()
+        for node in found
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > limit
     ]
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Module -> modules of the package that it imports, lazy and type-only imports included."""
     known = modules()
     found: dict[str, set[str]] = {name: set() for name in known}
-    for name, (_, _, tree) in known.items():
-        for node in ast.walk(tree):
+    for name in known:
+        for node in nodes()[name]:
             if isinstance(node, ast.Import):
                 found[name] |= {alias.name for alias in node.names if alias.name in known}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -138,8 +145,8 @@ def reach_throughs() -> list[str]:
 def regex_characters() -> int:
     """Characters of patterns that are compiled or matched, as written in the code."""
     total = 0
-    for _, _, tree in modules().values():
-        for node in ast.walk(tree):
+    for found in nodes().values():
+        for node in found:
             if isinstance(node, ast.Call) and _is_regex(node.func) and node.args:
                 total += sum(
                     len(part.value)
@@ -157,9 +164,9 @@ def word_regexes(most: int = 3) -> list[str]:
     """Patterns outside the rooms of language that choose between more than `most` words."""
     return [
         f"{name}:{node.lineno}"
-        for name, (_, _, tree) in modules().items()
+        for name, found in nodes().items()
         if not name.startswith(("lamina.text", "lamina.secrets"))
-        for node in ast.walk(tree)
+        for node in found
         if isinstance(node, ast.Call) and _is_regex(node.func) and node.args
         if _words_to_choose_from(node.args[0]) > most
     ]

@@ -14,7 +14,7 @@ FEWEST = 20
 def examples(most: int, *, suppress: Collection[HealthCheck] = ()) -> settings:
     """Settings for a property that is worth more examples than the profile's."""
     return settings(
-        max_examples=most if EXPLORE else max(FEWEST, most // 10),
+        max_examples=most if EXPLORE else max(FEWEST, most // 20),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, *suppress],
     )

@@ -13,6 +13,7 @@ from bench import house
 RATCHET: dict[str, Any] = tomllib.loads((house.ROOT / "bench" / "floor.toml").read_text("utf-8"))[
     "house"
 ]
+COUNTED = {"nodes": house.nodes.__wrapped__, "imports": house.imports.__wrapped__}  # uncached
 
 
 def test_no_module_is_too_long() -> None:
@@ -69,6 +70,8 @@ def small_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         parts["lamina.testing"] = "def for_hosts(): ...\n"
         found = {n: (tmp_path / f"{n}.py", t, ast.parse(t)) for n, t in parts.items()}
         monkeypatch.setattr(house, "modules", lambda: found)
+        for cached, counted in COUNTED.items():
+            monkeypatch.setattr(house, cached, counted)
         monkeypatch.setattr(house, "unread_settings", list)
 
     return build

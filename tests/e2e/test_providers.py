@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import pytest
 from tests.sessions import run
 from tests.wire.server import Answer, WireServer, fails, says
 
+from lamina.cli.main import main
 from lamina.ledger import joining
 from lamina.session import Session
-
-LAMINA = str(Path(sys.executable).parent / "lamina")
 
 
 def _place(tmp_path: Path) -> tuple[Path, Path]:
@@ -79,27 +77,26 @@ def test_a_session_uses_a_tool_and_is_resumed_byte_for_byte(
     ],
 )
 def test_the_command_line_tells_what_went_wrong_in_one_sentence(
-    wire: WireServer, tmp_path: Path, answer: Answer, word: str, code: int
+    wire: WireServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    answer: Answer,
+    word: str,
+    code: int,
 ) -> None:
     project, home = _place(tmp_path)
     wire.will(answer, answer, answer)
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "ANTHROPIC_API_KEY": "k",
-        "ANTHROPIC_BASE_URL": wire.anthropic_url,
-    }
-    done = subprocess.run(
-        [LAMINA, "chat", "-p", "hi", "--model", "anthropic:claude-sonnet-4-6", "--home", str(home)],
-        cwd=project,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.anthropic_url)
+    monkeypatch.chdir(project)
+    model = "anthropic:claude-sonnet-4-6"
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert main(["chat", "-p", "hi", "--model", model, "--home", str(home)]) == code
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    lines = [line for line in said.splitlines() if line.strip()]
     assert lines[-1].startswith("lamina: ")
     assert word in lines[-1]
 

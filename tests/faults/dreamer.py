@@ -1,14 +1,22 @@
-"""The process that dreams: it says where it is and, at the moment it is told, waits for a line.
+"""Processes that dream: each says where it is and, at the moment it is told, waits for a line.
 
-`dreamer.py ROOT [--hold TEXT] [--clock FILE] [--limit BYTES]`. Prints `at TEXT` for every step and
-at the end the result as JSON. The clock is read from a file, so that a test moves it.
+`dreamer.py SOCKET` imports everything once, then forks a dreamer for each connection. Its first line
+is a JSON list, `ROOT [--hold TEXT] [--clock FILE] [--limit BYTES]`; the dreamer says its process id,
+`at TEXT` for every step, and at the end the result as JSON. The clock is read from a file, so that a
+test moves it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
+import os
 import resource
+import select
+import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -18,6 +26,20 @@ from tests.sessions import Place
 
 from lamina.events import DreamChanged, Event
 from lamina.layers import dream
+
+LAZY = (  # what a session and a dream import when they first need it
+    "anyio._backends._asyncio",
+    "dulwich.repo",
+    "lamina.layers.dream.night",
+    "lamina.local.consolidator",
+    "lamina.models.none",
+    "lamina.recall.transcripts",
+    "lamina.secrets.scanner",
+    "lamina.tools.functions",
+    "lamina.tools.grep",
+    "lamina.tools.permissions",
+    "lamina.tools.view_tools",
+)
 
 
 class FileClock:
@@ -44,13 +66,13 @@ def say(words: str) -> None:
     sys.stdout.flush()
 
 
-async def main() -> None:
+async def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=Path)
     parser.add_argument("--hold", default="")
     parser.add_argument("--clock", default="")
     parser.add_argument("--limit", type=int, default=0)
-    args = parser.parse_args()
+    args = parser.parse_args(words)
 
     def listen(event: Event) -> None:
         if isinstance(event, DreamChanged):
@@ -76,5 +98,38 @@ async def main() -> None:
         say(json.dumps(result))
 
 
+def bury(*_: object) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def serve(path: str) -> None:
+    """Until nobody holds our stdin any more."""
+    for name in LAZY:
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, bury)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        say("ready")
+        while sys.stdin not in select.select([server, sys.stdin], [], [])[0]:
+            connection, _ = server.accept()
+            if os.fork() == 0:
+                server.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                be_dreamer(connection)
+            connection.close()
+
+
+def be_dreamer(connection: socket.socket) -> None:
+    sys.stdin, sys.stdout = connection.makefile("r"), connection.makefile("w")
+    say(str(os.getpid()))
+    try:
+        anyio.run(main, json.loads(sys.stdin.readline()))
+    finally:
+        os._exit(0)
+
+
 if __name__ == "__main__":
-    anyio.run(main)
+    serve(sys.argv[1])

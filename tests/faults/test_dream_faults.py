@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,55 +33,81 @@ CHECKING = "Checking the result and the index"
 class Dreamer:
     """One process of dreamer.py."""
 
-    def __init__(self, root: Path, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.dreamer", str(root), *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-            text=True,
-        )
-        self.result: dict[str, Any] = {}
+    def __init__(self, nursery: str, root: Path, *options: str) -> None:
+        self._line = socket.socket(socket.AF_UNIX)
+        self._line.connect(nursery)
+        self._heard = self._line.makefile("r")
+        self.pid = int(self._heard.readline())
+        self._death = os.pidfd_open(self.pid)
+        self._say(json.dumps([str(root), *options]))
+
+    def _say(self, words: str = "") -> None:
+        self._line.sendall(f"{words}\n".encode())
 
     def until(self, words: str) -> None:
         """Wait until it says this."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self._heard:
             if line.strip() == words:
                 return
         raise AssertionError(f"it ended before it said {words!r}")
 
     def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        self._say()
+
+    def alive(self) -> bool:
+        return not select.select([self._death], [], [], 0)[0]
 
     def ended(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
         last = ""
-        for line in self.process.stdout:
+        for line in self._heard:
             last = line
-        self.process.wait()
+        self._wait()
         return json.loads(last) if last.startswith("{") else {}
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        signal.pidfd_send_signal(self._death, signal.SIGKILL)
+        self._wait()
+
+    def _wait(self) -> None:
+        select.select([self._death], [], [])
+        while os.path.exists(f"/proc/{self.pid}"):
+            pass  # dead, and about to be buried
 
     def close(self) -> None:
-        if self.process.poll() is None:
+        if self.alive():
             self.kill()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+        os.close(self._death)
+        self._heard.close()
+        self._line.close()
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where dreamers are born: importing costs far more than dreaming, so it is done once."""
+    foreign = ("LAMINA_", "ANTHROPIC_", "OPENAI_", "CLAUDE_")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.dreamer", f"{folder}/line"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env={**plain, "HOME": str(tmp_path_factory.mktemp("home"))},
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield f"{folder}/line"
+        process.kill()
 
 
 @pytest.fixture
-def dreamers() -> Iterator[Any]:
+def dreamers(nursery: str) -> Iterator[Any]:
     started: list[Dreamer] = []
 
     def start(root: Path, *options: str) -> Dreamer:
-        started.append(Dreamer(root, *options))
+        started.append(Dreamer(nursery, root, *options))
         return started[-1]
 
     yield start
@@ -135,7 +164,7 @@ def test_of_many_processes_one_dreams_and_the_others_are_told_who(
     first.until(f"at {WRITING}")
     others = [dreamers(tmp_path).ended() for _ in range(2)]
     assert [one["status"] for one in others] == ["refused", "refused"]
-    assert f"process {first.process.pid} dreams already" in others[0]["text"]
+    assert f"process {first.pid} dreams already" in others[0]["text"]
     first.go_on()
     assert first.ended()["status"] == "completed"
     assert len(dreams_of(memory)) == 1
@@ -165,7 +194,7 @@ def test_a_killed_holder_leaves_memory_and_mtime_and_blocks_nobody(
     assert contents(memory) == before
     assert last(memory) == 0
     body = (memory / dream_lock.NAME).read_text().split()
-    assert body == [str(one.process.pid), "0"]
+    assert body == [str(one.pid), "0"]
     assert dreamers(tmp_path).ended()["status"] == "completed"
     log = DreamRecord(memory.with_name(f"{memory.name}.lamina")).log()
     assert [line["status"] for line in log] == ["completed", "killed"], "both are told of"
@@ -190,7 +219,7 @@ def test_killed_at_any_moment_memory_is_as_before_or_as_after_never_between(
         one = dreamers(tmp_path, "--hold", WRITING)
         one.until(f"at {WRITING}")
         one.go_on()
-        while one.process.poll() is None and _changed(before, memory) < changes:
+        while one.alive() and _changed(before, memory) < changes:
             pass
         one.kill()
         now = contents(memory)
@@ -216,11 +245,11 @@ def test_a_stopped_holder_is_never_robbed_and_ends_itself_when_it_wakes_hours_la
     clock.write_text("0")
     one = dreamers(tmp_path, "--hold", CHECKING, "--clock", str(clock))
     one.until(f"at {CHECKING}")
-    os.kill(one.process.pid, signal.SIGSTOP)
+    os.kill(one.pid, signal.SIGSTOP)
     clock.write_text("7200")
     other = dreamers(tmp_path, "--clock", str(clock)).ended()
     assert other["status"] == "refused"
-    os.kill(one.process.pid, signal.SIGCONT)
+    os.kill(one.pid, signal.SIGCONT)
     one.go_on()
     end = one.ended()
     assert end["status"] == "raised"

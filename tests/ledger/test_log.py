@@ -41,7 +41,7 @@ def _line(n: int, **more: Any) -> bytes:
 
 
 @pytest.mark.spec("F1")
-@examples(2_000)
+@examples(1_000)
 @given(st.lists(st.tuples(words, extra, json_values), max_size=5))
 def test_unknown_fields_and_kinds_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, said: list[Any]
@@ -121,10 +121,10 @@ def test_a_corrupt_line_in_the_middle_is_named_and_the_rest_is_served(
 
 
 @pytest.mark.spec("F1")
-def test_a_gigabyte_in_one_line_is_passed_over_without_reading_it(tmp_path: Path) -> None:
+def test_a_line_without_end_is_passed_over_without_reading_it(tmp_path: Path) -> None:
     path = _file(tmp_path, _line(1))
     with path.open("r+b") as file:
-        file.seek(1 << 30, os.SEEK_END)  # a hole: the file system stores nothing
+        file.seek(257 << 20, os.SEEK_END)  # a hole: the file system stores nothing
         file.write(b"\n" + _line(2))
     reading = log.read(path)
     assert [e["uuid"] for e in reading.entries] == ["u1", "u2"]

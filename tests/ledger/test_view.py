@@ -18,7 +18,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, text, tool_result, tool_use
 
-MANY = examples(2_000)
+MANY = examples(1_000)
 
 
 def _project(entries: list[Json]) -> Projection:

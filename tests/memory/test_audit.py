@@ -255,12 +255,12 @@ def test_any_memories_and_index_are_audited_and_a_fix_never_repeats(
     assert len(deleted) == len(set(deleted))
 
 
-def test_a_thousand_memories_are_audited_quickly() -> None:
+def test_hundreds_of_memories_are_audited_quickly() -> None:
     vocabulary = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "klmnprst"]
     memories = [
         memory(f"m{n}.md", " ".join(vocabulary[(n * 7 + k * k) % 200] for k in range(40)))
-        for n in range(1_000)
+        for n in range(500)
     ]
     start = time.process_time()
     look(*memories)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 3

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.errors import GateRefused
 from lamina.memories import Evidence, Memory, Writer
@@ -524,9 +525,7 @@ FILES = st.dictionaries(
 WISH = st.one_of(st.none(), st.lists(st.sampled_from(LINES + NEW), max_size=4, unique=True))
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(200, suppress=[HealthCheck.function_scoped_fixture])
 @given(files=FILES, wishes=st.dictionaries(st.sampled_from(["a.md", "b.md"]), WISH, min_size=1),
        typed=st.sampled_from(TYPED), bash=st.booleans(), hand=st.booleans())  # fmt: skip
 def test_whatever_a_writer_does_each_statement_stands_or_the_user_took_it_back(

@@ -1,4 +1,6 @@
-"""MCP servers as a client: real servers of the same package, as processes, over both transports."""
+"""MCP servers as a client: real servers of the same package, as processes, over both transports; and
+for what goes wrong with a server one that speaks the older protocol by itself, since it starts at once.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,6 @@ def fail(why: str) -> str:
     raise ValueError(why)
 
 @server.tool()
-def die() -> str:
-    """Ends the server in the middle of a call."""
-    os._exit(3)
-
-@server.tool()
 def pid() -> int:
     return os.getpid()
 
@@ -67,12 +64,6 @@ def flood() -> str:
     return "x" * 1_500_000
 
 @server.tool()
-async def hang() -> str:
-    import anyio
-    await anyio.sleep(1000)
-    return "late"
-
-@server.tool()
 def env() -> str:
     return os.environ.get("GIVEN", "") + os.environ.get("SECRET_KEY", "")
 
@@ -82,6 +73,49 @@ if len(sys.argv) > 1:
 else:
     server.run("stdio")
 '''
+
+PLAIN = """
+import json, os, sys
+
+ADD = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+TOOLS = [{"name": n, "inputSchema": ADD if n == "add" else {"type": "object"}}
+         for n in ("add", "die", "hang", "pid")]
+
+def call(name, arguments={}):
+    if name == "die":
+        os._exit(3)
+    value = os.getpid() if name == "pid" else arguments["a"] + arguments["b"]
+    return {"content": [{"type": "text", "text": str(value)}]}
+
+def result(method, params):
+    if method == "initialize":
+        about = {"name": "shop", "version": "1"}
+        return {**params, "capabilities": {"tools": {}}, "serverInfo": about}
+    return {"tools": TOOLS} if method == "tools/list" else call(params["name"], params["arguments"])
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked or asked.get("params", {}).get("name") == "hang":
+        continue
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] in ("initialize", "tools/list", "tools/call"):
+        answer["result"] = result(asked["method"], asked.get("params", {}))
+    else:
+        answer["error"] = {"code": -32601, "message": "Method not found"}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.fixture
+def plain_script(tmp_path: Path) -> Path:
+    path = tmp_path / "plain.py"
+    path.write_text(PLAIN)
+    return path
+
+
+@pytest.fixture
+def plain(plain_script: Path) -> McpServer:
+    return McpServer("my shop", sys.executable, [str(plain_script)])
 
 
 @pytest.fixture
@@ -148,9 +182,9 @@ async def test_a_servers_tools_work_like_any_other(
 
 
 async def test_a_server_that_dies_is_said_and_started_again_once(
-    bench: Bench, stdio: McpServer
+    bench: Bench, plain: McpServer
 ) -> None:
-    async with McpServers([stdio], bench.events.append) as mcp:
+    async with McpServers([plain], bench.events.append) as mcp:
         shop = Shop(bench, mcp)
         first = int(await shop.text("pid"))
         with anyio.fail_after(30):
@@ -166,9 +200,9 @@ async def test_a_server_that_dies_is_said_and_started_again_once(
 
 
 async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_session(
-    bench: Bench, script: Path
+    bench: Bench, plain_script: Path
 ) -> None:
-    slow = McpServer("my shop", sys.executable, [str(script)], seconds_to_answer=5)
+    slow = McpServer("my shop", sys.executable, [str(plain_script)], seconds_to_answer=5)
     async with McpServers([slow], bench.events.append) as mcp:
         shop = Shop(bench, mcp)
         pid = int(await shop.text("pid"))
@@ -177,7 +211,7 @@ async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_
         assert scope.cancelled_caught
         assert "did not answer within 5 s" in await shop.text("hang")
         assert int(await shop.text("pid")) == pid
-        script.write_text("raise SystemExit(1)")
+        plain_script.write_text("raise SystemExit(1)")
         await shop.call("die")
         for _ in range(2):
             outcome = await shop.call("add", a=1, b=1)
@@ -187,7 +221,7 @@ async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_
 
 
 async def test_servers_that_can_not_be_used_are_left_out_and_the_others_serve(
-    bench: Bench, stdio: McpServer
+    bench: Bench, plain: McpServer
 ) -> None:
     bad = [
         (McpServer("gone", "/no/such/program"), "can't be used"),
@@ -196,7 +230,7 @@ async def test_servers_that_can_not_be_used_are_left_out_and_the_others_serve(
         (McpServer("babble", "echo", ["not json"]), "can't be used"),
         (McpServer("closed", url="http://127.0.0.1:1/mcp"), "can't be used"),
     ]
-    servers = [*(server for server, _ in bad), stdio, stdio]
+    servers = [*(server for server, _ in bad), plain, plain]
     with anyio.fail_after(60):
         async with McpServers(servers, bench.events.append) as mcp:
             assert await Shop(bench, mcp).text("add", a=1, b=1) == "2"
