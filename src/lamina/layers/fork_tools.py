@@ -100,16 +100,23 @@ def _shut(context: ToolContext) -> ToolContext:
     return replace(context, sandbox="read-only", network=False)
 
 
-class NarrowGrep:
-    """Grep, which shows of transcripts the last hits and nothing around them."""
+class _StandIn:
+    """Runs in the place of a tool, with the same spec: the model is told nothing new."""
 
-    def __init__(self, tool: Tool, folder: Path) -> None:
+    def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._folder = Path(os.path.realpath(folder))
 
     @property
     def spec(self) -> ToolSpec:
         return self._tool.spec
+
+
+class NarrowGrep(_StandIn):
+    """Grep, which shows of transcripts the last hits and nothing around them."""
+
+    def __init__(self, tool: Tool, folder: Path) -> None:
+        super().__init__(tool)
+        self._folder = Path(os.path.realpath(folder))
 
     def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
         return files.with_real_path({"path": str(context.cwd), **input}, "path", context)
@@ -128,31 +135,22 @@ class NarrowGrep:
         return replace(outcome, content="\n".join([*lines[-_LAST_HITS:], note]))
 
 
-class ShutBash:
+class ShutBash(_StandIn):
     """A shell that can change nothing and reach nobody."""
-
-    def __init__(self, tool: Tool) -> None:
-        self._tool = tool
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         return await self._tool.run(input, _shut(context))
 
 
-class KeptWrite:
+class KeptWrite(_StandIn):
     """Write, whose content goes to a function instead of the file."""
 
     def __init__(self, tool: Tool, keep: Keep, state: State) -> None:
-        self._tool = tool
+        super().__init__(tool)
+        if state.deps.memory is None:
+            raise ToolError("Memory is off.")
         self._keep = keep
-        self._root = _root_of(state)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
+        self._root = Path(os.path.realpath(state.deps.memory.directory))
 
     def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
         return files.with_real_path(input, "file_path", context)
@@ -207,10 +205,3 @@ def _kept(
             data, status = files.load(now)
             context.files[str(path)] = files.seen(data, status, whole=True)
     return ToolOutcome(sentence, meta={"path": str(path)})
-
-
-def _root_of(state: State) -> Path:
-    memory = state.deps.memory
-    if memory is None:
-        raise ToolError("Memory is off.")
-    return Path(os.path.realpath(memory.directory))

@@ -50,7 +50,9 @@ def check(state: State, response: Response) -> None:
 async def update(state: State) -> None:
     """One update; the cursor moves when it succeeded."""
     path = notes_path(state)
-    upto = _last_message(state)
+    upto = next(
+        (str(one["uuid"]) for one in reversed(state.ledger.entries) if one["kind"] == "message"), ""
+    )
     tokens_now = state.ledger.tokens()
     template = await anyio.to_thread.run_sync(_template, state)
     before = await anyio.to_thread.run_sync(_ensure, path, template)
@@ -81,8 +83,9 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
     shorten = notes_file.too_long(
         before, state.flags.value("notes.section_tokens"), state.flags.value("notes.total_tokens")
     )
+    _, own = _own_file(state, "prompt")
     directive = prompts.fill(
-        _prompt(state),
+        prompts.load("notes") if own is None else own,
         {"currentNotes": before, "notesPath": str(path), "shorten": "\n".join(shorten)},
     )
     seen = as_seen(before.encode(), path.stat(), whole=True)
@@ -125,29 +128,25 @@ def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
 
 def _template(state: State) -> str:
     """The user's own template, if it has headings; else the built-in one."""
-    own = state.config.own_home / "session-memory" / "config" / "template.md"
-    try:
-        text = own.read_text("utf-8")
-    except FileNotFoundError:
-        return prompts.load("notes_template")
-    except (OSError, UnicodeDecodeError) as error:
-        _complain(state, f"The notes' template {own} can't be read ({error}).")
-        return prompts.load("notes_template")
-    if notes_file.parse(text):
+    path, text = _own_file(state, "template")
+    if text is not None and notes_file.parse(text):
         return text
-    _complain(state, f"The notes' template {own} has no `# ` headings; the built-in one is used.")
+    if text is not None:
+        what = f"The notes' template {path} has no `# ` headings; the built-in one is used."
+        _complain(state, what)
     return prompts.load("notes_template")
 
 
-def _prompt(state: State) -> str:
-    own = state.config.own_home / "session-memory" / "config" / "prompt.md"
+def _own_file(state: State, name: str) -> tuple[Path, str | None]:
+    """Where the user's own template or prompt would be, and its text if it can be read."""
+    path = state.config.own_home / "session-memory" / "config" / f"{name}.md"
     try:
-        return own.read_text("utf-8")
+        return path, path.read_text("utf-8")
     except FileNotFoundError:
-        return prompts.load("notes")
+        pass
     except (OSError, UnicodeDecodeError) as error:
-        _complain(state, f"The notes' prompt {own} can't be read ({error}).")
-        return prompts.load("notes")
+        _complain(state, f"The notes' {name} {path} can't be read ({error}).")
+    return path, None
 
 
 def _complain(state: State, sentence: str) -> None:
@@ -184,13 +183,6 @@ def _write(path: Path, text: str) -> None:
 def _cursor(state: State) -> Json:
     value = state.ledger.state("notes")
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def _last_message(state: State) -> str:
-    for entry in reversed(state.ledger.entries):
-        if entry["kind"] == "message":
-            return str(entry["uuid"])
-    return ""
 
 
 def _calls_since(state: State, entry: str) -> int:

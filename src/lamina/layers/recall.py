@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from functools import partial
+from typing import cast
 from uuid import uuid4
 
 import anyio
@@ -100,15 +101,12 @@ async def after_turn(state: State) -> None:
     for one in given:
         answer = why.answer_after(state.ledger.entries, one.attached)
         uses = {
-            memory.path: why.used(_words(memory), one.question, answer) for memory in one.memories
+            m.path: why.used(f"{m.name}\n{m.description}\n{m.body}", one.question, answer)
+            for m in one.memories
         }
         state.ledger.append(why.use_entry(one.recall, uses))
         counted = {path: use.used for path, use in uses.items()}
         await anyio.to_thread.run_sync(recalls.index.count, counted, state.deps.clock.now())
-
-
-def _words(memory: Any) -> str:
-    return f"{memory.name}\n{memory.description}\n{memory.body}"
 
 
 # ---- looking
@@ -183,11 +181,8 @@ def _selector(state: State) -> Selector | None:
     name = config.str("small_model")
     if state.deps.small is None or name == "none":
         return None
-
-    async def ask(request: Request) -> Response:
-        return await _ask(state, request)
-
-    return Selector(ask, name, config.int("recall.max_tokens"), config.float("recall.timeout"))
+    timeout = config.float("recall.timeout")
+    return Selector(partial(_ask, state), name, config.int("recall.max_tokens"), timeout)
 
 
 async def _ask(state: State, request: Request) -> Response:

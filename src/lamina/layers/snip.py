@@ -16,60 +16,9 @@ from lamina.ledger.spans import find
 from lamina.messages import Json, text_of
 from lamina.state import State
 
+LAYER = "snip"
 COMPACTION = "compaction"
 FOLDING = (COMPACTION, "snip", "collapse")
-
-
-def undo(state: State, name: str = "", layers: Sequence[str] = FOLDING) -> Json:
-    """Take back the fold with this id, else the last one in force; returns the undone edit."""
-    edit, entries = undoing(state.ledger, name, layers)
-    state.guard.register(f"{edit['layer']} was undone")
-    state.leave(*entries)
-    return edit
-
-
-def undoing(
-    ledger: Ledger, name: str = "", layers: Sequence[str] = FOLDING
-) -> tuple[Json, list[Json]]:
-    """The fold that an undo means, and the entries that undo it."""
-    folds = in_force(ledger, layers)
-    if name:
-        wanted = str(find(ledger.projection, name)["uuid"])
-        folds = [edit for edit in folds if edit["uuid"] == wanted]
-    if not folds:
-        what = "compaction" if tuple(layers) == (COMPACTION,) else "fold"
-        which = f" {name}" if name else ""
-        raise UsageError(f"There is no {what}{which} to undo in this session.")
-    edit = folds[-1]
-    added = [entry for entry in ledger.entries if entry.get("compaction") == edit["uuid"]]
-    gone = [edits.fold(added[0]["uuid"], added[-1]["uuid"], [], "undo")] if added else []
-    return edit, [edits.revoke(edit["uuid"], "user"), *gone]
-
-
-def in_force(ledger: Ledger, layers: Sequence[str] = FOLDING) -> list[Json]:
-    """Folds of these layers that have an effect and are not inside another one, oldest first."""
-    projection = ledger.projection
-    spans = set(projection.folds)
-    return [
-        edit
-        for edit in projection.active_edits()
-        if edit.get("op") == "fold"
-        and edit.get("layer") in layers
-        and edit["uuid"] not in projection.inert
-        and (projection.position[str(edit["first"])], projection.position[str(edit["last"])])
-        in spans
-    ]
-
-
-def fidelity(ledger: Ledger) -> float | None:
-    """The score of the last compaction in force; None if there is none."""
-    folds = in_force(ledger, (COMPACTION,))
-    boundary: Json = folds[-1].get("boundary") or {} if folds else {}
-    found: Json = boundary.get("fidelity") or {}
-    return float(found["score"]) if "score" in found else None
-
-
-LAYER = "snip"
 
 
 def rounds(state: State) -> list[tuple[int, int]]:
@@ -130,3 +79,55 @@ def snip(state: State, first: int, last: int, what: str) -> Json:
     saved = before - state.ledger.projection.tokens
     state.emit(LayerActed(LAYER, f"{count} rounds snipped", saved, count))
     return edit
+
+
+# ---- undo, for every layer that folds
+
+
+def undo(state: State, name: str = "", layers: Sequence[str] = FOLDING) -> Json:
+    """Take back the fold with this id, else the last one in force; returns the undone edit."""
+    edit, entries = undoing(state.ledger, name, layers)
+    state.guard.register(f"{edit['layer']} was undone")
+    state.leave(*entries)
+    return edit
+
+
+def undoing(
+    ledger: Ledger, name: str = "", layers: Sequence[str] = FOLDING
+) -> tuple[Json, list[Json]]:
+    """The fold that an undo means, and the entries that undo it."""
+    folds = in_force(ledger, layers)
+    if name:
+        wanted = str(find(ledger.projection, name)["uuid"])
+        folds = [edit for edit in folds if edit["uuid"] == wanted]
+    if not folds:
+        what = "compaction" if tuple(layers) == (COMPACTION,) else "fold"
+        which = f" {name}" if name else ""
+        raise UsageError(f"There is no {what}{which} to undo in this session.")
+    edit = folds[-1]
+    added = [entry for entry in ledger.entries if entry.get("compaction") == edit["uuid"]]
+    gone = [edits.fold(added[0]["uuid"], added[-1]["uuid"], [], "undo")] if added else []
+    return edit, [edits.revoke(edit["uuid"], "user"), *gone]
+
+
+def in_force(ledger: Ledger, layers: Sequence[str] = FOLDING) -> list[Json]:
+    """Folds of these layers that have an effect and are not inside another one, oldest first."""
+    projection = ledger.projection
+    spans = set(projection.folds)
+    return [
+        edit
+        for edit in projection.active_edits()
+        if edit.get("op") == "fold"
+        and edit.get("layer") in layers
+        and edit["uuid"] not in projection.inert
+        and (projection.position[str(edit["first"])], projection.position[str(edit["last"])])
+        in spans
+    ]
+
+
+def fidelity(ledger: Ledger) -> float | None:
+    """The score of the last compaction in force; None if there is none."""
+    folds = in_force(ledger, (COMPACTION,))
+    boundary: Json = folds[-1].get("boundary") or {} if folds else {}
+    found: Json = boundary.get("fidelity") or {}
+    return float(found["score"]) if "score" in found else None

@@ -138,9 +138,9 @@ def _gives_way(result: _Result) -> tuple[bool, int]:
 
 def _store(state: State, result: _Result) -> int:
     """Write the whole result to disk; return by how much the message changed."""
-    data = result.text.encode("utf-8", "replace")
-    folder = state.deps.folder / RESULTS
-    path = folder / f"{_file_name(str(result.row.block.get('tool_use_id')))}.txt"
+    data, call = result.text.encode("utf-8", "replace"), str(result.row.block.get("tool_use_id"))
+    name = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
+    path = state.deps.folder / RESULTS / f"{name}.txt"
     preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
     size = f"{len(data) / 1024:,.1f} KB"
     words = (
@@ -155,11 +155,6 @@ def _store(state: State, result: _Result) -> int:
         raise StorageError(f"Can't keep a tool result at {path}: {error.strerror}.") from error
     result.moved = words
     return len(words) - len(result.text)
-
-
-def _file_name(call: str) -> str:
-    """The call's id where it is a plain name; a hash of it where not."""
-    return call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
 
 
 def _preview(state: State, data: bytes, *, failed: bool) -> str:

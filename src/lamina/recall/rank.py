@@ -72,7 +72,7 @@ _GONE = Document("")  # at a dead place
 
 
 @dataclass(frozen=True, slots=True)
-class _ScoredQuestion:
+class _ScoredMemories:
     """A question worked out against the places worth a closer look: arrays in their order."""
 
     places: Sequence[int]
@@ -209,7 +209,7 @@ class Ranker:
                 break
         return matches
 
-    def _ask(self, query: str, question: Mapping[str, float], now: float) -> _ScoredQuestion:
+    def _ask(self, query: str, question: Mapping[str, float], now: float) -> _ScoredMemories:
         weighed = self._words.weigh(question)
         fields = self._words.score(weighed, related=_RELATED)
         words = fields[0] + fields[1] + fields[2]
@@ -228,7 +228,7 @@ class Ranker:
         parts |= {"embedding": embedding, "recency": recency, "use": use, "type": own}
         terms = QuestionTerms.of(query, question, self._postings)
         mass = sum(weighed.values())
-        return _ScoredQuestion(places.tolist(), parts, likeness, total, mass, terms)
+        return _ScoredMemories(places.tolist(), parts, likeness, total, mass, terms)
 
     def _shares_by_place(self) -> _Shares:
         if self._shares is None:
@@ -244,7 +244,7 @@ class Ranker:
             )
         return self._shares
 
-    def _match(self, id_: str, number: int, asked: _ScoredQuestion) -> Match:
+    def _match(self, id_: str, number: int, asked: _ScoredMemories) -> Match:
         parts = {name: float(values[number]) for name, values in asked.parts.items()}
         held = self._postings.holds(asked.places[number], asked.terms.keys)
         sure = memory_confidence(

@@ -117,7 +117,7 @@ class _Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class _ScoredQuestion:
+class _ScoredTurns:
     """A question worked out against the index: arrays by place, and what it asks for."""
 
     parts: Mapping[str, Floats]
@@ -275,7 +275,7 @@ class TurnIndex:
                 break
         return matches
 
-    def _ask(self, query: str, now: float) -> _ScoredQuestion | None:
+    def _ask(self, query: str, now: float) -> _ScoredTurns | None:
         """A question worked out against all turns; None when it has no words to look for."""
         columns = self._arrays()
         question = question_terms(query)
@@ -320,7 +320,7 @@ class TurnIndex:
             total += values
         total *= (text + session + near) > 0
         asked = QuestionTerms.of(query, question, self._postings, named)
-        return _ScoredQuestion(parts, likeness, total, frozenset(named), asked)
+        return _ScoredTurns(parts, likeness, total, frozenset(named), asked)
 
     def _arrays(self) -> _Columns:
         if self._columns is not None:
@@ -408,7 +408,7 @@ class TurnIndex:
                 total[found[0]] += np.float32(weight / mass)
         return total
 
-    def _confidence(self, slot: int, asked: _ScoredQuestion) -> float:
+    def _confidence(self, slot: int, asked: _ScoredTurns) -> float:
         """The words of the turns beside it count as a turn's own."""
         columns = self._arrays()
         places = {slot, int(columns.before[slot]), int(columns.after[slot])} - {-1}

@@ -12,7 +12,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import anyio.to_thread
@@ -22,7 +22,7 @@ from lamina.events import LayerActed, Warned
 from lamina.layers.compaction.plan import (
     LEAST_SPAN,
     SHARE_OF_WINDOW,
-    Plan,
+    SummaryPlan,
     faithful,
     from_notes,
     in_full,
@@ -34,108 +34,13 @@ from lamina.local import summariser
 from lamina.messages import Block, Json, text, text_of
 from lamina.state import State
 
-FILE_TOOLS = frozenset({"Read", "Write", "Edit"})
-SKILL_TOOL = "Skill"
-LEAST_ROOM = 100  # tokens; less shows nothing worth reading
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    what: str  # how it is announced
-    path: str
-
-
-async def restore_files(state: State, room: int) -> list[str]:
-    """Reminders with the content of the last files, newest first, within all limits."""
-    config = state.config
-    total = min(config.int("compact.restore_files_tokens"), room)
-    each = config.int("compact.restore_file_tokens")
-    most = config.int("compact.restore_files")
-    if not most or total <= LEAST_ROOM:
-        return []
-    wanted: list[_Shown] = []
-    for path in _last_paths(state, FILE_TOOLS):
-        if len(wanted) < most and await _allowed(state, path):
-            wanted.append(_Shown(f"The file {path}", path))
-    return await anyio.to_thread.run_sync(_read_all, wanted, each, total)
-
-
-async def restore_skills(state: State, room: int) -> list[str]:
-    """Reminders with the skills that were invoked, newest first, within their limits."""
-    total = min(state.config.int("compact.restore_skills_tokens"), room)
-    each = state.config.int("compact.restore_skill_tokens")
-    wanted = [
-        _Shown(f"The skill {Path(path).parent.name}", path)
-        for path in _last_paths(state, frozenset({SKILL_TOOL}))
-    ]
-    return await anyio.to_thread.run_sync(_read_all, wanted, each, total) if wanted else []
-
-
-def _last_paths(state: State, tools: frozenset[str]) -> list[str]:
-    """Paths that these tools opened with success, newest first; the session's own files left out.
-
-    They come from the record, so that a session that was resumed knows them too.
-    """
-    own = str(state.deps.folder)
-    found: dict[str, None] = {}
-    for entry in reversed(state.ledger.entries):
-        if entry["kind"] != "message" or entry.get("tool") not in tools:
-            continue
-        meta: Json = entry.get("meta") or {}
-        path = str(meta.get("path") or "")
-        failed = any(block.get("is_error") for block in entry["content"])
-        if path and not failed and not path.startswith(own):
-            found.setdefault(path)
-    return list(found)
-
-
-async def _allowed(state: State, path: str) -> bool:
-    """May this be read now, by rules that may have changed since? Nobody is asked."""
-    permit, spec = state.deps.unattended, state.spec_of("Read")
-    if permit is None or spec is None:
-        return True
-    return (await permit(spec, {"file_path": path}, state.tools)).allow
-
-
-def _read_all(wanted: list[_Shown], each: int, total: int) -> list[str]:
-    shown: list[str] = []
-    for one in wanted:
-        if total <= LEAST_ROOM:
-            break
-        if words := _read(one, min(each, total)):
-            shown.append(words)
-            total -= tokens.of_text(words)
-    return shown
-
-
-def _read(one: _Shown, room: int) -> str:
-    most = max(0, room * 4 - 300 - 2 * len(os.fsencode(one.path)))
-    try:
-        # A pipe that nobody writes to must not hang us; a device must not be read at all.
-        fd = os.open(one.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode) or most <= 0:
-            return ""
-        data = b""
-        while len(data) <= most and (piece := os.read(fd, most + 1 - len(data))):
-            data += piece
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
-    if b"\0" in data:
-        return ""
-    words = data[:most].decode("utf-8", "ignore")
-    cut = f"\n… (cut; Read {Path(one.path).name} for the rest)" if len(data) > most else ""
-    return (
-        f"<system-reminder>\n{one.what}, read again after the compaction:\n\n"
-        f"{words}{cut}\n</system-reminder>"
-    )
-
-
 LAYER = "compaction"
+FILE_TOOLS = frozenset({"Read", "Write", "Edit"})
+SKILL_TOOLS = frozenset({"Skill"})
+LEAST_ROOM = 100  # tokens; less shows nothing worth reading
+# Both set by hand.
+_UNSEEN_SHARE = 0.5  # of the autocompact threshold that unseen messages may take
+_KEPT_OF_CUT = 0.05  # of the window that stays of one that is cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +91,7 @@ def _affordable(state: State, span: Span) -> bool:
     return soon >= state.window.blocking - now
 
 
-def _frees_enough(plan: Plan, span: Span) -> bool:
+def _frees_enough(plan: SummaryPlan, span: Span) -> bool:
     """Notes keep a longer tail. Where that leaves most of the view as it is, the next compaction
     would be due at once: a full one takes more."""
     freed = plan.span.tokens - tokens.of_text(plan.text)
@@ -249,7 +154,7 @@ async def compact(
         if not cut:
             raise
         return Compacted("", "cut", before, state.ledger.tokens(), 1.0)
-    plan: Plan | None = None
+    plan: SummaryPlan | None = None
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
         plan = from_notes(state)
         if plan is not None and trigger == "auto" and not _frees_enough(plan, span):
@@ -316,7 +221,7 @@ def _all_but_a_tail(state: State) -> Span | None:
 # ---- applying it
 
 
-def _fold(state: State, plan: Plan, trigger: str, before: int, name: str) -> Json:
+def _fold(state: State, plan: SummaryPlan, trigger: str, before: int, name: str) -> Json:
     entries, span = state.ledger.entries, plan.span
     first, last = entries[span.first]["uuid"], entries[span.last]["uuid"]
     kept = [row.entry for row in state.ledger.projection.rows if row.entry > span.last]
@@ -374,7 +279,7 @@ async def _coming_back(state: State, fold: Json) -> list[Json]:
     return made + [edits.message("user", words, "hook", **back) for words in texts]
 
 
-def _apply(state: State, plan: Plan, before: int, fold: Json, back: list[Json]) -> None:
+def _apply(state: State, plan: SummaryPlan, before: int, fold: Json, back: list[Json]) -> None:
     """The fold and what comes back, in one step: a crash leaves all of it or none."""
     state.guard.register("compaction")
     from_the_start = plan.span.first <= state.ledger.projection.rows[0].entry
@@ -394,9 +299,99 @@ def _apply(state: State, plan: Plan, before: int, fold: Json, back: list[Json]) 
         )
 
 
-_OVERSIZED = "oversized"
-_UNSEEN_SHARE = 0.5  # of the autocompact threshold that unseen messages may take
-_KEPT_OF_CUT = 0.05  # of the window that stays of one that is cut
+# ---- files and skills shown again
+
+
+async def restore_files(state: State, room: int) -> list[str]:
+    """Reminders with the content of the last files, newest first, within all limits."""
+    config = state.config
+    total = min(config.int("compact.restore_files_tokens"), room)
+    each = config.int("compact.restore_file_tokens")
+    most = config.int("compact.restore_files")
+    if not most or total <= LEAST_ROOM:
+        return []
+    wanted: list[tuple[str, str]] = []
+    for path in _last_paths(state, FILE_TOOLS):
+        if len(wanted) < most and await _allowed(state, path):
+            wanted.append((f"The file {path}", path))
+    return await anyio.to_thread.run_sync(_read_all, wanted, each, total)
+
+
+async def restore_skills(state: State, room: int) -> list[str]:
+    """Reminders with the skills that were invoked, newest first, within their limits."""
+    total = min(state.config.int("compact.restore_skills_tokens"), room)
+    each = state.config.int("compact.restore_skill_tokens")
+    paths = _last_paths(state, SKILL_TOOLS)
+    wanted = [(f"The skill {Path(path).parent.name}", path) for path in paths]
+    return await anyio.to_thread.run_sync(_read_all, wanted, each, total) if wanted else []
+
+
+def _last_paths(state: State, tools: frozenset[str]) -> list[str]:
+    """Paths that these tools opened with success, newest first; the session's own files left out.
+
+    They come from the record, so that a session that was resumed knows them too.
+    """
+    own = str(state.deps.folder)
+    found: dict[str, None] = {}
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] != "message" or entry.get("tool") not in tools:
+            continue
+        meta: Json = entry.get("meta") or {}
+        path = str(meta.get("path") or "")
+        failed = any(block.get("is_error") for block in entry["content"])
+        if path and not failed and not path.startswith(own):
+            found.setdefault(path)
+    return list(found)
+
+
+async def _allowed(state: State, path: str) -> bool:
+    """May this be read now, by rules that may have changed since? Nobody is asked."""
+    permit, spec = state.deps.unattended, state.spec_of("Read")
+    if permit is None or spec is None:
+        return True
+    return (await permit(spec, {"file_path": path}, state.tools)).allow
+
+
+def _read_all(wanted: list[tuple[str, str]], each: int, total: int) -> list[str]:
+    """Reminders with these files' text; each comes with the words that announce it."""
+    shown: list[str] = []
+    for announced, path in wanted:
+        if total <= LEAST_ROOM:
+            break
+        if words := _read(announced, path, min(each, total)):
+            shown.append(words)
+            total -= tokens.of_text(words)
+    return shown
+
+
+def _read(announced: str, path: str, room: int) -> str:
+    most = max(0, room * 4 - 300 - 2 * len(os.fsencode(path)))
+    try:
+        # A pipe that nobody writes to must not hang us; a device must not be read at all.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode) or most <= 0:
+            return ""
+        data = b""
+        while len(data) <= most and (piece := os.read(fd, most + 1 - len(data))):
+            data += piece
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    if b"\0" in data:
+        return ""
+    words = data[:most].decode("utf-8", "ignore")
+    cut = f"\n… (cut; Read {Path(path).name} for the rest)" if len(data) > most else ""
+    return (
+        f"<system-reminder>\n{announced}, read again after the compaction:\n\n"
+        f"{words}{cut}\n</system-reminder>"
+    )
+
+
+# ---- a message that is too large by itself
 
 
 def shrink(state: State) -> int:
@@ -419,7 +414,7 @@ def shrink(state: State) -> int:
         (name, row.number, _cut(row.block, keep, name))
         for name, row in zip(names, chosen, strict=True)
     ]
-    state.leave(edits.replace(items, _OVERSIZED))
+    state.leave(edits.replace(items, "oversized"))
     size = sum(row.tokens for row in chosen)
     state.emit(
         Warned(
@@ -434,10 +429,7 @@ def _words(block: Block) -> str:
     if block.get("type") == "text":
         return str(block.get("text") or "")
     content: Any = block.get("content") if block.get("type") == "tool_result" else ""
-    if isinstance(content, str):
-        return content
-    parts = cast("list[Block]", content) if isinstance(content, list) else []
-    return text_of(parts)
+    return text_of(content) if isinstance(content, (str, list)) else ""
 
 
 def _cut(block: Block, keep: int, entry: str) -> Block:

@@ -19,12 +19,12 @@ from lamina.local.session_facts import SessionFacts, session_facts
 from lamina.messages import Json, text_of
 from lamina.state import State
 
-SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this
+SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this; set by hand
 LEAST_SPAN = 200  # tokens; less is not worth a summary
 
 
 @dataclass(slots=True)
-class Plan:
+class SummaryPlan:
     """A summary that was not applied yet."""
 
     span: Span
@@ -37,7 +37,7 @@ class Plan:
 # ---- from notes (L3.5): no model call
 
 
-def from_notes(state: State) -> Plan | None:
+def from_notes(state: State) -> SummaryPlan | None:
     notes: Json | None = state.ledger.state("notes")
     path = state.deps.folder / "session-memory" / "summary.md"
     try:
@@ -56,7 +56,7 @@ def from_notes(state: State) -> Plan | None:
     what = _what(state, span)
     copied = summariser.nine_parts(what, budget=min(2_000, room // 4))
     body = f"{text}\n\n# From the record\n{copied}"
-    plan = Plan(span, body, "notes", _probe(state, span, what, body))
+    plan = SummaryPlan(span, body, "notes", _probe(state, span, what, body))
     low = plan.score.share < state.config.float("compact.fidelity")
     return None if low and plan.score.count >= 5 else plan
 
@@ -82,12 +82,12 @@ def _before_kept(state: State, cursor: int) -> Span | None:
 # ---- in full
 
 
-async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> Plan:
+async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
     what = _what(state, span)
     quarter = int(state.window.size * SHARE_OF_WINDOW)
     budget = max(400, min(8_000, quarter // 3, span.tokens // 3))
-    plans: list[Plan] = []
+    plans: list[SummaryPlan] = []
     if state.fork is not None and state.deps.model.name != "none":
         plans = await _by_model(state, span, what, budget, instructions, up_to=up_to)
         if plans and faithful(state, plans[-1]):
@@ -104,12 +104,12 @@ async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -
 
 async def _by_model(
     state: State, span: Span, what: SessionFacts, budget: int, instructions: str, *, up_to: bool
-) -> list[Plan]:
+) -> list[SummaryPlan]:
     """Up to two tries; the second is told what the first one missed."""
     entries = state.ledger.entries
     known = Known.of(session_facts(entries), entries[span.first : span.last + 1])
     found = probes_of(what)
-    plans: list[Plan] = []
+    plans: list[SummaryPlan] = []
     extra = ""
     for _ in range(2):
         parts = await ask(state, known, instructions + extra, span)
@@ -128,7 +128,7 @@ async def _by_model(
     return plans
 
 
-def faithful(state: State, plan: Plan) -> bool:
+def faithful(state: State, plan: SummaryPlan) -> bool:
     return max(plan.score.share, plan.asked or 0.0) >= state.config.float("compact.fidelity")
 
 
@@ -140,12 +140,14 @@ def _made(
     parts: dict[str, str] | None,
     *,
     up_to: bool,
-) -> Plan:
+) -> SummaryPlan:
     text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to)
-    if lines := _snipped(state, span):
+    # The lines that stand for what was snipped go on standing for it.
+    lines = [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
+    if lines:
         text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
-    return Plan(span, text, source, _probe(state, span, what, text))
+    return SummaryPlan(span, text, source, _probe(state, span, what, text))
 
 
 def _what(state: State, span: Span) -> SessionFacts:
@@ -170,11 +172,6 @@ def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
         and edit["uuid"] not in projection.inert
     ]
     return [(a, b, edit) for a, b, edit in found if span.first <= a and b <= span.last]
-
-
-def _snipped(state: State, span: Span) -> list[str]:
-    """The lines that stand for what was snipped; they go on standing for it."""
-    return [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
 
 
 def _new_view(state: State, span: Span, text: str) -> str:

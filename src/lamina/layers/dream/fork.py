@@ -2,7 +2,7 @@
 
 The fork writes in the copy alone. What comes back is taken file by file: nothing removed without a
 reason, nothing said that stood nowhere before. Whether all still stands is judged at the end, by
-`dream_judge`. Touches the copy, which it makes and removes.
+`dream.judge`. Touches the copy, which it makes and removes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def dream(
         return None
     await anyio.to_thread.run_sync(make_copy, planner.before, copy)
     sessions = state.deps.transcript.parent
-    directive = await _aside(lambda: _directive(state, planner, copy, logs))
+    directive = await aside(lambda: _directive(state, planner, copy, logs))
     result = await state.fork(
         directive,
         purpose="dream",
@@ -70,7 +70,7 @@ async def dream(
         wanted = review(planner.before, left, "\n".join(logs.values()), planner.held)
         return _masked(wanted, left, rules)
 
-    return await _aside(reviewed)
+    return await aside(reviewed)
 
 
 def _masked(wanted: WantedMemory, left: Mapping[str, bytes], rules: Rules | None) -> WantedMemory:
@@ -82,8 +82,8 @@ def _masked(wanted: WantedMemory, left: Mapping[str, bytes], rules: Rules | None
     return WantedMemory(wanted.files, gone, [hide.mask(problem) for problem in wanted.problems])
 
 
-async def _aside(work: Callable[[], T]) -> T:
-    """What looks at every memory holds nobody up, and a kill does not wait for it."""
+async def aside(work: Callable[[], T]) -> T:
+    """In a thread that a kill does not wait for: nothing in it writes."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 

@@ -194,7 +194,9 @@ class Judge:
                 continue
             if isinstance(content, MemoryStoreError):
                 found.bad[path] = str(content)
-            elif (why := why_ambiguous(content)) and not self._was_ambiguous(path):
+            elif (why := why_ambiguous(content)) and not why_ambiguous(
+                self._before.files.get(path, b"")
+            ):
                 found.bad[path] = f"it can be read in two ways: {why}"
             else:
                 gone = [one for one in self._before.files if one not in after]
@@ -202,9 +204,6 @@ class Judge:
                 sources = (path, *taken_in.get(path, ()), *wider)
                 self._ask(path, content, sources, plan.memories, found, own)
         return found
-
-    def _was_ambiguous(self, path: str) -> bool:
-        return path in self._before.files and bool(why_ambiguous(self._before.files[path]))
 
     def _ask(
         self,
@@ -236,12 +235,9 @@ class Judge:
                 found.inbox.append((kept, verdict, exact or b""))
         elif path in own and path not in self._labels:
             only_moved = verdict.origin == "typed"
-            if (
-                origin := self._label_of(path, moved)
-                if only_moved
-                else f" (source: {verdict.origin})"
-            ):
-                found.labels[path] = origin
+            label = self._label_of(path, moved) if only_moved else f" (source: {verdict.origin})"
+            if label:
+                found.labels[path] = label
 
     def _decided(self, proposal: Proposal, vouched: str, others: Sequence[Memory]) -> Verdict:
         known = [other for other in others if other.path != proposal.path]
@@ -252,7 +248,7 @@ class Judge:
             memories=known,
             pinned=self._store.pinned(),
             forgotten=self._store.tombstones.why,
-            vouched=partial(_always, vouched),
+            vouched=lambda _: vouched,
         )
         return decide(proposal, context)
 
@@ -335,7 +331,3 @@ class Judge:
         known = self._memories.get(path)
         found = self._authors.words(path, known.mtime) if known else {}
         return not found or any(word.by_hand for word in found.values())
-
-
-def _always(vouched: str, _path: str) -> str:
-    return vouched

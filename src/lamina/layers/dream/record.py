@@ -1,7 +1,8 @@
-"""What dreams leave to be looked at: the present one's progress, all that ended, a wish to end one.
+"""What dreams leave behind to be looked at: progress, all that ended, requests to end; and undo.
 
 Files of its own beside the memory directory: `dream/status.json`, `dream/log.jsonl`, `dream/kill`,
-`dream/undone.json`, `dream/diary.json`. They are for people and other processes; a dream that can't write them goes on.
+`dream/undone.json`, `dream/diary.json`. They are for people and other processes; a dream that can't
+write them goes on.
 """
 
 from __future__ import annotations
@@ -23,31 +24,6 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
 from lamina.memory.undo import InForce, in_force, undo
 from lamina.messages import Json
-
-
-def last_dream(store: FileStore, commit_id: str = "") -> InForce | None:
-    """The newest dream that changed something and was not taken back, or the one with this id."""
-    store.journal.settle()
-    for one in in_force(store.journal.history):
-        named = one.change.id.startswith(commit_id) or one.by.id.startswith(commit_id)
-        if one.change.writer == "dream" and named:
-            return one
-    return None
-
-
-def take_back(store: FileStore, commit_id: str = "") -> tuple[Commit, list[str]]:
-    """Undo the last dream, or this one; the files that changed. What was edited since stays."""
-    dream = last_dream(store, commit_id)
-    if dream is None:
-        which = f"dream {commit_id}" if commit_id else "dream"
-        raise UsageError(f"There is no {which} to undo. `lamina dream log` shows what there was.")
-    paths = undo(store, dream.by.id)
-    back = {path: store.files.read(path) for path in paths if not is_index(path)}
-    DreamRecord(store.state).take_back(
-        {path: content for path, content in back.items() if content is not None}
-    )
-    return dream.change, paths
-
 
 _TURNS = 30
 _SHOWN = 200  # ended dreams that the log shows
@@ -127,7 +103,8 @@ class DreamRecord:
         if left.get("status") == "running":
             known = {key: left.get(key) for key in ("id", "started", "files")}
             text = "Its process ended in the middle."
-            self.ended({**known, "when": left.get("started"), "status": "killed", "text": text, "by": "?", "applied": True})  # fmt: skip
+            told = {"status": "killed", "text": text, "by": "?", "applied": True}
+            self.ended({**known, "when": left.get("started"), **told})
 
     def log(self) -> list[Json]:
         """The last dreams that ended, newest first."""
@@ -192,3 +169,30 @@ def _sound(line: Mapping[str, Any]) -> bool:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+# ---- taking a dream back
+
+
+def last_dream(store: FileStore, commit_id: str = "") -> InForce | None:
+    """The newest dream that changed something and was not taken back, or the one with this id."""
+    store.journal.settle()
+    for one in in_force(store.journal.history):
+        named = one.change.id.startswith(commit_id) or one.by.id.startswith(commit_id)
+        if one.change.writer == "dream" and named:
+            return one
+    return None
+
+
+def take_back(store: FileStore, commit_id: str = "") -> tuple[Commit, list[str]]:
+    """Undo the last dream, or this one; the files that changed. What was edited since stays."""
+    dream = last_dream(store, commit_id)
+    if dream is None:
+        which = f"dream {commit_id}" if commit_id else "dream"
+        raise UsageError(f"There is no {which} to undo. `lamina dream log` shows what there was.")
+    paths = undo(store, dream.by.id)
+    back = {path: store.files.read(path) for path in paths if not is_index(path)}
+    DreamRecord(store.state).take_back(
+        {path: content for path, content in back.items() if content is not None}
+    )
+    return dream.change, paths

@@ -34,7 +34,7 @@ from lamina.messages import Json
 from lamina.state import State
 
 T = TypeVar("T")
-_LOOK = 0.1  # seconds between two looks for a wish to end it
+_LOOK = 0.1  # seconds between two looks whether somebody wants it to end
 NO_CHANGE = DreamStep()
 
 
@@ -104,16 +104,14 @@ class DreamRun:
             self._end(self._brought_in or KILLED)
             raise
         except Exception as error:
-            sentence = (
-                str(error) if isinstance(error, LaminaError) else f"{type(error).__name__}: {error}"
-            )
-            self._end(DreamResult("failed", sentence))
+            named = "" if isinstance(error, LaminaError) else f"{type(error).__name__}: "
+            self._end(DreamResult("failed", f"{named}{error}"))
             raise
         self._end(dreamt)
         return dreamt
 
     async def _watched(self) -> DreamResult:
-        """The dream beside somebody who looks at the time and for a wish to end it."""
+        """The dream, while another task watches the time and whether somebody wants it to end."""
         done: list[DreamResult] = []
         self._record.forget_wish()
         try:
@@ -141,17 +139,17 @@ class DreamRun:
         return self._ends - self._state.deps.clock.monotonic()
 
     async def _dream(self) -> DreamResult:
-        planner = await _aside(self._look)
+        planner = await fork.aside(self._look)
         self._tell("gather", "Looking for what is new, double or past")
         known = self._record.left_behind() == planner.before.digest
-        logs = await _aside(lambda: fork.read_logs(self._store.directory, self._diary))
+        logs = await fork.aside(lambda: fork.read_logs(self._store.directory, self._diary))
         self._tell("consolidate", "Bringing together what belongs together")
         # Memory as the last dream left it needs no model, only what the calendar brings.
         wanted = None if known and not logs else await self._asked(planner, logs)
         if wanted is None and logs:
-            wanted = await _aside(lambda: self._distilled(planner, logs))
+            wanted = await fork.aside(lambda: self._distilled(planner, logs))
         self._tell("prune", "Checking the result and the index")
-        step = await _aside(lambda: planner.step(wanted))
+        step = await fork.aside(lambda: planner.step(wanted))
         for warning in step.warnings:
             self._state.emit(Warned(warning))
         if step.empty:
@@ -223,14 +221,33 @@ class DreamRun:
             problems = (*step.problems, *full)
             return DreamResult("completed", _summary(step), step, commit, self._by, problems)
 
-        done = await _to_the_end(write, self._note_brought_in)
+        done = await self._to_the_end(write)
         if step.files:
             kept = tuple(path for path in step.files if path not in step.removed)
             self._state.emit(MemoryUpdated(kept, "dream", tuple(step.removed)))
         return done
 
-    def _note_brought_in(self, done: DreamResult) -> None:
-        self._brought_in = done
+    async def _to_the_end(self, work: Callable[[], DreamResult]) -> DreamResult:
+        """In a thread that is waited for, whatever ends us: Ctrl-C gets through every scope, and
+        nobody may let go of the lock, or say that nothing was changed, while files are written."""
+        wrong: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self._brought_in = work()
+            except BaseException as error:  # noqa: BLE001 - it is raised again by whoever waits
+                wrong.append(error)
+
+        thread = threading.Thread(target=run, name="lamina-dream")
+        thread.start()
+        try:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(thread.join)
+        finally:
+            thread.join()
+        if self._brought_in is None:
+            raise wrong[0]
+        return self._brought_in
 
     def _nothing(self, step: DreamStep) -> DreamResult:
         if self._apply:
@@ -277,37 +294,6 @@ class DreamRun:
                 self._record.note_distilled(self._marks)
         self._record.ended(line)
         self._show()
-
-
-async def _aside(work: Callable[[], T]) -> T:
-    """In a thread that a kill does not wait for: nothing in it writes."""
-    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-
-
-async def _to_the_end(work: Callable[[], T], note: Callable[[T], None]) -> T:
-    """In a thread that is waited for, whatever ends us: Ctrl-C gets through every scope, and nobody
-    may let go of the lock, or say that nothing was changed, while files are being written."""
-    found: list[T] = []
-    wrong: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever waits
-            wrong.append(error)
-
-    thread = threading.Thread(target=run, name="lamina-dream")
-    thread.start()
-    try:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(thread.join)
-    finally:
-        thread.join()
-        for done in found:
-            note(done)
-    if wrong:
-        raise wrong[0]
-    return found[0]
 
 
 def would_do(step: DreamStep) -> str:

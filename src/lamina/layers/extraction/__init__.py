@@ -44,39 +44,10 @@ if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
 
 
-WHY = "the user asked to forget this"
-
-
-class Unwanted:
-    def __init__(self, entries: Sequence[Json]) -> None:
-        self._at = {str(entry.get("uuid")): place for place, entry in enumerate(entries)}
-        self._wishes = [
-            (place, wish.words)
-            for place, entry in enumerate(entries)
-            for part in typed_parts(blocks_of_entry(entry))
-            for wish in wishes_in(part)
-        ]
-
-    def __call__(self, said: str, evidence: Sequence[Evidence]) -> bool:
-        """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
-        if not self._wishes:
-            return False
-        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
-            return True
-        last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
-        return any(last < place and holds(words, said) for place, words in self._wishes)
-
-
-def _says_beside(quote: str, said: str) -> bool:
-    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
-    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
-    return holds(said, "\n".join(others))
-
-
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
-_MOST_FILES = 30  # of one run; who proposes more obeys somebody else
+_MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
 
@@ -226,7 +197,8 @@ def _say(state: State, done: Extracted) -> None:
         what = "1 memory waits" if waiting == 1 else f"{waiting} memories wait"
         state.emit(LayerActed(LAYER, f"{what} in the inbox: `lamina memory inbox`", 0, waiting))
     if lost := done.no_room:
-        state.emit(LayerActed(LAYER, f"the inbox is full, so {lost} more found no room: `lamina memory inbox`", 0, lost))  # fmt: skip
+        what = f"the inbox is full, so {lost} more found no room: `lamina memory inbox`"
+        state.emit(LayerActed(LAYER, what, 0, lost))
 
 
 def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bool:
@@ -244,9 +216,9 @@ def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bo
                 continue
             given: Any = block.get("input")
             path = str(cast("Json", given).get("file_path")) if isinstance(given, dict) else ""
-            whole = os.path.realpath(project / os.path.expanduser(path))
-            inside = Path(whole).is_relative_to(real)
-            if block.get("name") == "Remember" or (block.get("name") in fork_tools.WRITING and inside):  # fmt: skip
+            inside = Path(os.path.realpath(project / os.path.expanduser(path))).is_relative_to(real)
+            writes = block.get("name") in fork_tools.WRITING and inside
+            if writes or block.get("name") == "Remember":
                 return True
     return False
 
@@ -318,7 +290,7 @@ def _keep(
         if len(done.files) + len(done.inbox) >= _MOST_FILES:
             raise GateRefused(f"{shown}: one look at a conversation keeps {_MOST_FILES} at most.")
         if Unwanted(words.entries)(body, evidence):
-            raise GateRefused(f"{shown}: {WHY}.")
+            raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
         outcome = store.write_file(
             path,
@@ -375,7 +347,8 @@ def proposals(entries: Sequence[Json], session: str, now: float) -> list[Proposa
 
 def _message(entry: Json) -> Mapping[str, Any]:
     origins = [*(entry.get("origins") or ())]
-    blocks = [{**block, "origin": origin} for block, origin in zip(entry["content"], origins, strict=False)]  # fmt: skip
+    pairs = zip(entry["content"], origins, strict=False)
+    blocks = [{**block, "origin": origin} for block, origin in pairs]
     return {
         "role": entry["role"],
         "content": blocks,
@@ -390,3 +363,34 @@ def _write(store: FileStore, proposal: Proposal, done: Extracted) -> None:
         done.take(store.remember(proposal))
     except GateRefused as error:
         done.turn_away(error)
+
+
+# ---- what the user wants forgotten
+
+
+class Unwanted:
+    """What the user asked to forget in these messages."""
+
+    def __init__(self, entries: Sequence[Json]) -> None:
+        self._at = {str(entry.get("uuid")): place for place, entry in enumerate(entries)}
+        self._wishes = [
+            (place, wish.words)
+            for place, entry in enumerate(entries)
+            for part in typed_parts(blocks_of_entry(entry))
+            for wish in wishes_in(part)
+        ]
+
+    def __call__(self, said: str, evidence: Sequence[Evidence]) -> bool:
+        """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
+        if not self._wishes:
+            return False
+        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
+            return True
+        last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
+        return any(last < place and holds(words, said) for place, words in self._wishes)
+
+
+def _says_beside(quote: str, said: str) -> bool:
+    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
+    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
+    return holds(said, "\n".join(others))

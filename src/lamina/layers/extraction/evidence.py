@@ -53,7 +53,9 @@ class NewWords:
             labels[label] = str(entry["uuid"])
             shown = words if len(words) <= _LONGEST_MESSAGE else words[:_LONGEST_MESSAGE] + " […]"
             room -= len(shown)
-            lines.append(f"{label} ({_day(entry)}): {shown}")
+            said = said_at(entry)
+            day = f"{said:%A %Y-%m-%d}" if said else "no date"
+            lines.append(f"{label} ({day}): {shown}")
         return cls(entries, session, labels, "\n".join(lines))
 
     def evidence_for(self, content: str, *, strict: bool) -> tuple[str, list[Evidence]]:
@@ -153,8 +155,3 @@ def said_at(entry: Json) -> datetime | None:
         return datetime.fromisoformat(str(entry.get("ts"))).astimezone()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _day(entry: Json) -> str:
-    said = said_at(entry)
-    return f"{said:%A %Y-%m-%d}" if said else "no date"
