@@ -328,11 +328,11 @@ def make_permit(
     config: Config, ask: Ask | None, *, interactive: bool, memory: FileStore | None = None
 ) -> Permit:
     """The user's rules; writing memory files needs no question, for the gate judges it."""
-    from lamina.tools.permissions import Rules
+    from lamina.tools.permissions import PermissionRules
     from lamina.tools.permissions import make_permit as make
 
     return make(
-        Rules.of(
+        PermissionRules.of(
             allow=[*config.strings("permissions.allow"), *_for_memory(memory)],
             ask=config.strings("permissions.ask"),
             deny=config.strings("permissions.deny"),

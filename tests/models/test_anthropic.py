@@ -24,7 +24,8 @@ from lamina.errors import (
 from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta, Warned, quiet
 from lamina.messages import Usage, text, tool_use
 from lamina.models import OPTIONS, open_model
-from lamina.models.anthropic import AnthropicModel, Assembly, Malformed
+from lamina.models.anthropic import AnthropicModel, Assembly
+from lamina.models.remote import Malformed
 from lamina.ports import Model
 
 # ---- answers
@@ -420,11 +421,11 @@ def test_cancelling_hangs_up_at_once(wire: WireServer) -> None:
         ),
         (
             fails(404, "not_found_error", "model: claude-sonnet-4-6"),
-            "127.0.0.1 knows no model 'claude-sonnet-4-6' (404): check the model's name and ANTHROPIC_BASE_URL.",
+            "127.0.0.1 has no model 'claude-sonnet-4-6' (404): check the model's name and ANTHROPIC_BASE_URL.",
         ),
         (
             fails(402, "billing_error", "Your balance is empty."),
-            "Anthropic refuses the call for want of credit: Your balance is empty.",
+            "Anthropic refuses the call for lack of credit: Your balance is empty.",
         ),
     ],
 )
@@ -500,7 +501,7 @@ def test_a_missing_key_is_one_sentence(
 @pytest.mark.parametrize("url", ["ftp://files.test/v1", "localhost:9/v1", "nowhere"])
 def test_what_is_no_address_is_said_at_once(wire: WireServer, kind: str, url: str) -> None:
     talk = Talk(wire, kind, base_url=url)
-    with pytest.raises(ModelConfigError, match=r"is no address of an API: set .*_BASE_URL"):
+    with pytest.raises(ModelConfigError, match=r"is not the address of an API: set .*_BASE_URL"):
         talk.ask(request())
     assert talk.clock.slept == []
 

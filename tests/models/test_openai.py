@@ -13,7 +13,8 @@ from tests.wire.server import Answer, WireServer, fails, says
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
 from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta
 from lamina.messages import Usage, text, tool_result, tool_use
-from lamina.models.openai import ChatAssembly, Malformed, chat_messages
+from lamina.models.openai import ChatAssembly, chat_messages
+from lamina.models.remote import Malformed
 from lamina.ports import Model
 
 GPT = "openai:gpt-5.5"
@@ -259,11 +260,11 @@ def test_a_line_that_goes_silent_is_given_up_and_tried_again(wire: WireServer) -
         ),
         (
             fails(404, "invalid_request_error", "no such model", code="model_not_found"),
-            "127.0.0.1 knows no model 'gpt-5.5' (404): check the model's name and OPENAI_BASE_URL.",
+            "127.0.0.1 has no model 'gpt-5.5' (404): check the model's name and OPENAI_BASE_URL.",
         ),
         (
             fails(429, "insufficient_quota", "Out of quota.", code="insufficient_quota"),
-            "The endpoint refuses the call for want of credit: Out of quota.",
+            "The endpoint refuses the call for lack of credit: Out of quota.",
         ),
     ],
 )

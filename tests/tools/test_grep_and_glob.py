@@ -14,9 +14,9 @@ from tests.examples import examples
 from lamina.held import hold
 from lamina.text.globs import literal_prefix, matches
 from lamina.tools import glob
+from lamina.tools.glob import Walk
 from lamina.tools.grep import Grep, find_ripgrep
 from lamina.tools.registry import Toolbox
-from lamina.tools.walk import Walk
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

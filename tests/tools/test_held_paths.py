@@ -15,7 +15,7 @@ import pytest
 from lamina import syscalls
 from lamina.messages import Json, text_of
 from lamina.ports import Decision, ToolContext, ToolSpec
-from lamina.tools.permissions import Rules, make_permit
+from lamina.tools.permissions import PermissionRules, make_permit
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -196,7 +196,7 @@ async def test_a_listing_does_not_begin_where_something_else_stands_now(
 async def test_rules_are_about_the_file_that_is_held(world: Bench) -> None:
     """The permission does not resolve the path again: a swap before it changes nothing."""
     permit = make_permit(
-        Rules.of(deny=["Read(a/b/**)"]), ask=None, interactive=False, sandboxed=True
+        PermissionRules.of(deny=["Read(a/b/**)"]), ask=None, interactive=False, sandboxed=True
     )
 
     async def swapping(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
@@ -252,7 +252,7 @@ async def test_a_race_against_a_swapping_process_never_leads_outside(world: Benc
     (inside / "f.txt").write_text(MINE)
     (outside / "f.txt").write_text(SECRET)
     kept = everything(outside)
-    permit = make_permit(Rules(), ask=None, interactive=False, sandboxed=True)
+    permit = make_permit(PermissionRules(), ask=None, interactive=False, sandboxed=True)
     world.context.permit = permit
     with swapping_process(world.project, outside):
         for number in range(60):

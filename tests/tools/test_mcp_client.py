@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from lamina.errors import SettingsError
 from lamina.events import Warned
 from lamina.messages import text_of
 from lamina.ports import ToolOutcome
-from lamina.tools.mcp_client import McpServer, McpServers, connect, servers_from_settings, tool_name
+from lamina.tools.mcp_client import McpServer, McpServers, connect, server_of, tool_name
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
@@ -280,31 +279,10 @@ def test_names_are_what_providers_take_and_stay_distinct() -> None:
     assert all(len(name) == 64 for name in long)
 
 
-def test_servers_are_read_from_settings() -> None:
-    assert servers_from_settings(
-        {
-            "a": {"command": "x", "args": ["1"], "env": {"K": "v"}, "cwd": "/tmp"},
-            "b": {"type": "http", "url": "http://h", "headers": {"H": "v"}, "clearable": True},
-        },
-        "f",
-    ) == [
-        McpServer("a", "x", ["1"], {"K": "v"}, Path("/tmp")),
-        McpServer("b", url="http://h", headers={"H": "v"}, args=[], clearable=True),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        ([], "must be an object"),
-        ({"a": 1}, "must be an object"),
-        ({"a": {}}, "either"),
-        ({"a": {"command": "x", "url": "y"}}, "either"),
-        ({"a": {"command": "x", "arg": []}}, "unknown key 'arg'"),
-        ({"a": {"command": "x", "args": "1"}}, "args must be a list"),
-    ],
-)
-def test_bad_settings_are_named_with_their_file(value: object, word: str) -> None:
-    with pytest.raises(SettingsError, match=word) as caught:
-        servers_from_settings(value, "settings.json")
-    assert str(caught.value).startswith("settings.json: ")
+def test_a_server_is_made_of_its_settings() -> None:
+    local = {"command": "x", "args": ["1"], "env": {"K": "v"}, "cwd": "/tmp"}
+    assert server_of("a", local) == McpServer("a", "x", ["1"], {"K": "v"}, Path("/tmp"))
+    remote = {"type": "http", "url": "http://h", "headers": {"H": "v"}, "clearable": True}
+    assert server_of("b", remote) == McpServer(
+        "b", url="http://h", headers={"H": "v"}, clearable=True
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import SettingsError
 from lamina.ports import Decision, ToolSpec
-from lamina.tools.permissions import Rules, make_permit, rough_parts, take_apart
+from lamina.tools.permissions import PermissionRules, make_permit, rough_parts, take_apart
 from lamina.tools.registry import builtin_tools
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def decide(
     allow: tuple[str, ...] = (),
     **given: Any,
 ) -> Decision:
-    rules = Rules.of(deny=deny, ask=ask, allow=allow)
+    rules = PermissionRules.of(deny=deny, ask=ask, allow=allow)
     permit = make_permit(rules, ask=person, interactive=person is not None, sandboxed=sandboxed)
     return await permit(SPECS[tool], given, bench.context)
 
@@ -226,7 +226,7 @@ async def test_asking_is_the_default_when_somebody_is_there(bench: Bench) -> Non
 
 async def test_always_is_remembered_for_the_session_and_no_wider(bench: Bench) -> None:
     person = Person("always", "always", "always", "no", "no", "no")
-    permit = make_permit(Rules(), ask=person, interactive=True, sandboxed=True)
+    permit = make_permit(PermissionRules(), ask=person, interactive=True, sandboxed=True)
 
     async def may(tool: str, **given: Any) -> bool:
         return (await permit(SPECS[tool], given, bench.context)).allow
@@ -244,7 +244,7 @@ async def test_always_is_remembered_for_the_session_and_no_wider(bench: Bench) -
 
 async def test_parallel_calls_are_asked_one_after_the_other(bench: Bench) -> None:
     person = Person("always")
-    permit = make_permit(Rules(), ask=person, interactive=True, sandboxed=True)
+    permit = make_permit(PermissionRules(), ask=person, interactive=True, sandboxed=True)
     decisions: list[bool] = []
 
     async def call(name: str) -> None:
@@ -268,7 +268,7 @@ async def test_rules_for_servers(bench: Bench, rule: str, allowed: bool) -> None
 @pytest.mark.parametrize("text", ["", "Read(", "Read()", "deploy(x)", "a b", "Read(x) y", "(x)"])
 def test_a_rule_that_can_not_be_read_is_named(text: str) -> None:
     with pytest.raises(SettingsError, match="rule"):
-        Rules.of(deny=[text])
+        PermissionRules.of(deny=[text])
 
 
 @given(st.text("a ;&|\n'\"\\$(){}<>#`=", max_size=30))

@@ -31,7 +31,7 @@ async def test_a_range_is_shown_and_the_way_on_is_named(bench: Bench) -> None:
     (bench.project / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
     shown = await bench.text("Read", file_path="a.txt", offset=3, limit=2)
     assert shown.startswith("     3\tline 3\n     4\tline 4\n")
-    assert "Lines 3 to 4 of 10; read on with offset 5." in shown
+    assert "Lines 3 to 4 of 10; continue with offset 5." in shown
 
 
 async def test_an_offset_past_the_end_says_how_long_the_file_is(bench: Bench) -> None:
@@ -68,7 +68,7 @@ async def test_a_file_too_large_to_load_is_shown_from_where_it_is_asked(bench: B
         file.write(b"first\n" + b"y" * (40 << 20) + b"\nthird\n" + b"z\n" * 10)
     shown = await bench.text("Read", file_path=str(path), offset=3, limit=1)
     assert shown.startswith("     3\tthird\n")
-    assert "read on with offset 4" in shown
+    assert "continue with offset 4" in shown
 
 
 async def test_an_image_comes_as_an_image_block(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from tests.tools.conftest import Bench
 
 from lamina.ports import ToolContext
 from lamina.text.globs import left_below, matches
-from lamina.tools.permissions import Rules, make_permit
+from lamina.tools.permissions import PermissionRules, make_permit
 from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MODES = ("content", "files", "count")
 
 
 def ruled(bench: Bench, *, deny: Sequence[str] = (), ask: Sequence[str] = ()) -> Bench:
-    rules = Rules.of(deny=deny, ask=ask)
+    rules = PermissionRules.of(deny=deny, ask=ask)
     bench.context.permit = make_permit(rules, ask=None, interactive=False, sandboxed=True)
     return bench
 
@@ -126,7 +126,7 @@ async def test_what_would_have_to_be_asked_is_left_out_and_named(tree: Bench) ->
     ruled(tree, ask=["Read(secret/**)"])
     for said in await searched(tree):
         assert "secret/key.txt" not in said
-        assert "[Left out, since a rule wants it asked: Read(secret/**)." in said
+        assert "[Left out, because a rule asks first: Read(secret/**)." in said
     for said in await searched(tree, path="open"):
         assert "Left out" not in said
     assert "Nobody is here to ask" in await tree.error("Grep", pattern="x", path="secret")
@@ -142,7 +142,7 @@ async def test_an_answer_opens_the_place_that_was_asked_for(
         asked.append(question)
         return answer
 
-    rules = Rules.of(ask=["Read(secret/**)"])
+    rules = PermissionRules.of(ask=["Read(secret/**)"])
     tree.context.permit = make_permit(rules, ask=person, interactive=True, sandboxed=True)
     assert "secret/deep/key.txt" in await tree.text("Grep", pattern="CANARY", path="secret")
     assert asked == [str(tree.project / "secret")]
@@ -200,7 +200,7 @@ async def test_nothing_that_is_denied_is_in_any_answer(
             made[path] = f"CANARY{number}."
             (project / path).write_text(made[path] + "\n")
     permit = make_permit(
-        Rules.of(deny=[f"{tool}({glob})" for tool, glob in rules]),
+        PermissionRules.of(deny=[f"{tool}({glob})" for tool, glob in rules]),
         ask=None, interactive=False, sandboxed=True,
     )  # fmt: skip
     context = ToolContext(project, project, root, lambda _: None, permit)

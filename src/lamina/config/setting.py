@@ -229,7 +229,7 @@ def servers(table: Mapping[str, Any]) -> None:
     known |= {"args": list, "env": dict, "headers": dict, "clearable": bool}
     for name, entry in table.items():
         _fields(name, entry, known)
-        if ("command" in entry) == ("url" in entry):
+        if bool(entry.get("command")) == bool(entry.get("url")):
             raise BadValue(f"must give {name} either a command or a url")
         for key in ("args", "env", "headers"):
             _words(f"{name}.{key}", entry.get(key, []))

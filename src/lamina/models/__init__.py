@@ -52,8 +52,7 @@ def open_model(spec: str, *, options: Mapping[str, Any] | None = None) -> Model:
 def _provider(kind: str, name: str, given: Mapping[str, Any]) -> Model:
     if find_spec(_PACKAGES[kind]) is None:
         raise ModelConfigError(
-            f"Models of the kind {kind}: need the package {_PACKAGES[kind]}; "
-            f"run: pip install 'lamina[{kind}]'"
+            f"{kind}: models need the {_PACKAGES[kind]} package: pip install 'lamina[{kind}]'."
         )
     module = import_module(f"lamina.models.{kind}")
     make = cast("Callable[..., Model]", getattr(module, _MODELS[kind]))

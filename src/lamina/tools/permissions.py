@@ -1,9 +1,9 @@
-"""Permissions: rules that deny, ask or allow a tool call, and what holds where no rule speaks.
+"""Permissions: rules that deny, ask about or allow a tool call, and the default without a rule.
 
 A rule is `Tool`, `Tool(glob)` or `mcp__server__*`. For file tools the glob is matched against the
-resolved path (relative ones start at the project), for Bash against each simple command. Deny is
-stronger than ask, ask than allow, allow than the default. A search from above is allowed without
-what such a rule keeps from it. Nothing here reads settings or files beyond resolving paths.
+resolved path (relative ones start at the project), for Bash against each simple command of the line.
+Deny is stronger than ask, ask than allow, allow than the default. A search that begins above what a
+rule keeps from it is allowed without that part. Nothing is read here; paths are only resolved.
 """
 
 from __future__ import annotations
@@ -26,138 +26,6 @@ from lamina.messages import Json
 from lamina.ports import Ask, Decision, Permit, ToolContext, ToolSpec
 from lamina.text.globs import left_below, literal_prefix, matches
 
-_SEPARATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
-# What makes the meaning of a text depend on more than the text.
-_UNCLEAR = re.compile(r"[`(){}<>]|\$[({'\"]")
-_HARMLESS_REDIRECTION = re.compile(
-    r"(?:[012]?>{1,2}\s*/dev/null|&>\s*/dev/null|[012]?>&[12])(?=[\s;|&]|$)"
-)
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_KEYWORDS = frozenset(
-    [
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "select",
-        "function",
-        "time",
-        "coproc",
-        "!",
-        "[[",
-        "eval",
-        "exec",
-        "source",
-        ".",
-        "trap",
-        "alias",
-        "builtin",
-        "command",
-        "env",
-        "sudo",
-        "doas",
-        "nohup",
-        "xargs",
-        "setsid",
-    ]
-)
-_ROUGH_BREAKS = re.compile(r"[;&|\n`(){}<>'\"$\\]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A command's simple commands, words joined by one space; `clear` if that is all there is."""
-
-    commands: tuple[str, ...]
-    clear: bool
-
-
-def take_apart(text: str) -> Parts:
-    """The simple commands of a line of shell."""
-    pieces = _split(_HARMLESS_REDIRECTION.sub(" ", text))
-    if pieces is None:
-        return Parts((), clear=False)
-    # A word with spaces keeps its quotes: `git "log x"` is not `git log x`.
-    commands = tuple(
-        shlex.join(piece) if _spaced(piece) else " ".join(piece) for piece in pieces if piece
-    )
-    clear = bool(commands) and all(_is_plain(piece) for piece in pieces if piece)
-    return Parts(commands, clear)
-
-
-def rough_parts(text: str) -> list[str]:
-    """Everything in the text that might be run as a command, for rules that forbid.
-
-    Each stretch between special characters, from each of its words on: too much rather than too
-    little, so that `sudo rm x`, `$(rm x)` and `bash -c 'rm x'` all show `rm x`.
-    """
-    found: list[str] = []
-    unquoted = re.sub(r"['\"\\]", "", text)
-    for stretch in (*_ROUGH_BREAKS.split(text), *re.split(r"[;&|\n`(){}<>$]+", unquoted)):
-        words = stretch.split()
-        found += [" ".join(words[index:]) for index in range(min(len(words), 50))]
-    return found
-
-
-def _spaced(words: list[str]) -> bool:
-    return any(not word or word != "".join(word.split()) for word in words)
-
-
-def _is_plain(words: list[str]) -> bool:
-    first = words[0]
-    return not (first in _KEYWORDS or _ASSIGNMENT.match(first) or re.search(r"[$~*?\[]", first))
-
-
-def _split(text: str) -> list[list[str]] | None:
-    """Words of each simple command, quotes removed; None where the text is not plain."""
-    pieces: list[list[str]] = [[]]
-    word: str | None = None
-    at = 0
-    while at < len(text):
-        char = text[at]
-        separator = next((s for s in _SEPARATORS if text.startswith(s, at)), None)
-        if separator or char in " \t":
-            if word is not None:
-                pieces[-1].append(word)
-                word = None
-            if separator:
-                pieces.append([])
-            at += len(separator or char)
-        elif char in "'\"":
-            end = _end_of_quote(text, at)
-            if end is None:
-                return None
-            word = (word or "") + text[at + 1 : end]
-            at = end + 1
-        elif char == "\\" or _UNCLEAR.match(text, at) or (char == "#" and word is None):
-            return None
-        else:
-            word = (word or "") + char
-            at += 1
-    if word is not None:
-        pieces[-1].append(word)
-    return pieces
-
-
-def _end_of_quote(text: str, at: int) -> int | None:
-    """Where the quoted stretch ends; None if it does not, or if the shell would look into it."""
-    end = text.find(text[at], at + 1)
-    if end < 0:
-        return None
-    inside = text[at + 1 : end]
-    if text[at] == '"' and re.search(r"[\\`]|\$[({]", inside):
-        return None
-    return end
-
-
 PATH_FIELDS = {
     "Read": "file_path",
     "Write": "file_path",
@@ -173,7 +41,7 @@ OWN_TOOLS = frozenset(
     {"Todo", "Expand", "Remember", "Forget", "Recall", "Agent", "SendMessage", "Snip"}
 )
 _RULE = re.compile(r"([A-Za-z0-9_*-]{1,128})(?:\((.*)\))?", re.DOTALL)
-_LONGEST_SHOWN = 200
+_LONGEST_SHOWN = 200  # characters of a question
 
 Verdict = Literal["deny", "ask", "allow"]
 
@@ -234,7 +102,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PermissionRules:
     """All rules of a session, parsed; raises SettingsError for one that can't be read."""
 
     deny: Sequence[Rule] = ()
@@ -244,11 +112,13 @@ class Rules:
     @classmethod
     def of(
         cls, *, deny: Sequence[str] = (), ask: Sequence[str] = (), allow: Sequence[str] = ()
-    ) -> Rules:
+    ) -> PermissionRules:
         return cls(*(tuple(Rule.parse(text) for text in texts) for texts in (deny, ask, allow)))
 
 
-def make_permit(rules: Rules, *, ask: Ask | None, interactive: bool, sandboxed: bool) -> Permit:
+def make_permit(
+    rules: PermissionRules, *, ask: Ask | None, interactive: bool, sandboxed: bool
+) -> Permit:
     """The one function that decides for an agent.
 
     `sandboxed`: the kernel can enforce the context's profile, so that an unattended shell may run.
@@ -258,7 +128,7 @@ def make_permit(rules: Rules, *, ask: Ask | None, interactive: bool, sandboxed: 
 
 @dataclass(slots=True)
 class _Permit:
-    rules: Rules
+    rules: PermissionRules
     ask: Ask | None
     sandboxed: bool
     granted: set[str] = field(default_factory=set[str])  # "always" of this session
@@ -298,7 +168,7 @@ class _Permit:
                 return "deny", f"the rule {rule.text} denies it."
         for rule in self.rules.ask:
             if call.touches(rule):
-                return "ask", f"the rule {rule.text} wants it asked."
+                return "ask", f"the rule {rule.text} asks first."
         if rule := call.covered_by(self.rules.allow):
             return "allow", f"allowed by the rule {rule.text}."
         return self._default(call)
@@ -437,7 +307,7 @@ class _Withheld:
             if more and rule in asked:
                 wanting.append(rule.text)
         names = ", ".join(wanting)
-        note = f"Left out, since a rule wants it asked: {names}. Name it as path to ask for it."
+        note = f"Left out, because a rule asks first: {names}. Give it as path to ask for it."
         return cls(root, frozenset(left), frozenset(folded), note if wanting else "")
 
     def hides(self, path: str) -> bool:
@@ -465,3 +335,107 @@ def _is_meant(path: str, patterns: Iterable[str]) -> bool:
 
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
+
+
+# ---- the commands in a line of shell
+
+_SEPARATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
+# What makes the meaning of a text depend on more than the text.
+_UNCLEAR = re.compile(r"[`(){}<>]|\$[({'\"]")
+_HARMLESS_REDIRECTION = re.compile(
+    r"(?:[012]?>{1,2}\s*/dev/null|&>\s*/dev/null|[012]?>&[12])(?=[\s;|&]|$)"
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+# First words that make a command something else than what it seems to run.
+_KEYWORDS = frozenset({
+    "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
+    "function", "time", "coproc", "!", "[[", "eval", "exec", "source", ".", "trap", "alias", "builtin",
+    "command", "env", "sudo", "doas", "nohup", "xargs", "setsid",
+})  # fmt: skip
+_ROUGH_BREAKS = re.compile(r"[;&|\n`(){}<>'\"$\\]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A command's simple commands, words joined by one space; `clear` if that is all there is."""
+
+    commands: tuple[str, ...]
+    clear: bool
+
+
+def take_apart(text: str) -> Parts:
+    """The simple commands of a line of shell."""
+    pieces = _split(_HARMLESS_REDIRECTION.sub(" ", text))
+    if pieces is None:
+        return Parts((), clear=False)
+    # A word with spaces keeps its quotes: `git "log x"` is not `git log x`.
+    commands = tuple(
+        shlex.join(piece) if _spaced(piece) else " ".join(piece) for piece in pieces if piece
+    )
+    clear = bool(commands) and all(_is_plain(piece) for piece in pieces if piece)
+    return Parts(commands, clear)
+
+
+def rough_parts(text: str) -> list[str]:
+    """Everything in the text that might be run as a command, for rules that forbid.
+
+    Each stretch between special characters, from each of its words on: too much rather than too
+    little, so that `sudo rm x`, `$(rm x)` and `bash -c 'rm x'` all show `rm x`.
+    """
+    found: list[str] = []
+    unquoted = re.sub(r"['\"\\]", "", text)
+    for stretch in (*_ROUGH_BREAKS.split(text), *re.split(r"[;&|\n`(){}<>$]+", unquoted)):
+        words = stretch.split()
+        found += [" ".join(words[index:]) for index in range(min(len(words), 50))]
+    return found
+
+
+def _spaced(words: list[str]) -> bool:
+    return any(not word or word != "".join(word.split()) for word in words)
+
+
+def _is_plain(words: list[str]) -> bool:
+    first = words[0]
+    return not (first in _KEYWORDS or _ASSIGNMENT.match(first) or re.search(r"[$~*?\[]", first))
+
+
+def _split(text: str) -> list[list[str]] | None:
+    """Words of each simple command, quotes removed; None where the text is not plain."""
+    pieces: list[list[str]] = [[]]
+    word: str | None = None
+    at = 0
+    while at < len(text):
+        char = text[at]
+        separator = next((s for s in _SEPARATORS if text.startswith(s, at)), None)
+        if separator or char in " \t":
+            if word is not None:
+                pieces[-1].append(word)
+                word = None
+            if separator:
+                pieces.append([])
+            at += len(separator or char)
+        elif char in "'\"":
+            end = _end_of_quote(text, at)
+            if end is None:
+                return None
+            word = (word or "") + text[at + 1 : end]
+            at = end + 1
+        elif char == "\\" or _UNCLEAR.match(text, at) or (char == "#" and word is None):
+            return None
+        else:
+            word = (word or "") + char
+            at += 1
+    if word is not None:
+        pieces[-1].append(word)
+    return pieces
+
+
+def _end_of_quote(text: str, at: int) -> int | None:
+    """Where the quoted stretch ends; None if it does not, or if the shell would look into it."""
+    end = text.find(text[at], at + 1)
+    if end < 0:
+        return None
+    inside = text[at + 1 : end]
+    if text[at] == '"' and re.search(r"[\\`]|\$[({]", inside):
+        return None
+    return end

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,8 +22,8 @@ from lamina.tools import files
 from lamina.tools.files import SNIFFED, image_type, is_binary, numbered, utf16
 
 LINES = 2_000
-LONGEST_LINE = 2_000
-MOST_CHARACTERS = 100_000
+LONGEST_LINE = 2_000  # characters
+MOST_CHARACTERS = 100_000  # of one call: about 25,000 tokens
 LARGEST_IMAGE = 3_750_000  # 5 MB once it is base64
 _SKIP = 1 << 20
 
@@ -52,9 +51,7 @@ _SPEC = ToolSpec(
 
 
 class Read:
-    @property
-    def spec(self) -> ToolSpec:
-        return _SPEC
+    spec = _SPEC
 
     def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
         return files.with_real_path(input, "file_path", context)
@@ -92,7 +89,8 @@ def _read(place: Held, offset: int, limit: int) -> tuple[ToolOutcome, SeenFile |
             raise ToolError(f"{path} is UTF-16 and too large to read whole. Convert it with iconv.")
         file.seek(0)
         shown = _show(file, offset, limit, count=False)
-        return _outcome(path, shown, offset), _seen_in_part(status)
+        seen = SeenFile(status.st_mtime_ns, status.st_size, "", whole=False)
+        return _outcome(path, shown, offset), seen
 
 
 def _as_utf8(data: bytes, path: Path) -> bytes:
@@ -103,10 +101,6 @@ def _as_utf8(data: bytes, path: Path) -> bytes:
         return data[2:].decode(encoding).encode("utf-8", "replace")
     except UnicodeDecodeError as error:
         raise ToolError(f"{path} begins like UTF-16 but is not. Use Bash on it.") from error
-
-
-def _seen_in_part(status: os.stat_result) -> SeenFile:
-    return SeenFile(status.st_mtime_ns, status.st_size, "", whole=False)
 
 
 def _image(path: Path, data: bytes, media_type: str) -> ToolOutcome:
@@ -190,7 +184,7 @@ def _outcome(path: Path, shown: _Shown, offset: int) -> ToolOutcome:
     notes: list[str] = []
     if shown.total is None or last < shown.total:
         of = f" of {shown.total:,}" if shown.total is not None else ""
-        notes.append(f"Lines {offset:,} to {last:,}{of}; read on with offset {last + 1}.")
+        notes.append(f"Lines {offset:,} to {last:,}{of}; continue with offset {last + 1}.")
     if shown.cut_lines:
         notes.append(f"{shown.cut_lines} long lines were cut, marked by … at their end.")
     if shown.lossy:

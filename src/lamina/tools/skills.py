@@ -52,7 +52,7 @@ class SkillTool:
     def __init__(self, skills: Sequence[Skill]) -> None:
         self._skills = {skill.name: skill for skill in skills}
         listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
-        self._spec = ToolSpec(
+        self.spec = ToolSpec(
             name="Skill",
             description=(
                 "Loads the instructions of a skill. Do so before work that one of these describes, "
@@ -66,10 +66,6 @@ class SkillTool:
             },
             read_only=True,
         )
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     async def run(
         self,
