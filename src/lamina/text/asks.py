@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
+from lamina.text.sentences import spans
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences
 
@@ -159,7 +160,6 @@ def asks_to_forget(sentence: str, *, about_it: bool) -> bool:
     return bool(_FORGETS.search(sentence) or (about_it and _REMOVES.search(sentence)))
 
 
-_ENDS = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|(?<=[.!?][\"”’)])\s+|(?<!\s)\s*\n\s*)")
 # A question by its first words, whatever it ends with: people leave the mark out.
 _INVERTED = re.compile(
     r"(?:should|shall|may|might|is|are|was|were|does|did|has) (?:i|we|you|he|she|it|they)\b|(?:do|have) (?:i|we|you|they)\b"
@@ -297,14 +297,17 @@ def _taken_apart(part: str) -> tuple[list[int], list[str], str]:
     """Where each sentence of a text begins, the sentences, and the text: all folded."""
     starts: list[int] = []
     sentences: list[str] = []
-    text = ""
-    for number, piece in enumerate(_ENDS.split(part)):
-        if number % 2:
-            text += " " if piece else ""
-        elif folded := wording.fold(piece):
+    text, gap = "", False
+    for start, end in spans(part, semicolons=False):
+        piece = part[start:end]
+        if folded := wording.fold(piece):
+            text += " " if gap or (text and piece[0].isspace()) else ""
             starts.append(len(text))
             sentences.append(folded)
             text += folded
+            gap = piece[-1].isspace()
+        elif text:
+            gap = True
     return starts, sentences, text
 
 

@@ -15,47 +15,8 @@ from typing import Any, cast
 
 from lamina.text.origins import split
 from lamina.text.quoted import handed_over_in, without_quotations
+from lamina.text.sentences import spans
 from lamina.text.wishes import Wish, meant_by, wish_in
-
-_END = re.compile(r"[。！？；]+[”」』]?|[.!?;…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
-_SHORTENED = re.compile(
-    r"\b(?:e\.g|i\.e|etc|vs|approx|z\. ?B|d\. ?h|u\. ?a|bzw|ca|Nr|Dr|Mr|Ms|St)\.$", re.IGNORECASE
-)
-_NUMBER_FOLLOWS = re.compile(r"\b(?:no|nr|art|fig|abs)\.$", re.IGNORECASE)
-_COUNTED = re.compile(r"(?<![\d.])\d{1,2}\.$")
-_GERMAN_ORDINAL = re.compile(
-    r"\b(?:am|den|dem|der|die|das|des|zum|vom|bis|ab|im|und|seit|beim)\s\d{1,2}\.$", re.IGNORECASE
-)
-
-
-def _goes_on(own: str, start: int, stop: re.Match[str]) -> bool:
-    """A full stop that ends no sentence: "e.g. this", "no. 5", "am 24. kommt"."""
-    if stop[0] != ".":
-        return False
-    before, after = (
-        own[max(start, stop.start() - 14) : stop.end()],
-        own[stop.end() : stop.end() + 2],
-    )
-    if _SHORTENED.search(before):
-        return bool(re.match(r"\s\w", after))
-    if _NUMBER_FOLLOWS.search(before):
-        return bool(re.match(r"\s\d", after))
-    if not _COUNTED.search(before):
-        return False
-    letter = r"\s[^\W\d]" if _GERMAN_ORDINAL.search(before) else r"\s[a-zäöü]"
-    return bool(re.match(letter, after))
-
-
-def spans(own: str) -> Iterator[tuple[int, int]]:
-    """Begin and end of each sentence, in order. NUL stands for what is not the user's word, and ends one."""
-    start = 0
-    for match in _END.finditer(own):
-        if _goes_on(own, start, match):
-            continue
-        end = match.start() if match[0].startswith("\x00") else match.end()
-        yield from _statement_and_question(own, start, end)
-        start = match.end()
-    yield from _statement_and_question(own, start, len(own))
 
 
 def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -272,7 +233,10 @@ def _sentences(
     entry = message.get("uuid") or message.get("id") or ""
     said = _time(message.get("time") or message.get("timestamp"), now)
     material_until = ""  # "" none · "paragraph" to the next blank line · "all" to the end
-    for start, end in spans(own):
+    pieces = (
+        piece for begin, stop in spans(own) for piece in _statement_and_question(own, begin, stop)
+    )
+    for start, end in pieces:
         raw = text[start:end]
         if material_until == "paragraph" and re.search(
             r"\n\s*\n", text[max(0, start - 2) : start + 1]
