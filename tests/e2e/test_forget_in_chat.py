@@ -146,7 +146,7 @@ def test_what_only_sounds_like_it_forgets_nothing(place: Place, words: str) -> N
     put(place, "user_tabs.md", "I prefer tabs over spaces", type="user")
     told = say(place, words)
     assert "orgotten" not in told
-    assert files(place) == {"user_tabs.md"}
+    assert "user_tabs.md" in files(place)
     say(place, "don't forget that I prefer tabs")
     assert "user_tabs.md" in files(place)
 

@@ -13,10 +13,11 @@ import pytest
 from lamina.layers.extraction.evidence import take_evidence
 from lamina.local.extractor import extract
 from lamina.text.about import speaks_of
-from lamina.text.asks import asks_to_forget, asks_to_remember, told, wishes_in
+from lamina.text.asks import asks_to_forget, told, wishes_in
 from lamina.text.claims import statements
 from lamina.text.dates import with_absolute_dates
 from lamina.text.orders import find_order
+from lamina.text.wishes import wish_in
 
 LENGTH = 30_000
 _MOST = 3.0  # seconds; by the square each of them takes longer, else a tenth of that at most
@@ -29,7 +30,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "gate: what is told": lambda text: told(text[:300], [text]),
     "gate: whom it is about": lambda text: speaks_of("the user is a data scientist", [text]),
     "gate: orders": find_order,
-    "gate: wishes": lambda text: [asks_to_remember(text), asks_to_forget(text, about_it=True)],
+    "gate: wishes": lambda text: [wish_in(text), asks_to_forget(text, about_it=True)],
     "forgetting": lambda text: wishes_in(f"forget {text}"),
     "evidence": take_evidence,
     "dates": lambda text: with_absolute_dates(text, date(2026, 11, 16)),

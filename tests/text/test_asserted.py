@@ -11,7 +11,8 @@ from lamina.memories import Evidence, MemoryType, Proposal, Verdict
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
 from lamina.text.about import speaks_of
-from lamina.text.asks import asks_to_remember, only_asks, question_in, told
+from lamina.text.asks import question_in, told
+from lamina.text.wishes import wish_in
 
 pytestmark = pytest.mark.spec("L5.6")
 
@@ -194,8 +195,9 @@ def test_words_in_quotation_marks_are_somebody_elses_unless_asked_to_remember_th
     ],
 )
 def test_a_wish_to_remember_is_known(sentence: str) -> None:
-    assert asks_to_remember(sentence)
-    assert not only_asks(sentence)
+    wish = wish_in(sentence)
+    assert wish is not None
+    assert not wish.bare
 
 
 @pytest.mark.parametrize(
@@ -213,12 +215,14 @@ def test_a_wish_to_remember_is_known(sentence: str) -> None:
     ],
 )
 def test_what_only_sounds_like_a_wish_to_remember_is_none(sentence: str) -> None:
-    assert not asks_to_remember(sentence)
+    assert wish_in(sentence) is None
 
 
 @pytest.mark.parametrize("sentence", ["Remember that.", "please remember this!", "记住这个", "Merk dir das."])  # fmt: skip
 def test_a_bare_wish_speaks_of_its_neighbour(sentence: str) -> None:
-    assert only_asks(sentence)
+    wish = wish_in(sentence)
+    assert wish is not None
+    assert wish.bare
     found = told("We deploy on Fridays", [f"We deploy on Fridays. {sentence}"])
     assert found is not None
     assert found.wished
@@ -230,4 +234,5 @@ def test_any_words_are_looked_at_without_harm(text: str, quote: str) -> None:
     found = told(quote, [text])
     assert found is None or isinstance(found.stated, str)
     assert isinstance(speaks_of(quote, [text]), str)
-    assert asks_to_remember(text) >= only_asks(text)
+    wish = wish_in(text)
+    assert wish is None or 0 <= wish.start <= wish.end <= len(text)

@@ -20,74 +20,32 @@ from lamina.memories import MemoryType
 from lamina.text.cues.any_language import EMAIL, IDENTIFIER, PATH, SYSTEMS, URL, Cues
 from lamina.text.cues.languages import LANGUAGES
 from lamina.text.dates import find_dates
-from lamina.text.own_words import Sentence
+from lamina.text.own_words import Asked, Sentence, asked_at
 
 
 def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     """ "Remember that …", in any of its forms; a chore of this task is none."""
-    sentence = message[place]
-    asked = rules.remember.search(sentence.plain) or _ELSEWHERE.search(sentence.plain)
-    if not asked or (sentence.document and 0 < place < len(message) - 1):
-        return None  # amid a document it is the document that speaks
-    what = sentence.text[asked.start("what") :].strip(" .!。！?？:：,，")
-    because = (sentence,)
-    if len(what) < 3:  # "Remember that." speaks of its neighbour
-        neighbour = place + 1 if sentence.text.rstrip().endswith((":", "：")) else place - 1
-        if not 0 <= neighbour < len(message):
-            return None
-        told = message[neighbour]
-        if told.material or LANGUAGES[told.lang].question.search(told.plain):
-            return None
-        because = (told, sentence)
-        what = told.text.strip()
-    elif rules.question.search(sentence.plain) and not _POLITE.match(sentence.plain):
+    asked = asked_at(message, place)
+    if asked is None:
         return None
-    if "\x01" in asked["what"] and not asked["what"].strip("\x01 .!。"):
-        return None  # nothing but a quotation
-    if (_ADDRESSED.search(what) or _OPEN_TASK.match(what)) and rules.this_time.search(
-        asked["what"]
-    ):
-        return None  # a chore of this task
-    if _PEP_TALK.match(what) or (_CHEER.search(what) and not _ANCHOR.search(what)):
-        return None
-    kind = _kind_of(what, sentence, rules)
-    why = finding.reason_in(what, rules)
-    bar = _bar(sentence.plain[asked.start() : asked.start("what")], asked["what"], rules)
-    return Find(kind or "project", what, because, ASKED, why, certain=kind is not None, bar=bar)
+    kind = _kind_of(asked.text, message[place], rules)
+    why = finding.reason_in(asked.text, rules)
+    certain = kind is not None
+    bar = _bar(asked, rules)
+    return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=bar)
 
 
-def _bar(asking: str, what: str, rules: Cues) -> float | None:
+def _bar(asked: Asked, rules: Cues) -> float | None:
     """How likely it must be worth keeping: nothing else is meant by "add to your notes"."""
-    if _IN_YOUR_NOTES.search(asking):
+    if asked.wish.plain:
         return 0.0
-    return _OF_THE_TASK if _SOFT.search(asking) and rules.this_time.search(what) else None
+    soft = _SOFT.search(asked.wish.asking) and rules.this_time.search(asked.text)
+    return _OF_THE_TASK if soft else None
 
 
-# The rules know three languages well; "remember that" is clear in a few more.
-_ELSEWHERE = re.compile(
-    r"(?i)(?:(?:^|[.!,;:]\s)(?:(?:retiens|souviens-toi|rappelle-toi)(?: bien)? que|(?:acuérdate|acuerdate) (?:de )?que|recuerda que|ricordati che|lembra-te de que|lembre-se de que|onthoud dat|zapamiętaj,? że)\s|覚えておいて(?:ください|ね)?[、,。\s])\s*(?P<what>\S.*)"
-)
-_IN_YOUR_NOTES = re.compile(
-    r"(?i)\byour (?:notes|memory|memories|records?)\b|\bsomewhere\b|\bto (?:store|keep|remember)\b|\bdown[: ]*$|\bon file\b"
-    r"|\bhinterkopf\b|\bschreibe? dir\b|存|备注|笔记"
-)
 # Said of the task at hand as well: "keep in mind that the beam here is fixed".
 _OF_THE_TASK = 0.5
 _SOFT = re.compile(r"(?i)\bin mind|\bforget|\bvergiss|\bdenk|别忘|不要忘")
-_POLITE = re.compile(r"(?i)(?:can|could|would|will|kannst|könntest|请|帮我|能)")
-_OPEN_TASK = re.compile(
-    r"(?i)(?:we|you|i) (?:still )?(?:need|have|should|must|want)\b|wir (?:müssen|sollten)\b"
-)
-_PEP_TALK = re.compile(
-    r"(?i)(?:every \w+|it'?s (?:never|important|about|ok)|it takes|you(?:'re)? (?!should|must|need|have)\w+) "
-)
-
-
-# What people say to cheer each other up; with "we", "our", a number or a name in it, it may be meant.
-_CHEER = re.compile(
-    r"(?i)\b(?:believe|success|failures?|positiv\w+|confidence|determination|dreams?|matters|make a difference|just do it|(?:always )?here for you|worth it|have fun|enjoy|don'?t have to)\b"
-)
-_ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
 
 
 def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
@@ -103,11 +61,6 @@ def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
 
 _CONTACT = re.compile(
     r"(?i)\b(?:contact|belongs to|point of contact|ansprechpartner\w*|zuständig ist|gehört)\b|负责人是|联系人|找.{1,8}要"
-)
-_ADDRESSED = re.compile(
-    r"(?i)^(?:to )?(?:always|never|don'?t|do not|avoid|use|run|ask|keep|write|answer|put|prefer|stop|make|check|no )\b"
-    r"|\byou (?:should|must|need|have to)\b|^(?:immer|nie|niemals|keine?|bitte)\b|\b(?:immer|nie|niemals)\b.*\w+en$"
-    r"|^(?:不要|别|一定要|必须|永远|始终|每次)|(?:之前|时候?)?(?:一定要|必须|务必)"
 )
 
 

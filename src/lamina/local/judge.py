@@ -36,6 +36,7 @@ from lamina.text.cues.any_language import EMAIL, IDENTIFIER, PATH, SARCASM, SYST
 from lamina.text.cues.languages import LANGUAGES
 from lamina.text.dates import find_dates
 from lamina.text.own_words import Sentence
+from lamina.text.wishes import wish_in
 from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def _cues(sentence: Sentence) -> tuple[str, ...]:
     rules = LANGUAGES[sentence.lang]
     found = [name for name in _CUES if getattr(rules, name).search(sentence.plain)]
     others = (("sarcasm", SARCASM), ("system", SYSTEMS), ("url", URL))
+    if wish_in(sentence.text):
+        found.append("remember")
     return (*found, *(name for name, pattern in others if pattern.search(sentence.text)))
 
 

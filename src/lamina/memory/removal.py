@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from lamina.memories import Memory
 from lamina.memory.parting import SAYS_IT
 from lamina.text import wording
-from lamina.text.asks import asks_to_forget, asks_to_remember, told, wishes_in
+from lamina.text.asks import asks_to_forget, told, wishes_in
 from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in, statements
+from lamina.text.wishes import wish_in
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 _KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
@@ -147,7 +148,7 @@ def _calls_it_wrong(stated: str, said: str) -> bool:
     )
     stems = wording.content_stems(said)
     named = bool(stems) and stems <= wording.content_stems(stated)
-    return only_by_that and named and not asks_to_remember(stated)
+    return only_by_that and named and wish_in(stated) is None
 
 
 def _says_otherwise(stated: str, said: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from lamina.memory.naming import title_of
@@ -38,13 +39,10 @@ class Wanted:
 _POLITE = re.compile(
     r"^(?:please|can you|could you|would you|kindly|now|then|hey|ok(?:ay)?)[,\s]+", re.IGNORECASE
 )
+_ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # what is asked for does not depend on it
 _FILE = r"[`'\"]?((?:[\w.@~+-]+/|/)*[\w.@+-]*\.\w+|(?:[\w.@~+-]+/|/)+[\w.@+-]+|Makefile|Dockerfile|LICENSE|README)[`'\"]?"
 _FILES = re.compile(_FILE)
 
-_REMEMBER = re.compile(
-    r"^(?:remember|note|keep in mind|don't forget)\s*(?:that\b|:|,)?\s*(.+)$",
-    re.IGNORECASE | re.DOTALL,
-)
 _RECALL = re.compile(
     r"^(?:what (?:do you|did you|can you) (?:remember|recall|know) (?:about|of)|recall|"
     r"do you (?:remember|recall|know) (?:anything about|about)?)\s*(.+?)[?.!]*$",
@@ -79,9 +77,11 @@ def understand(sentence: str) -> list[Wanted]:
     plain = sentence.strip()
     if wish := forget_wish(plain):
         return [Wanted("forget", wish.words)]
+    if wanted := _remembering(plain):
+        return wanted
     for _ in range(4):
         plain = _POLITE.sub("", plain, count=1)
-    for rule in (_remembering, _recalling, _running):
+    for rule in (_recalling, _running):
         if wanted := rule(plain):
             return wanted
     # The rest looks at every word, which takes quadratic time, and a long text asks for more.
@@ -91,9 +91,20 @@ def understand(sentence: str) -> list[Wanted]:
     return []
 
 
-def _remembering(plain: str) -> list[Wanted]:
-    match = _REMEMBER.match(plain)
-    return [Wanted("remember", match[1].strip())] if match else []
+def _remembering(message: str) -> list[Wanted]:
+    """All that the message asks to have kept; after "remember this:" that is the whole rest."""
+    from lamina.text.own_words import asked_at, typed_sentences  # its rules take a while to load
+
+    typed = {"role": "user", "origin": "typed", "content": message}
+    sentences = typed_sentences([typed], _ANY_DAY)
+    found: list[Wanted] = []
+    for place in range(len(sentences)):
+        if asked := asked_at(sentences, place):
+            if asked.wish.next_says:
+                rest = message[message.index(asked.because[0].text) :]
+                return [*found, Wanted("remember", rest.strip())]
+            found.append(Wanted("remember", asked.text))
+    return found
 
 
 def _recalling(plain: str) -> list[Wanted]:

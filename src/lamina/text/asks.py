@@ -5,7 +5,6 @@ quotation marks, which is somebody else's, unless they ask to remember it. Pure:
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,57 +12,11 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
+from lamina.text.sentences import spans
+from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
-
-_POLITE = re.compile(
-    r"(?:please|kindly|ok(?:ay)?|hey|hi|now|then|and|also|so|well|actually|but|bitte|und|nun)[,!\s]+"
-    r"|i(?: want|'d like| would like| need) you to\s+|you (?:should|must)\s+|du sollst (?:dir )?"
-)
-_ASKS_YOU = re.compile(
-    r"(?:can|could|would|will) you\s+|(?:kannst|könntest|würdest) du (?:dir )?(?:bitte )?"
-)
-_WISH = re.compile(
-    r"remember\b(?!\s+(?:when|how|what|who|whether|if|the time|last)\b)"
-    r"|(?:don'?t|do not|never)\s+forget\b(?!\s+to\b)|(?:keep|bear) in mind\b|make a note\b"
-    r"|merke? (?:dir|euch)\b|vergiss (?:bitte )?nicht\b"
-    r"|retiens\b|souviens-toi\b|rappelle-toi\b|n'oublie pas\b|recuerda\b|acu[ée]rdate\b|no olvides\b"
-    r"|ricorda(?:ti)?\b|lembra-te\b|lembre-se\b|onthoud\b|zapamiętaj\b"
-    r"|(?:请|麻烦|帮我|你)*(?:记住|记得|牢记|别忘了?|不要忘记)|覚えておいて"
-)
-_MERKEN = re.compile(r".*\bmerken[\s.!?]*")  # "Kannst du dir merken …": the verb comes last
-_BARE = re.compile(
-    r"\W*(?:that|this|it|das|dies|ça|esto|这个|这一?点)?\W*(?:please|bitte|too|again|auch|wieder)?\W*"
-)
-
-
-def asks_to_remember(sentence: str) -> bool:
-    """Is this a wish to have something remembered, not a question about it?"""
-    return _after_the_wish(sentence) is not None
-
-
-def only_asks(sentence: str) -> bool:
-    """ "Remember that." speaks of the sentences beside it."""
-    rest = _after_the_wish(sentence)
-    return rest is not None and bool(_BARE.fullmatch(rest))
-
-
-def _after_the_wish(sentence: str) -> str | None:
-    plain = unicodedata.normalize("NFKC", sentence).strip()[:_LONGEST].replace("’", "'").casefold()
-    you = False
-    while met := _POLITE.match(plain) or _ASKS_YOU.match(plain):
-        you = you or bool(_ASKS_YOU.match(plain))
-        plain = plain[met.end() :].lstrip()
-    if plain.endswith("?") and not you:
-        return None  # "Remember the old parser?"
-    if you and _MERKEN.fullmatch(plain):
-        return plain
-    wish = _WISH.match(plain)
-    return plain[wish.end() :] if wish else None
-
-
-_FORGET_WISHES_LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +25,7 @@ class ForgetWish:
     claim: bool = False  # a statement ("that I …"), not only a topic
 
 
-_FORGET_WISHES_POLITE = re.compile(
+_POLITE = re.compile(
     r"(?i)(?:(?:please|kindly|ok(?:ay)?|hey|now|then|and|bitte|actually|so)[,\s]+"
     r"|(?:can|could|would|will) you\s+|i(?: want|'d like| would like) you to\s+"
     r"|you (?:can|should|may|must)\s+|(?:kannst|könntest|würdest) du\s+|let'?s\s+)"
@@ -115,7 +68,7 @@ _RULES = [
         r"(?:vergiss|vergesst|vergessen(?:\s+sie)?)(?:\s*,?\s+bitte)?|bitte\s+vergessen", _GERMAN
     ),
 ]
-_FORGET_WISHES_CHINESE = re.compile(
+_CHINESE_WISH = re.compile(
     r"(?s)(?:(?:请|麻烦)你?|你)?\s*(?:(?:忘掉|忘记|忘却|请忘了)\s*[,，:：]?\s*(?P<after>.+?)"
     r"|把\s*(?P<between>.+?)\s*(?:忘掉|忘记|忘了)(?:吧|了|掉)?)\s*[。.!！]*\s*"
 )
@@ -142,9 +95,9 @@ _NOT_MEANT = re.compile(
 
 def forget_wish(sentence: str) -> ForgetWish | None:
     """The wish to have something forgotten that a message begins with; None if it has none."""
-    plain = sentence.strip()[:_FORGET_WISHES_LONGEST].replace("’", "'")
+    plain = sentence.strip()[:_LONGEST].replace("’", "'")
     for _ in range(4):
-        if polite := _FORGET_WISHES_POLITE.match(plain):
+        if polite := _POLITE.match(plain):
             plain = plain[polite.end() :].lstrip()
     plain = next(iter(sentences(plain)), "")
     for rule in _RULES:
@@ -173,7 +126,7 @@ def _wish(match: re.Match[str]) -> ForgetWish | None:
 
 
 def _chinese(plain: str) -> ForgetWish | None:
-    match = _FORGET_WISHES_CHINESE.fullmatch(plain)
+    match = _CHINESE_WISH.fullmatch(plain)
     if match is None:
         return None
     words = _CHINESE_TAIL.sub("", (match["after"] or match["between"]).strip())
@@ -207,7 +160,6 @@ def asks_to_forget(sentence: str, *, about_it: bool) -> bool:
     return bool(_FORGETS.search(sentence) or (about_it and _REMOVES.search(sentence)))
 
 
-_ENDS = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|(?<=[.!?][\"”’)])\s+|(?<!\s)\s*\n\s*)")
 # A question by its first words, whatever it ends with: people leave the mark out.
 _INVERTED = re.compile(
     r"(?:should|shall|may|might|is|are|was|were|does|did|has) (?:i|we|you|he|she|it|they)\b|(?:do|have) (?:i|we|you|they)\b"
@@ -283,16 +235,14 @@ class _Kind:
     """What a folded sentence is, wherever it stands."""
 
     forgets: bool  # it states nothing
-    remembers: bool
-    only_remembers: bool  # it speaks of the sentences beside it
+    wish: Wish | None  # to remember
     asks_at: int
 
 
 @lru_cache(maxsize=256)
 def _kind(sentence: str) -> _Kind:
     forgets = forget_wish(sentence) is not None
-    remembers, only = asks_to_remember(sentence), only_asks(sentence)
-    return _Kind(forgets, remembers, only, question_in(sentence))
+    return _Kind(forgets, None if forgets else wish_in(sentence), question_in(sentence))
 
 
 def _places(needle: str, part: str) -> Iterator[Told]:
@@ -326,8 +276,9 @@ def _told(
 ) -> Told:
     """What the sentences `met` state at a place of the text."""
     at, end = place
-    beside = {n for m in met for n in (m - 1, m, m + 1) if 0 <= n < len(sentences)}
-    wished = all(kinds[n].remembers for n in met) or any(kinds[n].only_remembers for n in beside)
+    wishes = [kind.wish for kind in kinds]
+    meant = {meant_by(wish, n, len(wishes)) for n, wish in enumerate(wishes) if wish}
+    wished = all(wishes[n] or n in meant for n in met)
     stated = [
         _stated(sentences[n], kinds[n].asks_at, max(at - starts[n], 0), end - starts[n])
         for n in met
@@ -346,14 +297,17 @@ def _taken_apart(part: str) -> tuple[list[int], list[str], str]:
     """Where each sentence of a text begins, the sentences, and the text: all folded."""
     starts: list[int] = []
     sentences: list[str] = []
-    text = ""
-    for number, piece in enumerate(_ENDS.split(part)):
-        if number % 2:
-            text += " " if piece else ""
-        elif folded := wording.fold(piece):
+    text, gap = "", False
+    for start, end in spans(part, semicolons=False):
+        piece = part[start:end]
+        if folded := wording.fold(piece):
+            text += " " if gap or (text and piece[0].isspace()) else ""
             starts.append(len(text))
             sentences.append(folded)
             text += folded
+            gap = piece[-1].isspace()
+        elif text:
+            gap = True
     return starts, sentences, text
 
 

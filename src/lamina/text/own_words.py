@@ -14,46 +14,9 @@ from datetime import datetime
 from typing import Any, cast
 
 from lamina.text.origins import split
-
-_END = re.compile(r"[。！？；]+[”」』]?|[.!?;…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
-_SHORTENED = re.compile(
-    r"\b(?:e\.g|i\.e|etc|vs|approx|z\. ?B|d\. ?h|u\. ?a|bzw|ca|Nr|Dr|Mr|Ms|St)\.$", re.IGNORECASE
-)
-_NUMBER_FOLLOWS = re.compile(r"\b(?:no|nr|art|fig|abs)\.$", re.IGNORECASE)
-_COUNTED = re.compile(r"(?<![\d.])\d{1,2}\.$")
-_GERMAN_ORDINAL = re.compile(
-    r"\b(?:am|den|dem|der|die|das|des|zum|vom|bis|ab|im|und|seit|beim)\s\d{1,2}\.$", re.IGNORECASE
-)
-
-
-def _goes_on(own: str, start: int, stop: re.Match[str]) -> bool:
-    """A full stop that ends no sentence: "e.g. this", "no. 5", "am 24. kommt"."""
-    if stop[0] != ".":
-        return False
-    before, after = (
-        own[max(start, stop.start() - 14) : stop.end()],
-        own[stop.end() : stop.end() + 2],
-    )
-    if _SHORTENED.search(before):
-        return bool(re.match(r"\s\w", after))
-    if _NUMBER_FOLLOWS.search(before):
-        return bool(re.match(r"\s\d", after))
-    if not _COUNTED.search(before):
-        return False
-    letter = r"\s[^\W\d]" if _GERMAN_ORDINAL.search(before) else r"\s[a-zäöü]"
-    return bool(re.match(letter, after))
-
-
-def spans(own: str) -> Iterator[tuple[int, int]]:
-    """Begin and end of each sentence, in order. NUL stands for what is not the user's word, and ends one."""
-    start = 0
-    for match in _END.finditer(own):
-        if _goes_on(own, start, match):
-            continue
-        end = match.start() if match[0].startswith("\x00") else match.end()
-        yield from _statement_and_question(own, start, end)
-        start = match.end()
-    yield from _statement_and_question(own, start, len(own))
+from lamina.text.quoted import handed_over_in, without_quotations
+from lamina.text.sentences import spans
+from lamina.text.wishes import Wish, meant_by, wish_in
 
 
 def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -122,6 +85,31 @@ def typed_sentences(messages: Sequence[Mapping[str, Any]], now: datetime) -> lis
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asks to have kept, in their words, and the sentences that say so."""
+
+    text: str
+    because: tuple[Sentence, ...]
+    wish: Wish
+
+
+def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
+    """What one sentence of a message asks to have kept; None if it asks for no such thing."""
+    sentence = message[place]
+    wish = None if sentence.material else wish_in(sentence.text)
+    if wish is None or (sentence.document and 0 < place < len(message) - 1):
+        return None  # amid a document it is the document that speaks
+    meant = meant_by(wish, place, len(message))
+    told = message[meant]
+    if meant == place:
+        what = sentence.text[wish.start : wish.end]
+        return Asked(what, (sentence,), wish) if what else None
+    if told.material or told.text.rstrip().endswith(("?", "？", "吗")):
+        return None
+    return Asked(told.text.strip(), (told, sentence), wish)
+
+
 def untyped_text(messages: Sequence[Mapping[str, Any]]) -> str:
     """Everything that came from tools, files, hooks or others: what must not speak through the assistant."""
     kept: list[str] = []
@@ -184,24 +172,12 @@ _MACHINE_LINE = re.compile(
     r"|[^\n]*[;{}]$|[│⎿⏺●└├╭╰])[^\n]*$",
     re.MULTILINE,
 )
-_QUOTES = re.compile(
-    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|»[^«\n]*«|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
-    r"|(?<![\w])'[^'\n]{2,}?(?:'\w[^'\n]*?)*'(?!\w)|(?<!\w)‘[^’\n]*’(?!\w)"
-)
 _SPEECH = re.compile(
     r"(?<![\w\"])\"[^\"\x00]{5,3000}\"|“[^“”\x00]{5,3000}”|„[^„“”\x00]{5,3000}[“”]|[«»][^«»\x00]{5,3000}[«»]|「[^「」\x00]{5,3000}」"
 )
 _SPEAKS_ON = re.compile(r"[.!?…][ \n]+\S|[。！？，][^”」]{2}")
 
 
-_MATERIAL = re.compile(
-    r"\b(?:translate|rephrase|reword|rewrite|proofread|paraphrase|summari[sz]e|classify|grammar|spell|"
-    r"sa(?:ys?|id|ying)|wr(?:ote|itten|ites?(?! (?:(?:this|that|it) )?down\b))|reads?|asked|quote|implement|create|generate|build|"
-    r"draft|blog|essay|story|ticket|prompt|example|label|text|mail|e-?mail|letter|comment|error|output|log|"
-    r"übersetz\w*|formulier\w*|schreib\w*+(?! dir\b)|sagte?|meinte?|steht|lautet|korrigier\w*|fasse?|beispiel|fehler\w*)\b"
-    r"|翻译|改写|润色|总结一下|写着|说|写道|写一|例如|报错|日志",
-    re.IGNORECASE,
-)
 _HEADING = re.compile(r"^#{1,6} \S|^\*\*[^*\n]+\*\*:?$", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)]) ", re.MULTILINE)
 # Lines as programs print them; two of these and the message is somebody's output, not speech.
@@ -257,7 +233,10 @@ def _sentences(
     entry = message.get("uuid") or message.get("id") or ""
     said = _time(message.get("time") or message.get("timestamp"), now)
     material_until = ""  # "" none · "paragraph" to the next blank line · "all" to the end
-    for start, end in spans(own):
+    pieces = (
+        piece for begin, stop in spans(own) for piece in _statement_and_question(own, begin, stop)
+    )
+    for start, end in pieces:
         raw = text[start:end]
         if material_until == "paragraph" and re.search(
             r"\n\s*\n", text[max(0, start - 2) : start + 1]
@@ -268,20 +247,15 @@ def _sentences(
             continue
         if own[start:end].strip("\x00\n ") == "" or len(sentence) > _LONGEST_SENTENCE:
             continue
-        plain = _QUOTES.sub(lambda match: "\x01" * len(match[0]), sentence)
-        head, colon, tail = _colon(plain)
-        handed_over = bool(colon and _MATERIAL.search(head))
+        plain = without_quotations(sentence)
+        tail = handed_over_in(plain)
+        handed_over = tail is not None and wish_in(sentence) is None
         yield Sentence(
             sentence, plain, _language(sentence), said, str(entry), number, answers,
             bool(material_until) or handed_over, document,
         )  # fmt: skip
         if handed_over and not material_until:
-            material_until = "paragraph" if tail.strip("\x01 .。") else "all"
-
-
-def _colon(plain: str) -> tuple[str, str, str]:
-    match = re.search(r":(?=\s|$|\x01)|：", plain)
-    return (plain[: match.start()], ":", plain[match.end() :]) if match else (plain, "", "")
+            material_until = "paragraph" if tail and tail.strip("\x01 .。") else "all"
 
 
 def _time(value: object, now: datetime) -> datetime:

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from lamina import prompts
-from lamina.errors import GateRefused, InboxFull, ModelError
+from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
@@ -60,6 +60,7 @@ class Extracted:
     files: list[str] = field(default_factory=list[str])
     inbox: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
+    not_kept: list[str] = field(default_factory=list[str])  # … by the gate, and worth telling
     no_room: int = 0  # what the inbox could not take
     warnings: list[str] = field(default_factory=list[str])  # what the gate remarked
     revived: list[str] = field(default_factory=list[str])  # forgotten once, and asked for again
@@ -77,6 +78,8 @@ class Extracted:
     def turn_away(self, error: GateRefused) -> None:
         self.refused.append(str(error))
         self.no_room += isinstance(error, InboxFull)
+        if not isinstance(error, InboxFull | SaidAlready):
+            self.not_kept.append(str(error))
 
     def to_json(self) -> Json:
         shown = ("by", "files", "inbox", "refused", "warnings", "revived", "reason")
@@ -193,6 +196,10 @@ def _say(state: State, done: Extracted) -> None:
         )
     for warning in done.warnings:
         state.emit(Warned(warning))
+    # A model hears why the gate refused and may do better; what it saved then is all that counts.
+    if done.by == "rules" or not (done.files or done.inbox):
+        for reason in dict.fromkeys(done.not_kept):
+            state.emit(LayerActed(LAYER, f"something you said was not kept: {reason}"))
     if waiting := len(done.inbox):
         what = "1 memory waits" if waiting == 1 else f"{waiting} memories wait"
         state.emit(LayerActed(LAYER, f"{what} in the inbox: `lamina memory inbox`", 0, waiting))

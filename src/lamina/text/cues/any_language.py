@@ -16,7 +16,6 @@ Pattern: TypeAlias = re.Pattern[str]
 class Cues:
     """How one language says things. All patterns are searched in a sentence with quotations blanked."""
 
-    remember: Pattern  # group "what": the content to keep
     remember_task: Pattern  # "remember to …": a chore unless it is lasting
     lasting: Pattern  # holds beyond the task at hand
     order: Pattern  # a rule addressed to the agent, lasting by its own words

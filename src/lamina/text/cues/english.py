@@ -27,22 +27,6 @@ _BARE = r"(?!(?:the|it|that|this|these|those|them|an?|my|your|any|both|only)\b)"
 _CLAUSE = r"(?:^|[,;:.!–—-]\s|\b(?:and|so|but|please|pls|just|then|also|no|nah|ok|okay|kindly|ugh|yo|god|actually|seriously)\s,?\s?)"
 _FROM_NOW = r"(?:from\snow\son|from\shere\son|from\stoday\son|(?<!keep\s)(?:going|moving)\sforward|in\s(?:the\s)?future(?!\s[a-z]+s?\b(?<!please)(?<!kindly)(?<!always)(?<!never)(?<!use)(?<!ask))|next\stime(?!\s(?:it|we|i|the|they)\b)|as\sa\srule|in\sgeneral)"
 ENGLISH = Cues(
-    remember=verbose(
-        r"""(?:^|[.!,;:]\s|^(?:(?:please|pls|kindly|also|and|oh|so|ok|btw|but|yo|hey|hm|right)\b,?\s)+|\b(?:can|could|would)\syou\s(?:please\s)?|\bplease\s|\bpls\s)
-        (?:(?:please|pls|kindly|also)\s)?
-        (?:(?:always\s)?(?:remember|rember|remeber|memori[sz]e)\b
-            (?!\s(?:when|how|what|which|where|why|who|me\b|to\b|the\s(?:time|day)|if|whether))
-          |(?:do\snot|don'?t|never)\sforget(?!\s(?:to|the|about)\b)
-          |(?:keep|bear|have)\s(?:it\s|this\s)?in\smind(?!\sto\b)
-          |(?:save|store|put|add|commit|write|note)\s(?:this\s|that\s|it\s)?(?:down\s)?(?:in|to|into)\s(?:your\s|the\s|my\s|long-term\s)?(?:memory|memories)
-          |(?:save|store|keep|note|write|jot|log|record)(?:\s(?:this|that|it)(?=:)|(?:\s(?:this|that|it))?(?:\s(?:somewhere|away|down|on\sfile|for\s(?:me|later|good|keeps|next\stime|the\sfuture))){1,2}(?=:|\sthat\s))
-          |add\s(?:this\s|that\s|it\s)?to\s(?:your|the)\snotes|(?:(?:one|another|last|quick|small|more|a)\s){0,2}(?:thing|fact|point|detail)\s(?:for\syou\s)?to\s(?:store|keep|remember|note|save)(?=[:,])
-          |what\si\s(?:do\s|really\s)?(?:want|need)\syou\sto\s(?:remember|keep|note|store)(?:\sis)?|for\syour\s(?:notes|memory|records?)
-          |note\sfor\slater|(?:save|note|keep)\s(?:this|that)\s(?:down\s)?for\s(?:later|next\stime|the\sfuture|future\s\w+)
-          |(?:make|take)\sa\s(?:mental\s)?note|note\sto\s(?:memory|self|yourself)|for\s(?:future\sreference|the\srecord))
-        (?:\s(?:this(?:\sone)?|that(?:\sone)?|it)\b(?!'))?(?:\s(?:for\s(?:the\sfuture|later|next\stime|good)|please))?
-        \s?(?:[:,–—-]|\bthat\b|\bof\sthe\sfact\sthat\b)?\s*(?P<what>\S.*)"""
-    ),
     remember_task=verbose(
         r"\b(?:remember|rember|don'?t\sforget|do\snot\sforget|keep\sin\smind|make\ssure)\s(?:to\s|never\s|always\s|not\s)(?P<what>.+)"
     ),

@@ -12,12 +12,6 @@ _GERMAN_IMPERATIVE = (
 )
 
 GERMAN = Cues(
-    remember=verbose(
-        r"""(?:^|[.!,;:]\s|\b(?:bitte|und|ach|also|auch|kannst\sdu)\s,?\s?)(?:(?:bitte|dir|auch|mal)\s)?
-        (?:merken(?:\ssie\ssich)?|merke?(?:\s(?:dir|dirs|euch|sich))?(?!\w)|präge?\sdir\sein|(?:notiere?|speichere?|vermerke?)(?:(?:\s(?:dir|ab))+\b|(?=:|,?\sdass\b|\s(?:bitte\s)?(?:das|folgendes)\b))|behalte?(?:\s(?:mal|bitte|auch|dir))*\s(?:im\s(?:kopf|hinterkopf)|in\serinnerung|im\sgedächtnis)(?:,\sauch\s[^,]{3,30}(?=,))?|schreibe?\sdir(?:\s(?:mal|bitte|das))*\sauf(?=[:,])|halte?(?:\s(?:mal|bitte|das))*\sfest(?=[:,])
-          |vergiss(?:\sbitte)?\snicht(?!,?\s(?:den|die|das|in|zu|an|am|im|beim|noch|vor|nach|hier)\b)|denk(?:e)?(?:\s(?:bitte|in\szukunft|künftig|immer))*\sdaran(?=,?\sdass)|für\sdie\szukunft(?=:)|zur\serinnerung)
-        (?:\s(?:bitte|mal|auch|noch|das|folgendes|für\s(?:später|die\szukunft|nächstes\smal)))*\s?(?:[:,–—-]\s?)?(?:dass\s)?(?P<what>\S.*)"""
-    ),
     remember_task=verbose(
         r"\b(?:denk(?:e)?\s(?:bitte\s)?(?:immer\s)?daran|vergiss\s(?:bitte\s)?nicht|merk\sdir),?\s(?P<what>.+)"
     ),

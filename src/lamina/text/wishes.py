@@ -1,0 +1,259 @@
+"""The one place that knows a wish to have something kept in memory: "remember that …", "jot this
+down: …", "…, merk dir das". Extractor, gate and the `none` model all ask here. Pure; its phrases are
+in `lists/wishes.*.txt` and load when a sentence is first looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from lamina.text.lists import either, sections
+from lamina.text.quoted import QUOTE, handed_over_in, without_quotations
+
+_LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
+_EDGES = " \t\n.!。！?？:：,，;；–—-…"
+_CJK = re.compile(r"[\u3400-\u9fff]")
+_WORD = re.compile(r"[\u3400-\u9fff]{2}|[^\W\u3400-\u9fff]+")
+_SOME_WORDS = r"(?:[^\s,;:.!?]+\s+){0,6}?"
+_ASKING = re.compile(r"[?？]\W*$|[吗么]\W*$")
+_TAG = re.compile(
+    r"(?i),\s*(?:ok(?:ay)?|right|yes|please|deal|got it|ja|gut|bitte|verstanden)\s*\?+$"
+)
+_AND = re.compile(r"(?i)\s*(?:and|then)\b")
+_BACK = re.compile(r"(?i)\b(?:that|das)\b")
+_ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
+_YOU_MUST = re.compile(r"(?i)\byou (?:should|must|need|have to)\b|\b(?:immer|nie|niemals)\b.*\w+en$|一定要|必须|务必")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A wish in a sentence, and where in it stands what is to be kept."""
+
+    start: int  # of what is to be kept; equal to `end` if another sentence says it
+    end: int
+    asking: str  # the words of the wish itself
+    plain: bool  # nothing else can be meant: "add this to your notes"
+    next_says: bool = False  # … and that is the next one: "Remember this:"
+    points_back: bool = False  # if a sentence comes before, that one is meant: "keep that, I …"
+
+    @property
+    def bare(self) -> bool:
+        """Does it only point at another sentence? "Remember that." """
+        return self.start == self.end
+
+
+def wish_in(sentence: str) -> Wish | None:
+    """The wish to remember that a sentence holds; None for questions, chores and quotations."""
+    return _found(sentence[:_LONGEST])
+
+
+@lru_cache(maxsize=512)
+def _found(sentence: str) -> Wish | None:
+    plain = without_quotations(sentence).replace("’", "'")
+    languages = ("zh", "en", "other") if _CJK.search(plain) else ("en", "de", "other")
+    for lang in languages:
+        wish = _phrases(lang).wish(plain)
+        if wish and not _is_chore(plain[wish.start : wish.end], lang):
+            return wish
+    return None
+
+
+def meant_by(wish: Wish, place: int, count: int) -> int:
+    """Which of `count` sentences says what the wish in the sentence at `place` wants kept."""
+    if wish.next_says:
+        return min(place + 1, count - 1)
+    if wish.bare or wish.points_back:
+        return place - 1 if place else min(1, count - 1) if wish.bare else 0
+    return place
+
+
+class _Phrases:
+    """The wishes of one language."""
+
+    def __init__(self, lang: str) -> None:
+        self._lists = sections(f"wishes.{lang}.txt")
+        self._spaced = lang != "zh"
+        self._made: dict[str, re.Pattern[str]] = {}
+
+    def any_of(self, section: str) -> str:
+        return either(self._lists.get(section, ()), spaced=self._spaced)
+
+    def pattern(self, section: str) -> re.Pattern[str]:
+        if section not in self._made:
+            self._made[section] = re.compile(f"(?i){self.any_of(section)}")
+        return self._made[section]
+
+    @cached_property
+    def _begins(self) -> re.Pattern[str]:
+        """Where a wish can begin, up to its own words."""
+        gap = r"[,!:\s]+" if self._spaced else r"[，,：:！!\s]*"
+        heads = "|".join(map(self.any_of, ("told", "soft", "colon", "open")))
+        edge = r"\b" if self._spaced else ""
+        return re.compile(
+            rf"(?i)(?:^[^\w]*|(?<=[.!?,;:–—，。；：！？、\n])\s*|(?<=\s-)\s+|(?<!\bto\s){edge}(?={self.any_of('anywhere')}))"
+            rf"(?:(?:(?P<asks>{self.any_of('asks')})|{self.any_of('before')}){gap}){{0,6}}"
+            rf"(?={heads}|{_SOME_WORDS}{self.any_of('last')})"
+        )
+
+    @cached_property
+    def _kinds(self) -> list[tuple[str, re.Pattern[str]]]:
+        """How a wish goes on, by its kind."""
+        gap = r"\s+" if self._spaced else r"\s*"
+        added = rf"(?:,?{gap}{self.any_of('for')}){{0,4}}"
+        also = rf"(?:\s+{self.any_of('also')}(?:\s+[^\s:,;.!?]+){{0,8}}?)?"
+        thing = rf"(?P<thing>{gap}{self.any_of('object')}(?!'))?"
+        end = r"(?P<end>\W*$)"
+        mark = r"\s*(?P<mark>[:：,，、–—]|-\s)"
+        alone = rf"(?!{self.any_of('for')}\W*$)"
+        that = rf"{added}{also}\s*,?\s*{self.any_of('that')}(?P<that>{gap}{alone}(?=\S))"
+        trail = rf"\s(?P<trail>{self.any_of('trail')})"
+        told = rf"(?:{that}|{thing}{added}(?:{also}{mark}|{end}|{trail}))"
+        at_once = rf"(?P<direct>{gap})"
+        opens = (
+            rf"(?:{that}|{thing}(?:{added}(?:{mark}|{end})|{also}\s*(?P<colon>[:：]))|{at_once})"
+        )
+        colon = rf"(?:{that}|{thing}{added}{also}\s*(?P<mark>[:：]))"
+        rests = {"told": told, "soft": told, "colon": colon, "open": opens}
+        return [
+            (kind, re.compile(f"(?i){self.any_of(kind)}{rest}")) for kind, rest in rests.items()
+        ]
+
+    @cached_property
+    def _last(self) -> re.Pattern[str]:
+        """ "… für später merken, dass": the verb comes after what is added, or after the thing."""
+        return re.compile(
+            rf"(?i)(?P<between>{_SOME_WORDS}){self.any_of('last')}"
+            rf"(?:\s*(?P<mark>[:,])\s*(?:{self.any_of('that')}\s)?|(?P<end>\W*$))"
+        )
+
+    @cached_property
+    def _lead(self) -> re.Pattern[str]:
+        gap = r"(?:[,\s]+|$)" if self._spaced else r"[，,\s]*"
+        return re.compile(f"(?i)(?:{self.any_of('before')}{gap})+")
+
+    @cached_property
+    def _asides(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        clause = f"(?:{self.any_of('aside')}|{self.any_of('for')})"
+        return (
+            re.compile(rf"(?i)\s*{clause}\s*(?:[,;:，；：]\s*|$)"),
+            re.compile(rf"(?i)[,;，；]\s*{clause}\W*$"),
+        )
+
+    @cached_property
+    def _reported(self) -> re.Pattern[str]:
+        return re.compile(rf"(?i){self.any_of('reported')}\s*[:：,，]\s*$")
+
+    def wish(self, plain: str) -> Wish | None:
+        asks = bool(_ASKING.search(plain)) and not _TAG.search(plain)
+        for begin in self._begins.finditer(plain):
+            at = begin.end()
+            if self.pattern("never").match(plain, at) or (asks and not begin["asks"]):
+                continue
+            if self._reported.search(plain, 0, begin.start()) or _in_material(plain, at):
+                continue
+            wish = self._last_verb(plain, begin) if begin["asks"] else None
+            wish = wish or self._heard(plain, begin.start(), at)
+            if wish is not None:
+                return wish
+        return None
+
+    def _heard(self, plain: str, begin: int, at: int) -> Wish | None:
+        for kind, pattern in self._kinds:
+            met = pattern.match(plain, at)
+            found = met.groupdict() if met else {}
+            if met is None or (found.get("direct") is not None and _goes_on(plain, begin)):
+                continue
+            sure = kind == "told"
+            if found.get("end") is None and found.get("trail") is None:
+                start, end = self._inner(plain, met.end(), len(plain))
+                if start < end:
+                    if not _says(plain, start, end):
+                        return None
+                    comma = found.get("mark") in {",", "，"}
+                    back = comma and (not self._spaced or bool(_BACK.search(plain, at, met.end())))
+                    before = self._before(plain, begin, at, sure=sure) if back else None
+                    if before and not before.bare:
+                        return before
+                    return Wish(
+                        start, end, plain[at:start], sure, points_back=back and self._spaced
+                    )
+                colon = (found.get("mark") or found.get("colon") or "") in (":", "：")
+                return self._before(plain, begin, at, sure=sure, next_says=colon)
+            if kind == "open" and not found.get("thing") and self._spaced and begin:
+                return None  # "… to remember" speaks of nothing
+            return self._before(plain, begin, at, sure=sure)
+        return None
+
+    def _last_verb(self, plain: str, begin: re.Match[str]) -> Wish | None:
+        met = self._last.match(plain, begin.end())
+        if met is None or re.search(r"(?i)\b(?:nicht|nie|kein\w*)\b", met["between"]):
+            return None
+        start, end = self._inner(plain, met.end(), len(plain))
+        if met["mark"] and start < end:
+            return Wish(start, end, plain[begin.start() : start], plain=True)
+        start, end = self._inner(plain, *met.span("between"))
+        if start < end and not self.pattern("object").fullmatch(plain[start:end]):
+            return Wish(start, end, met[0], plain=True)
+        return self._before(plain, begin.start(), begin.end(), sure=True)
+
+    def _before(
+        self, plain: str, begin: int, at: int, *, sure: bool, next_says: bool = False
+    ) -> Wish | None:
+        """What comes before the wish in its sentence is to be kept; else another sentence is."""
+        start, end = self._inner(plain, 0, begin)
+        if self.pattern("condition").match(plain, start, end):
+            return None
+        if len(_WORD.findall(plain[start:end])) < 3 or next_says:
+            return Wish(at, at, plain[at:], sure, next_says)
+        return Wish(start, end, plain[at:], sure)
+
+    def _inner(self, plain: str, start: int, end: int) -> tuple[int, int]:
+        """A stretch without the punctuation, the greetings and the asides at its edges."""
+        first, last = self._asides
+        while aside := first.match(plain, start, end):
+            start = aside.end()
+        if not start and (lead := self._lead.match(plain, start, end)):
+            start = lead.end()
+        while aside := last.search(plain, start, end):
+            end = aside.start()
+        while end > start and plain[end - 1] in _EDGES:
+            end -= 1
+        while start < end and plain[start] in _EDGES:
+            start += 1
+        return start, end
+
+
+def _goes_on(plain: str, begin: int) -> bool:
+    """ "It should ask, and remember the answer": not the agent is meant."""
+    return begin > 0 and bool(_AND.match(plain, begin))
+
+
+def _says(plain: str, start: int, end: int) -> bool:
+    return end - start > 2 and bool(plain[start:end].strip(QUOTE + _EDGES))
+
+
+def _in_material(plain: str, at: int) -> bool:
+    """Does a wish stand in what is handed over ("translate: remember that …")?"""
+    over = handed_over_in(plain[: at + 1])
+    return over is not None and bool(plain[:at].strip())
+
+
+@lru_cache(maxsize=8)
+def _phrases(lang: str) -> _Phrases:
+    return _Phrases(lang)
+
+
+def _is_chore(what: str, lang: str) -> bool:
+    """A chore of the task at hand, or what people say to cheer each other up."""
+    phrases = _phrases(lang)
+    if phrases.pattern("pep").match(what):
+        return True
+    if phrases.pattern("cheer").search(what) and not _ANCHOR.search(what):
+        return True
+    if lang == "other" or not (phrases.pattern("todo").match(what) or _YOU_MUST.search(what)):
+        return False
+    from lamina.text.cues.languages import LANGUAGES  # takes a tenth of a second to compile
+
+    return bool(LANGUAGES[lang].this_time.search(what))
