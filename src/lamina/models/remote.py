@@ -16,8 +16,8 @@ from lamina.events import Emit
 from lamina.ledger.window import bare_name
 from lamina.messages import Json, Request, Response
 from lamina.models import faults
-from lamina.models.retry import Policy, SystemClock, with_retries
-from lamina.ports import Capabilities, Clock
+from lamina.models.retry import Policy, with_retries
+from lamina.ports import Capabilities, Clock, SystemClock
 
 CONNECT_SECONDS = 10.0
 
