@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lamina import syscalls
-from lamina.memories import Memory, Proposal
+from lamina.memories import Memory, Outcome, Proposal
 from lamina.memory.file_store import FileStore
-from lamina.memory.store import MemoryStore, Outcome
+from lamina.memory.store import MemoryStore
 from lamina.testing import STORE_CHECKS, OpenStore
 
 names = pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)

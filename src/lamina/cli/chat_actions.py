@@ -138,6 +138,7 @@ async def remember(session: Session, argument: str) -> None:
 
 async def forget(session: Session, argument: str) -> None:
     """Forget the memory of this name, or the one that certainly fits some words, as the user."""
+    from lamina.memories import Forgotten
     from lamina.memory import forgetting
     from lamina.text.asks import forget_wish
 
@@ -147,7 +148,7 @@ async def forget(session: Session, argument: str) -> None:
     words = wish.words if wish else argument
     store = _store(session)
 
-    def work() -> forgetting.Forgotten:
+    def work() -> Forgotten:
         found = forgetting.meant(store, words)
         if found.fit == "certain":
             return forgetting.forget(

@@ -24,8 +24,8 @@ from lamina.memories import MEMORY_TYPES, Memory, Proposal
 
 if TYPE_CHECKING:
     from lamina.config import Config
+    from lamina.memories import Outcome
     from lamina.memory.file_store import FileStore
-    from lamina.memory.store import Outcome
 
 EXAMPLES = """
 lamina memory list                       all memories, newest first

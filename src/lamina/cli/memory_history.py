@@ -13,9 +13,8 @@ from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, 
 from lamina.errors import MemoryStoreError
 
 if TYPE_CHECKING:
-    from lamina.memory.commits import Commit
+    from lamina.memories import Change, Commit
     from lamina.memory.file_store import FileStore
-    from lamina.memory.intents import Change
 
 VERBS = ("log", "diff", "blame", "undo", "restore")
 

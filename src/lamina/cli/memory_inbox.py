@@ -19,8 +19,8 @@ from lamina.cli.terminal import harmless, note, out, out_json, style
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
+    from lamina.memories import InboxItem
     from lamina.memory.file_store import FileStore
-    from lamina.memory.inbox import InboxItem
 
 
 def edited_text(text: str, ending: str) -> str:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, cast
 
-from lamina.memory.intents import Note
+from lamina.memories import BlamedLine, Commit, Note
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
     from dulwich.objects import ObjectID
-
-
-@dataclass(frozen=True, slots=True)
-class BlamedLine:
-    number: int  # counted from 1
-    text: str
-    commit: Commit
 
 
 def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
@@ -75,22 +67,6 @@ def _text(content: bytes | None) -> str:
 
 _MOST_PATHS = 50  # beyond that a commit's paths are found by comparing trees
 _TRAILER = re.compile(r"Lamina-([A-Za-z-]+): (.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One recorded change."""
-
-    id: str
-    writer: str
-    when: float
-    subject: str
-    paths: tuple[str, ...] = ()  # () where there were too many to name
-    session: str = ""
-    entries: tuple[str, ...] = ()
-    origin: str = ""
-    reason: str = ""
-    marks: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def earlier_name(commit: Commit, path: str) -> str:

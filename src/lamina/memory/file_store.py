@@ -15,14 +15,24 @@ from typing import Literal, Self
 from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, StorageError
 from lamina.events import Emit, Warned, quiet
 from lamina.ledger.places import make_private
-from lamina.memories import Evidence, Memory, Proposal, Verdict, Writer
+from lamina.memories import (
+    Change,
+    Evidence,
+    Hit,
+    LoadedIndex,
+    Memory,
+    Note,
+    Outcome,
+    Proposal,
+    Verdict,
+    Writer,
+)
 from lamina.memory import drafts, index, ranking
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
 from lamina.memory.inbox import MOST, Inbox, Pins
-from lamina.memory.index import INDEX, LoadedIndex, is_index, load_index
-from lamina.memory.intents import Change, Note
+from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import for_index
@@ -30,7 +40,6 @@ from lamina.memory.naming import free_names, printable
 from lamina.memory.outside import first_sight, nothing_new, record_outside
 from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.scan import Scan, Scanner
-from lamina.memory.store import Hit, Outcome
 from lamina.memory.tombstones import Tombstones, ids_of
 from lamina.memory.topics import read_topic
 

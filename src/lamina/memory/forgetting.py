@@ -9,19 +9,26 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
 from lamina.errors import Conflict, MemoryStoreError
-from lamina.memories import Evidence, Memory, Proposal, Writer
+from lamina.memories import (
+    Change,
+    Evidence,
+    Forgotten,
+    Meant,
+    Memory,
+    Note,
+    Parted,
+    Proposal,
+    Writer,
+)
 from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import adding, is_index, renaming
-from lamina.memory.intents import Change, Note
 from lamina.memory.naming import free_names, printable
-from lamina.memory.parting import SAYS_IT, TOUCHES_IT, Parted, parted
+from lamina.memory.parting import SAYS_IT, TOUCHES_IT, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.text import about, wording
@@ -37,18 +44,6 @@ _EMPTY = frozenset(
     von""".split()  # noqa: SIM905 - reads better as a text
 )
 _NAMES = re.compile(r"(?<=\s)[A-ZÄÖÜ][\w-]+|\S*\d\S*")
-
-Fit = Literal["certain", "several", "among", "near", "none"]
-
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """`certain`: one memory, or the part of it that is named; `several`: all of them fit; `among`: it
-    says much else too; `near`: they may be meant."""
-
-    fit: Fit
-    memories: tuple[Memory, ...] = ()
-    part: Parted | None = None
 
 
 def meant(store: FileStore, wish: str) -> Meant:
@@ -137,16 +132,6 @@ def _unsaid(claim: str) -> Proposal:
 
 
 # ---- doing it
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What became of a wish, in one sentence or a short list for the user or the model."""
-
-    fit: Fit
-    sentence: str
-    path: str = ""
-    rest: str = ""  # the file that holds what was not to be forgotten of it
 
 
 def forget(

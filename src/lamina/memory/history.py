@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lamina.errors import MemoryStoreError, UsageError
 from lamina.ledger.places import private_folder
-from lamina.memory.commits import Commit, commit_of, earlier_name, git_commit_of
-from lamina.memory.intents import Change, Note
+from lamina.memories import Change, Commit, Note
+from lamina.memory.commits import commit_of, earlier_name, git_commit_of
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from lamina.errors import InboxFull, MemoryStoreError, UsageError
-from lamina.memories import Memory, Proposal, Verdict
+from lamina.memories import InboxItem, Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
 from lamina.memory.commits import diff_text
 from lamina.memory.leaks import without_secrets
@@ -48,21 +48,6 @@ class Pins:
 
 MOST = 200  # items that wait
 MOST_BYTES = 10_000_000
-
-
-class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal that waits."""
-
-    id: str
-    when: float
-    proposal: Proposal
-    reason: str
-    warnings: tuple[str, ...] = ()
-    update_of: str = ""
-    origin: str = ""
-    base: Memory | None = None  # what its writer had read; None: a new memory
-    exact: bytes | None = None  # the whole file, where its writer gave one
-    removes: bool = False  # the file is to go; the proposal is what it says
 
 
 class Inbox:

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from lamina.errors import Conflict, LaminaError, MemoryStoreError
 from lamina.events import Emit, LayerFailed, MemoryAdopted, MemoryUpdated, Warned
+from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, is_index
-from lamina.memory.intents import Change, Intent, IntentLog, Note, exclusive
+from lamina.memory.intents import Intent, IntentLog, exclusive
 from lamina.memory.tombstones import Tombstones
 
 _PAUSE = 0.05  # seconds without a write after which recording begins

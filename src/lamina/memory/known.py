@@ -17,11 +17,10 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import Memory
+from lamina.memories import Change, Memory
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
-from lamina.memory.intents import Change
 from lamina.memory.outside import LARGEST
 from lamina.memory.scan import TICK_NS, Scanner
 from lamina.memory.topics import is_binary, read_topic

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lamina.memories import Memory
-from lamina.memory.store import Hit
+from lamina.memories import Hit, Memory
 from lamina.text.wording import content_stems
 
 

@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.errors import Conflict, GateRefused
-from lamina.memories import Evidence, Proposal, Writer
+from lamina.memories import Change, Evidence, InboxItem, Note, Outcome, Proposal, Writer
 from lamina.memory import drafts
 from lamina.memory.file_store import FileStore
 from lamina.memory.header_index import IndexBroken
-from lamina.memory.inbox import InboxItem, diff_of
+from lamina.memory.inbox import diff_of
 from lamina.memory.index import INDEX, is_index
-from lamina.memory.intents import Change, Note
 from lamina.memory.naming import free_names
 from lamina.memory.outside import blob_id, differences
 from lamina.memory.removal import left_out
-from lamina.memory.store import Outcome
 from lamina.memory.tombstones import ids_of
 from lamina.memory.topics import read_topic
 

@@ -6,39 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
-from lamina.memories import Memory, Proposal, Writer
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a write that was not refused."""
-
-    path: str
-    decision: Literal["accept", "inbox"]
-    reason: str = ""  # why it waits in the inbox
-    warnings: Sequence[str] = ()
-    changed: bool = True  # False: the memory said exactly this already
-    inbox_id: str = ""
-    update_of: str = ""  # the memory that says nearly the same
-    origin: str = ""
-    revived: bool = False  # it had been forgotten, and the user asked for it again
-
-    @property
-    def sentence(self) -> str:
-        """For the user or the model."""
-        if self.decision == "inbox":
-            return f"{self.path} waits in the inbox ({self.inbox_id}): {self.reason}"
-        return f"Memory updated: {self.path}" if self.changed else f"{self.path} says this already."
-
-
-class Hit(NamedTuple):
-    """A memory that a search found; higher scores are better."""
-
-    memory: Memory
-    score: float
+from lamina.memories import Hit, Memory, Outcome, Proposal, Writer
 
 
 class MemoryStore(Protocol):

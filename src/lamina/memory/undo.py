@@ -10,26 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.events import Warned
+from lamina.memories import Change, Commit, InForce, Note, Outcome
 from lamina.memory import drafts
-from lamina.memory.commits import Commit
 from lamina.memory.file_store import FileStore
 from lamina.memory.history import History
 from lamina.memory.index import is_index, without_change
-from lamina.memory.intents import Change, Note
 from lamina.memory.journal import merge_contents
-from lamina.memory.store import Outcome
 from lamina.memory.topics import read_topic
-
-
-class InForce(NamedTuple):
-    """A change that was not taken back, and the commit that brought it in last: itself, or a redo."""
-
-    change: Commit
-    by: Commit
 
 
 def in_force(history: History) -> list[InForce]:

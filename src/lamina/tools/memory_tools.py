@@ -22,10 +22,8 @@ from lamina.text.asks import forget_wish
 from lamina.tools.memory_guard import asked_to_forget, evidence_for, last_typed, taken_back
 
 if TYPE_CHECKING:
+    from lamina.memories import Forgotten, Outcome, Parted
     from lamina.memory.file_store import FileStore
-    from lamina.memory.forgetting import Forgotten
-    from lamina.memory.parting import Parted
-    from lamina.memory.store import Outcome
 
 
 _FORGET_SPEC = ToolSpec(

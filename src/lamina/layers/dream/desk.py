@@ -17,7 +17,7 @@ from lamina.layers.dream.judge import After, Authors, Judge, Judged, Snapshot
 from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import dated
 from lamina.local.standing import Fate
-from lamina.memories import Proposal, Verdict
+from lamina.memories import Change, Note, Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import (
     INDEX,
@@ -28,7 +28,6 @@ from lamina.memory.index import (
     with_pointer,
     without_pointer,
 )
-from lamina.memory.intents import Change, Note
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.recall.memory_index import USES_FILE, load_uses, unused
 from lamina.secrets import Rules, redact, secrets_in

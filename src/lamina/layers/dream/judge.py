@@ -16,9 +16,9 @@ from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import Plan
 from lamina.local.desk import dated, stamp
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing
-from lamina.memories import Memory, Proposal, Verdict
+from lamina.memories import Commit, Memory, Proposal, Verdict
 from lamina.memory import drafts
-from lamina.memory.commits import Commit, blame, earlier_name, rests_on_user, users_word, written_at
+from lamina.memory.commits import blame, earlier_name, rests_on_user, users_word, written_at
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import decide
 from lamina.memory.history import History, HistoryDamaged

@@ -18,10 +18,10 @@ import msgspec
 
 from lamina.errors import UsageError
 from lamina.ledger.places import open_private, private_folder, write_private
-from lamina.memory.commits import Commit
+from lamina.memories import Commit, InForce
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
-from lamina.memory.undo import InForce, in_force, undo
+from lamina.memory.undo import in_force, undo
 from lamina.messages import Json
 
 
