@@ -1,7 +1,7 @@
 """Checks that any store of memories must pass, for people who write their own.
 
 Each check takes a function that opens a new, empty store, and raises AssertionError with a sentence
-where the store breaks the protocol of `lamina.memory.store`. With pytest:
+where the store breaks the protocol of `lamina.ports.MemoryStore`. With pytest:
 
     @pytest.mark.parametrize("check", lamina.testing.STORE_CHECKS, ids=lambda check: check.__name__)
     def test_my_store_keeps_the_protocol(check, tmp_path):
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from lamina.errors import Conflict, GateRefused, LaminaError, MemoryStoreError
 from lamina.memories import Memory, Proposal
-from lamina.memory.store import MemoryStore
+from lamina.ports import MemoryStore
 
 OpenStore: TypeAlias = Callable[[], MemoryStore]
 

@@ -22,12 +22,11 @@ from lamina.ledger.quotes import Quotes
 from lamina.ledger.record import Ledger
 from lamina.messages import Json
 from lamina.models.retry import SystemClock
-from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, Tool
+from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, MemoryStore, Model, Permit, Tool
 from lamina.state import Deps
 from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
     from lamina.recall.memory_index import MemoryIndex
     from lamina.secrets.rules import Rules
     from lamina.tools.memory_guard import MemoryGuard
@@ -170,7 +169,7 @@ def _make_spend(config: Config) -> Spend:
 
 def make_memory(
     config: Config, transcript: Path, emit: Emit, ledger: Ledger | None = None
-) -> FileStore | None:
+) -> MemoryStore | None:
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
         return None
@@ -253,7 +252,7 @@ def _claude_transcripts(config: Config) -> Sequence[Path]:
 
 def _add_memory_tools(
     toolbox: Toolbox,
-    store: FileStore,
+    store: MemoryStore,
     transcript: Path,
     clock: Clock,
     ledger: Ledger | None,
@@ -326,7 +325,7 @@ def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]
 
 
 def make_permit(
-    config: Config, ask: Ask | None, *, interactive: bool, memory: FileStore | None = None
+    config: Config, ask: Ask | None, *, interactive: bool, memory: MemoryStore | None = None
 ) -> Permit:
     """The user's rules; writing memory files needs no question, for the gate judges it."""
     from lamina.tools.permissions import Rules
@@ -344,7 +343,7 @@ def make_permit(
     )
 
 
-def _for_memory(store: FileStore | None) -> list[str]:
+def _for_memory(store: MemoryStore | None) -> list[str]:
     if store is None or any(char in str(store.directory) for char in "*?[]{}()"):
         return []
     return [f"{tool}({store.directory}/**)" for tool in ("Write", "Edit")]

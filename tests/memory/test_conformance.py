@@ -11,7 +11,7 @@ import pytest
 from lamina import syscalls
 from lamina.memories import Memory, Outcome, Proposal
 from lamina.memory.file_store import FileStore
-from lamina.memory.store import MemoryStore
+from lamina.ports import MemoryStore
 from lamina.testing import STORE_CHECKS, OpenStore
 
 names = pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)

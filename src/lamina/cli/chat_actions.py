@@ -15,7 +15,7 @@ from lamina.cli.terminal import harmless, note, one_line, out, style, table, wid
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
     from lamina.session import Session
 
 
@@ -139,7 +139,7 @@ async def remember(session: Session, argument: str) -> None:
 async def forget(session: Session, argument: str) -> None:
     """Forget the memory of this name, or the one that certainly fits some words, as the user."""
     from lamina.memories import Forgotten
-    from lamina.memory import forgetting
+    from lamina.memory.forgetting import and_kept_away, not_forgotten
     from lamina.text.asks import forget_wish
 
     if not argument:
@@ -149,20 +149,19 @@ async def forget(session: Session, argument: str) -> None:
     store = _store(session)
 
     def work() -> Forgotten:
-        found = forgetting.meant(store, words)
+        found = store.meant(words)
         if found.fit == "certain":
-            return forgetting.forget(
-                store,
+            return store.forget_meant(
                 found.memories[0],
                 part=found.part,
                 writer="user",
                 session=session.id,
                 reason="/forget",
             )
-        told = forgetting.not_forgotten(found, words, "`/forget NAME` forgets one of them.")
+        told = not_forgotten(found, words, "`/forget NAME` forgets one of them.")
         claim = wish is not None and wish.claim and found.fit in ("near", "none")
-        kept = claim and forgetting.keep_away(store, words, found.memories)
-        return forgetting.and_kept_away(told) if kept else told
+        kept = claim and store.keep_away(words, found.memories)
+        return and_kept_away(told) if kept else told
 
     done = await anyio.to_thread.run_sync(work)
     for line in done.sentence.splitlines():
@@ -186,7 +185,7 @@ async def memory(session: Session, argument: str) -> None:
         found = [memory for _, memory in hits]
     else:
         found = await anyio.to_thread.run_sync(store.list)
-        waiting = len(list(store.inbox.items()))
+        waiting = len(store.waiting())
         inbox = f", {waiting} in the inbox (lamina memory inbox)" if waiting else ""
         many = "1 memory" if len(found) == 1 else f"{len(found)} memories"
         out(f"  {many} in {harmless(str(store.directory))}{inbox}")
@@ -202,7 +201,7 @@ async def memory(session: Session, argument: str) -> None:
         out(f"  … and {len(found) - len(rows)} more: lamina memory list")
 
 
-def _store(session: Session) -> FileStore:
+def _store(session: Session) -> MemoryStore:
     store = session.state.deps.memory
     if store is None:
         raise UsageError("Memory is off here. `lamina settings --explain` says why.")

@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from lamina.memories import MEMORY_TYPES, Memory, Proposal
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.memories import Outcome
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina memory list                       all memories, newest first
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         return _VERBS[args.verb](args, store)
 
 
-def open_store(config: Config, *, quiet: bool = True) -> FileStore:
+def open_store(config: Config, *, quiet: bool = True) -> MemoryStore:
     """The project's memory for a command: recorded at the end, not in the background."""
     from lamina.memory.file_store import FileStore
     from lamina.memory.gate import GateContext
@@ -152,9 +153,8 @@ def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
 # ---- reading
 
 
-def _list(args: argparse.Namespace, store: FileStore) -> int:
-    scan = store.scan()
-    memories = [one for one in scan.all() if args.type in (None, one.type)]
+def _list(args: argparse.Namespace, store: MemoryStore) -> int:
+    memories = [one for one in store.list() if args.type in (None, one.type)]
     shown = memories[: args.number] if args.number else memories
     if args.json:
         out_json([as_json(one, pinned=store.pinned()) for one in shown])
@@ -173,11 +173,11 @@ def _list(args: argparse.Namespace, store: FileStore) -> int:
     if rows:
         out(table(rows, heading))
     if not args.quiet:
-        _list_remarks(store, len(memories) - len(shown), scan.unreadable, empty=not memories)
+        _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
     return 0
 
 
-def _list_remarks(store: FileStore, more: int, unreadable: list[str], *, empty: bool) -> None:
+def _list_remarks(store: MemoryStore, more: int, unreadable: Sequence[str], *, empty: bool) -> None:
     if empty:
         note(f"No memories in {store.directory} yet. `lamina memory add` writes one.")
     if more > 0:
@@ -185,12 +185,12 @@ def _list_remarks(store: FileStore, more: int, unreadable: list[str], *, empty: 
     if unreadable:
         names = ", ".join(harmless(name) for name in unreadable[:5])
         note(f"{len(unreadable)} files can't be read as memories: {names}.")
-    waiting = len(store.inbox.items())
+    waiting = len(store.waiting())
     if waiting:
         note(f"{waiting} waiting: `lamina memory inbox`.")
 
 
-def _show(args: argparse.Namespace, store: FileStore) -> int:
+def _show(args: argparse.Namespace, store: MemoryStore) -> int:
     path = find(store, args.path)
     content = store.read_bytes(path)
     if args.json:
@@ -204,7 +204,7 @@ def _show(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _export(args: argparse.Namespace, store: FileStore) -> int:
+def _export(args: argparse.Namespace, store: MemoryStore) -> int:
     import json
 
     pinned = store.pinned()
@@ -224,7 +224,7 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 # ---- writing
 
 
-def _add(args: argparse.Namespace, store: FileStore) -> int:
+def _add(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.memory.naming import file_name, title_of
     from lamina.secrets import secrets_in
 
@@ -239,7 +239,7 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
     description = args.description or " ".join(first.split())[:200]
     name = args.name or title_of(text)
     folder = "team/" if args.team else ""
-    hide = secrets_in(text, name, description, rules=store.admission.rules.secret_rules)
+    hide = secrets_in(text, name, description, rules=store.secret_rules)
     made = file_name(args.type, hide.mask(name, ""), hide.mask(description, ""))
     proposal = Proposal(
         path=folder + (md(args.file) if args.file else made),
@@ -261,7 +261,7 @@ def md(name: str) -> str:
     return name if name.endswith(".md") else f"{name}.md"
 
 
-def _edit(args: argparse.Namespace, store: FileStore) -> int:
+def _edit(args: argparse.Namespace, store: MemoryStore) -> int:
     path = find(store, args.path)
     old = store.read_bytes(path)
     new = edited_text(old.decode("utf-8", "surrogateescape"), ".md")
@@ -283,16 +283,16 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
     return told(args, outcome, store)
 
 
-def _rename(args: argparse.Namespace, store: FileStore) -> int:
+def _rename(args: argparse.Namespace, store: MemoryStore) -> int:
     return told(args, store.rename(find(store, args.path), md(args.new)), store)
 
 
-def _forget(args: argparse.Namespace, store: FileStore) -> int:
+def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
     forgotten: dict[str, str] = {}  # and the commit that brings each back
     for word in args.path:
         path = (_gone(store, word) if args.purge else "") or find(store, word)
         store.forget(path, purge_history=args.purge, reason="lamina memory forget")
-        forgotten[path] = "" if args.purge else store.journal.newest_of_ours(path)
+        forgotten[path] = "" if args.purge else store.newest_change(path)
     if args.purge:
         from lamina.recall.memory_index import MemoryIndex
 
@@ -313,17 +313,22 @@ def _forget(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _gone(store: FileStore, word: str) -> str:
+def _gone(store: MemoryStore, word: str) -> str:
     """A memory that is only in the history any more can still be purged; "" if it is there, or if
     nothing is known of it."""
     path = word if word.endswith(".md") else f"{word}.md"
-    if any(store.files.read(one, 1) is not None for one in (word, path)):
+    if any(store.content(one, 1) is not None for one in (word, path)):
         return ""
-    store.journal.settle()
-    return path if path == word or any(store.journal.history.log(path)) else ""
+    if path == word:
+        return path
+    history = store.history
+    if history is None:
+        return ""
+    history.settle()
+    return path if any(history.log(path)) else ""
 
 
-def _pin(args: argparse.Namespace, store: FileStore) -> int:
+def _pin(args: argparse.Namespace, store: MemoryStore) -> int:
     if args.path:
         store.pin(find(store, args.path), on=not args.off)
     pinned = sorted(store.pinned())
@@ -353,18 +358,18 @@ _VERBS = {
 # ---- shared
 
 
-def find(store: FileStore, word: str) -> str:
+def find(store: MemoryStore, word: str) -> str:
     """The path that the user means: as given, or without `.md`."""
     for path in (word, f"{word}.md"):
-        if store.files.read(path, 1) is not None:
+        if store.content(path, 1) is not None:
             return path
     store.read_bytes(word)  # says that there is none
     return word
 
 
-def told(args: argparse.Namespace, outcome: Outcome, store: FileStore) -> int:
+def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> int:
     """Say what became of a write, and how to take it back."""
-    commit = store.journal.newest_of_ours(outcome.path) if outcome.changed else ""
+    commit = store.newest_change(outcome.path) if outcome.changed else ""
     if args.json:
         out_json(
             {

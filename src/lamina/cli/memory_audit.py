@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table
 from lamina.memory.audit import Audit, Repaired, Step, look_over, repair
-from lamina.memory.file_store import FileStore
+from lamina.ports import MemoryStore
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="do the repairs that are certain")
 
 
-def run(args: argparse.Namespace, store: FileStore, *, with_index: bool = True) -> int:
+def run(args: argparse.Namespace, store: MemoryStore, *, with_index: bool = True) -> int:
     """0: nothing wrong (or all of it repaired); 1: something is left that a person should look at."""
     found, steps = look_over(store, time.time(), with_index=with_index)
     done: Sequence[Repaired] = ()

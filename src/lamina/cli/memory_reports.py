@@ -14,13 +14,13 @@ from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.memories import Memory
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
     from lamina.recall import Match
 
 _LEAST_TEXT = 20  # columns for what a memory says
 
 
-def run(args: argparse.Namespace, store: FileStore) -> int:
+def run(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.recall.memory_index import MemoryIndex, fitting
 
     words = " ".join(args.words)

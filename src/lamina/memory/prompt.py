@@ -17,13 +17,13 @@ from lamina.memory.instructions import Instructions, as_reminder, load, places_f
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.flags import Flags
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 
 _END = "</system-reminder>"
 
 
-def memory_section(store: FileStore, config: Config, flags: Flags, sessions: Path) -> str:
+def memory_section(store: MemoryStore, config: Config, flags: Flags, sessions: Path) -> str:
     """The section on memory for the system prompt, as the directory is now."""
     return render(
         MemorySection(
@@ -38,7 +38,7 @@ def memory_section(store: FileStore, config: Config, flags: Flags, sessions: Pat
     )
 
 
-def _section_index(store: FileStore) -> Index:
+def _section_index(store: MemoryStore) -> Index:
     loaded = store.index("")
     return Index(loaded.text, loaded.warning)
 

@@ -17,7 +17,7 @@ from lamina.state import State
 
 if TYPE_CHECKING:
     from lamina.layers.dream.night import Dreamt
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 LAYER = "dream"
 _REST = 3600.0  # seconds after a dream that did not get to its end
@@ -60,7 +60,7 @@ def wanted(state: State) -> bool:
     )
 
 
-def _sessions_since(state: State, store: FileStore, last: float) -> int:
+def _sessions_since(state: State, store: MemoryStore, last: float) -> int:
     """Sessions written to since the last dream, the present one not counted."""
     folders = {state.deps.transcript.parent, store.directory.parent}
     touched: set[str] = set()
@@ -77,7 +77,7 @@ def _sessions_since(state: State, store: FileStore, last: float) -> int:
     return len(touched - {str(state.deps.transcript)})
 
 
-def _failed_lately(store: FileStore, now: float) -> bool:
+def _failed_lately(store: MemoryStore, now: float) -> bool:
     """A dream that failed or was cut short is not begun again and again: each try may cost money."""
     status = DreamRecord(store.state).status()
     return (

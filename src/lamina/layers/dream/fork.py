@@ -64,7 +64,7 @@ async def dream(
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)
-    rules = desk.store.admission.rules.secret_rules
+    rules = desk.store.secret_rules
 
     def reviewed() -> Dreamed:
         wish = review(desk.before, left, "\n".join(logs.values()), desk.held)
