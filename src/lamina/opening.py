@@ -26,7 +26,7 @@ from lamina.layers import dream, extraction, microcompact, recall, snip
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
-from lamina.memory.prompt import date_reminder, day, first_reminder, memory_section
+from lamina.memory import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import ToolContext
 from lamina.recall.prefetch import Limits, Recalls

@@ -173,9 +173,7 @@ def make_memory(
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
         return None
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.gate import GateContext
-    from lamina.memory.paths import claim, memory_place, prepare
+    from lamina.memory import FileStore, GateContext, claim, memory_place, prepare
 
     quotes = Quotes(transcript.parent, transcript.stem, ledger)
 

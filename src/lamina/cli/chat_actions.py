@@ -112,7 +112,7 @@ async def remember(session: Session, argument: str) -> None:
     """Save this at once, as the user's own word."""
     from lamina.local.extractor import kind_of
     from lamina.memories import Proposal
-    from lamina.memory.naming import file_name, title_of
+    from lamina.memory import file_name, title_of
 
     if not argument:
         raise UsageError("Say what to remember: /remember I deploy from the host pelican")
@@ -139,7 +139,7 @@ async def remember(session: Session, argument: str) -> None:
 async def forget(session: Session, argument: str) -> None:
     """Forget the memory of this name, or the one that certainly fits some words, as the user."""
     from lamina.memories import Forgotten
-    from lamina.memory.forgetting import and_kept_away, not_forgotten
+    from lamina.memory import and_kept_away, not_forgotten
     from lamina.text.asks import forget_wish
 
     if not argument:

@@ -363,7 +363,7 @@ def _show_diff(text: str) -> None:
 
 def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.layers.dream.record import last_dream
-    from lamina.memory.commits import diff_text
+    from lamina.memory import diff_text
 
     dream = last_dream(store)
     if dream is None or store.history is None:

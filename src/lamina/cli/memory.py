@@ -112,9 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 def open_store(config: Config, *, quiet: bool = True) -> MemoryStore:
     """The project's memory for a command: recorded at the end, not in the background."""
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.gate import GateContext
-    from lamina.memory.paths import claim, memory_place
+    from lamina.memory import FileStore, GateContext, claim, memory_place
     from lamina.secrets import all_rules
 
     place = memory_place(
@@ -225,7 +223,7 @@ def _export(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.memory.naming import file_name, title_of
+    from lamina.memory import file_name, title_of
     from lamina.secrets import secrets_in
 
     text = args.text

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table
-from lamina.memory.audit import Audit, Repaired, Step, look_over, repair
+from lamina.memory import Audit, Repaired, Step, look_over, repair
 from lamina.ports import MemoryStore
 
 

@@ -46,7 +46,7 @@ def count(word: str) -> int:
 
 
 def run(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.memory.history import HistoryDamaged
+    from lamina.memory import HistoryDamaged
 
     history = store.history
     if history is None:
@@ -99,7 +99,7 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
 
 
 def _diff(args: argparse.Namespace, history: MemoryHistory) -> int:
-    from lamina.memory.commits import diff_text
+    from lamina.memory import diff_text
 
     commit = _chosen(history, args.commit)
     if not commit:
@@ -125,7 +125,7 @@ def print_diff(text: str) -> None:
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
-    from lamina.memory.commits import blame, written_at
+    from lamina.memory import blame, written_at
 
     path = _named(store, args.path)
     lines = blame(history.versions(path))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from lamina.memory.naming import title_of
+from lamina.memory import title_of
 from lamina.messages import Json
 from lamina.text.asks import forget_wish
 

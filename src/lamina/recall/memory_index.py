@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.errors import MemoryStoreError, StorageError
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory.freshness import heading
-from lamina.memory.scan import TICK_NS
-from lamina.memory.topics import is_binary, read_topic
+from lamina.memory import TICK_NS, heading, is_binary, read_topic
 from lamina.recall import LIKELY, Match
 
 if TYPE_CHECKING:

@@ -16,9 +16,7 @@ import anyio.to_thread
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
-from lamina.memory.freshness import heading
-from lamina.memory.index import INDEX, pointers_of
-from lamina.memory.topics import HEAD_BYTES, read_topic
+from lamina.memory import HEAD_BYTES, INDEX, heading, pointers_of, read_topic
 from lamina.messages import Block, Json, text
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank

@@ -21,11 +21,16 @@ from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence, Memory
-from lamina.memory.evidence import is_plain_confirmation
-from lamina.memory.leaks import leaks_in
-from lamina.memory.removal import left_out, takes_back
-from lamina.memory.scan import is_memory_path
-from lamina.memory.topics import HEAD_BYTES, read_topic, topic_at
+from lamina.memory import (
+    HEAD_BYTES,
+    is_memory_path,
+    is_plain_confirmation,
+    leaks_in,
+    left_out,
+    read_topic,
+    takes_back,
+    topic_at,
+)
 from lamina.messages import Json, text_of
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.text import wording

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
-from lamina.memory.naming import file_name
+from lamina.memory import file_name
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
@@ -77,7 +77,7 @@ class Forget:
         return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})
 
     def _forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
-        from lamina.memory.forgetting import and_kept_away, not_forgotten
+        from lamina.memory import and_kept_away, not_forgotten
 
         found = self._store.meant(wish)
         if found.fit == "certain":

@@ -18,16 +18,17 @@ from lamina.local.consolidator import Plan, consolidate
 from lamina.local.desk import dated
 from lamina.local.standing import Fate
 from lamina.memories import Change, Note, Proposal, Verdict
-from lamina.memory.index import (
+from lamina.memory import (
     INDEX,
     LOADED_BYTES,
     LOADED_LINES,
+    edit_topic,
     pointers_of,
+    read_topic,
     short_hook,
     with_pointer,
     without_pointer,
 )
-from lamina.memory.topics import edit_topic, read_topic
 from lamina.ports import MemoryStore
 from lamina.recall.memory_index import USES_FILE, load_uses, unused
 from lamina.secrets import Rules, redact, secrets_in

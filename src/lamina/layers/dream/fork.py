@@ -23,9 +23,7 @@ from lamina.layers.dream.desk import Desk, Dreamed, named
 from lamina.layers.dream.judge import Snapshot
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory.index import INDEX
-from lamina.memory.scan import manifest
-from lamina.memory.topics import read_topic
+from lamina.memory import INDEX, manifest, read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in

@@ -16,13 +16,22 @@ from lamina.local.consolidator import Plan
 from lamina.local.desk import dated, stamp
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing
 from lamina.memories import Commit, Memory, Proposal, Verdict
-from lamina.memory import drafts
-from lamina.memory.commits import blame, earlier_name, rests_on_user, users_word, written_at
-from lamina.memory.history import HistoryDamaged
-from lamina.memory.index import INDEX, pointers_of
-from lamina.memory.leaks import without_secrets
-from lamina.memory.outside import LARGEST
-from lamina.memory.topics import is_binary, read_topic, why_ambiguous
+from lamina.memory import (
+    INDEX,
+    LARGEST,
+    HistoryDamaged,
+    blame,
+    earlier_name,
+    is_binary,
+    pointers_of,
+    proposal_of,
+    read_topic,
+    rests_on_user,
+    users_word,
+    why_ambiguous,
+    without_secrets,
+    written_at,
+)
 from lamina.ports import MemoryHistory, MemoryStore
 from lamina.text.claims import judge, same_words, statements
 
@@ -222,7 +231,7 @@ class Judge:
     ) -> None:
         """First as the gate asks everybody; then without the lines that only moved."""
         memory = read_topic(path, content)
-        proposal = drafts.proposal_of(memory, "dream", "")
+        proposal = proposal_of(memory, "dream", "")
         vouched = self._vouched(sources, path)
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings

@@ -24,10 +24,7 @@ from lamina.layers.dream.desk import Desk, Dreamed, GaveWay, Step, carry_out
 from lamina.layers.dream.judge import Snapshot
 from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.record import DreamRecord, Progress
-from lamina.memory.commits import diff_text
-from lamina.memory.leaks import safe_path
-from lamina.memory.naming import free_names
-from lamina.memory.topics import new_topic
+from lamina.memory import diff_text, free_names, new_topic, safe_path
 from lamina.messages import Json
 from lamina.ports import MemoryStore
 from lamina.state import State

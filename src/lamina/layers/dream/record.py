@@ -19,7 +19,7 @@ import msgspec
 from lamina.errors import UsageError
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Commit, InForce
-from lamina.memory.index import is_index
+from lamina.memory import is_index
 from lamina.messages import Json
 from lamina.ports import MemoryStore
 

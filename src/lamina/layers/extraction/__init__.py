@@ -28,9 +28,7 @@ from lamina.ledger import edits
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.ledger.record import Ledger
 from lamina.memories import Evidence, Outcome, Proposal
-from lamina.memory.forgetting import holds
-from lamina.memory.scan import manifest
-from lamina.memory.topics import read_topic, topic_at
+from lamina.memory import holds, manifest, read_topic, topic_at
 from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
