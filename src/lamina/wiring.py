@@ -6,6 +6,7 @@ Touches nothing itself; models, tools, hooks and stores are made here and used e
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     flag_provider: Any = None
     claude: bool = False
+    memory: MemoryStore | None = None  # instead of the project's files
 
 
 def open_model(spec: str, config: Config) -> Model:
@@ -108,10 +110,13 @@ async def make_deps(
 
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
     toolbox = Toolbox(builtin_tools(*limits))
-    memory = make_memory(config, transcript, emit, ledger)
+    memory = options.memory if config.bool("memory.enabled") else None
+    if memory is None:
+        memory = make_memory(config, transcript, emit, ledger, options.clock.now)
     memory_index = guard = None
     if memory is not None:
-        stack.callback(memory.close)
+        if memory is not options.memory:  # else its maker closes it
+            stack.callback(memory.close)
         with_index = config.bool("memory.index")
         theirs = _claude_transcripts(config)
         memory_index, guard = _add_memory_tools(
@@ -168,7 +173,11 @@ def _make_spend(config: Config) -> Spend:
 
 
 def make_memory(
-    config: Config, transcript: Path, emit: Emit, ledger: Ledger | None = None
+    config: Config,
+    transcript: Path,
+    emit: Emit,
+    ledger: Ledger | None = None,
+    now: Callable[[], float] = time.time,
 ) -> MemoryStore | None:
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
@@ -210,6 +219,7 @@ def make_memory(
             emit=pass_on,
             background=True,
             inbox_most=config.int("memory.inbox_most"),
+            now=now,
         )
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
@@ -257,7 +267,7 @@ def _add_memory_tools(
     *,
     with_index: bool,
     claude: Sequence[Path],
-) -> tuple[MemoryIndex, MemoryGuard]:
+) -> tuple[MemoryIndex, MemoryGuard | None]:
     """Remember, Forget and Recall, and what stands behind them."""
     from lamina.recall.memory_index import MemoryIndex, headed_memories
     from lamina.recall.transcripts import headed_messages, transcript_indexes
@@ -280,7 +290,8 @@ def _add_memory_tools(
     toolbox.add(Remember(store, session, entries, with_index=with_index))
     toolbox.add(Forget(store, session, entries))
     toolbox.add(Recall(memories, sessions))
-    return memory_index, MemoryGuard(store, session, entries)
+    guard = MemoryGuard(store, session, entries) if store.in_files else None
+    return memory_index, guard
 
 
 class SessionHooks:
@@ -342,7 +353,11 @@ def make_permit(
 
 
 def _for_memory(store: MemoryStore | None) -> list[str]:
-    if store is None or any(char in str(store.directory) for char in "*?[]{}()"):
+    if (
+        store is None
+        or not store.in_files
+        or any(char in str(store.directory) for char in "*?[]{}()")
+    ):
         return []
     return [f"{tool}({store.directory}/**)" for tool in ("Write", "Edit")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, cast
@@ -83,7 +82,7 @@ def git_commit_of(tree: ObjectID, parent: bytes | None, note: Note, paths: list[
     commit.parents = [cast("ObjectID", parent)] if parent else []
     commit.author = f"{note.writer} <{note.writer}@lamina>".encode()
     commit.committer = b"lamina <lamina@lamina>"
-    commit.author_time = commit.commit_time = int(note.when or time.time())
+    commit.author_time = commit.commit_time = int(note.when)
     commit.author_timezone = commit.commit_timezone = 0
     commit.encoding = b"UTF-8"
     commit.message = _message(note, paths).encode("utf-8", "replace")

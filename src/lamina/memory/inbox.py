@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -60,7 +61,9 @@ class Inbox:
         most: int = MOST,
         most_bytes: int = MOST_BYTES,
         secret_rules: Rules | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self._now = now
         self._files = Beneath(folder)
         self._secret_rules = secret_rules
         self._most = most
@@ -90,8 +93,9 @@ class Inbox:
             if same and item.removes == removes:
                 return item
         item = InboxItem(
+            # Items are shown in the order of their ids, whatever the session's clock says.
             id=f"{time.time_ns():x}{secrets.token_hex(2)}",
-            when=time.time(),
+            when=self._now(),
             proposal=proposal,
             reason=verdict.reason,
             warnings=tuple(verdict.warnings),

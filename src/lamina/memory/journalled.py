@@ -7,6 +7,7 @@ tombstones, pins, derived index). Nothing else is touched.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,14 +28,14 @@ from lamina.memories import (
     Verdict,
     Writer,
 )
-from lamina.memory import drafts, index, ranking
+from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
 from lamina.memory.inbox import MOST, Inbox, Pins
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
-from lamina.memory.known import KnownMemories
+from lamina.memory.known import KnownMemories, search
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
 from lamina.memory.outside import first_sight, nothing_new, record_outside
@@ -64,6 +65,7 @@ class JournalledFiles:
         background: bool = False,
         before_first_write: Callable[[], object] | None = None,
         inbox_most: int = MOST,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._before_first_write = before_first_write
         self.emit = emit
@@ -72,10 +74,12 @@ class JournalledFiles:
         self.files = Beneath(directory)
         self._own = Beneath(self.state)
         self.scanner = Scanner(self.files, self.state / "headers.sqlite")
-        self.tombstones = Tombstones(self._own)
+        self.tombstones = Tombstones(self._own, now)
         self._pins = Pins(self._own)
         rules = gate or GateContext()
-        self.inbox = Inbox(self.state / "inbox", most=inbox_most, secret_rules=rules.secret_rules)
+        self.inbox = Inbox(
+            self.state / "inbox", most=inbox_most, secret_rules=rules.secret_rules, now=now
+        )
         self.journal = Journal(
             self.files,
             self.state,
@@ -83,6 +87,7 @@ class JournalledFiles:
             emit,
             background=background,
             found=self._first_sight,
+            now=now,
         )
         self._known = KnownMemories(self.files, self.scanner)
         self.admission = Admission(rules, self._known, self.tombstones, self._pins, self.journal)
@@ -146,7 +151,7 @@ class JournalledFiles:
         return load_index(content, total_bytes=stat.st_size if stat else 0)
 
     def search(self, query: str, limit: int = 10) -> Sequence[Hit]:
-        return ranking.search(self._known.all(), query, limit)
+        return search(self._known.all(), query, limit)
 
     # ---- writing
 

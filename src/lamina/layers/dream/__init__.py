@@ -27,7 +27,7 @@ _SKEW = 3600.0  # a last dream this far ahead of the clock counts as just now
 def after_turn(state: State) -> None:
     """Start a dream if every gate is open, the cheapest asked first."""
     store = state.deps.memory
-    if store is None or not wanted(state):
+    if store is None or not store.in_files or not wanted(state):
         return
     now = state.deps.clock.now()
     last = dream_lock.last_dream(store.directory / dream_lock.NAME)
@@ -45,8 +45,9 @@ def after_turn(state: State) -> None:
 
 def at_open(state: State) -> None:
     """Put the lock's mtime back if a dreamer was killed; the store finishes a half-done step itself."""
-    if state.deps.memory is not None and state.purpose == "main":
-        dream_lock.repair(state.deps.memory.directory / dream_lock.NAME)
+    store = state.deps.memory
+    if store is not None and store.in_files and state.purpose == "main":
+        dream_lock.repair(store.directory / dream_lock.NAME)
 
 
 def wanted(state: State) -> bool:
@@ -101,6 +102,8 @@ async def run(state: State, *, apply: bool = True) -> Dreamt:
     store = state.deps.memory
     if store is None:
         return Dreamt("refused", "Memory is off.")
+    if not store.in_files:
+        return Dreamt("refused", "This memory is not in files, and a dream works on files.")
     path = store.directory / dream_lock.NAME
     try:
         lock = dream_lock.acquire(path, now=state.deps.clock.now(), claude=state.config.claude)

@@ -252,8 +252,10 @@ def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bo
 
 
 async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted | None:
-    """None where no model can be asked: none is set, it fails again and again, its money is spent."""
-    if state.fork is None or state.deps.model.name == "none" or _failures(state) >= MOST_FAILURES:
+    """None where no model can be asked: none is set, it fails again and again, its money is spent,
+    or memory is not in files that it could write."""
+    asked = state.deps.model.name != "none" and store.in_files
+    if state.fork is None or not asked or _failures(state) >= MOST_FAILURES:
         return None
     done = Extracted(by="model")
     words = NewWords.of(entries, state.deps.session_id)
