@@ -29,7 +29,6 @@ from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
     from lamina.recall.memory_index import MemoryIndex
-    from lamina.secrets.rules import Rules
     from lamina.tools.memory_guard import MemoryGuard
 
 
@@ -182,7 +181,7 @@ def make_memory(
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
         return None
-    from lamina.memory import FileStore, GateContext, claim, memory_place, prepare
+    from lamina.memory import GateContext, open_store
 
     quotes = Quotes(transcript.parent, transcript.stem, ledger)
 
@@ -192,47 +191,16 @@ def make_memory(
             emit(event)
 
     try:
-        place = memory_place(
-            config.home,
-            config.project,
-            setting=config.str("memory.directory"),
-            remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-            claude=config.claude,
-        )
-        if problem := prepare(place):
-            emit(Warned(problem))
-        else:
-            claim(place)
         gate = GateContext(
             origin_text=quotes.origin_text,
             before=quotes.before,
             dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
             said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
-            inbox_all=config.bool("memory.inbox_all"),
-            max_bytes=config.int("memory.max_file"),
-            secret_rules=_secret_rules(config),
         )
-        return FileStore(
-            place.directory,
-            place.state,
-            gate=gate,
-            emit=pass_on,
-            background=True,
-            inbox_most=config.int("memory.inbox_most"),
-            now=now,
-        )
+        return open_store(config, pass_on, gate=gate, in_session=True, now=now)
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
         return None
-
-
-def _secret_rules(config: Config) -> Rules | None:
-    """The user's own rules beside ours; None: ours alone."""
-    if not (paths := config.strings("secrets.rules")):
-        return None
-    from lamina.secrets import all_rules
-
-    return all_rules([Path(path).expanduser() for path in paths])
 
 
 def _dates(quote: str, stamp: str) -> list[str]:

@@ -112,32 +112,9 @@ def run(args: argparse.Namespace) -> int:
 
 def open_store(config: Config, *, quiet: bool = True) -> MemoryStore:
     """The project's memory for a command: recorded at the end, not in the background."""
-    from lamina.memory import FileStore, GateContext, claim, memory_place
-    from lamina.secrets import all_rules
+    from lamina.memory import open_store as open_it
 
-    place = memory_place(
-        config.home,
-        config.project,
-        setting=config.str("memory.directory"),
-        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-        claude=config.claude,
-    )
-    if place.state.is_dir():
-        claim(place)
-    rules = config.strings("secrets.rules")
-    gate = GateContext(
-        inbox_all=config.bool("memory.inbox_all"),
-        max_bytes=config.int("memory.max_file"),
-        secret_rules=all_rules([Path(rule) for rule in rules]) if rules else None,
-    )
-    return FileStore(
-        place.directory,
-        place.state,
-        gate=gate,
-        emit=lambda event: _tell(event, quiet=quiet, claude=config.claude),
-        before_first_write=lambda: claim(place),
-        inbox_most=config.int("memory.inbox_most"),
-    )
+    return open_it(config, lambda event: _tell(event, quiet=quiet, claude=config.claude))
 
 
 def _tell(event: Event, *, quiet: bool, claude: bool) -> None:

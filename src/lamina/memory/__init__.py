@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lamina.memory.commits import written_at as written_at
     from lamina.memory.drafts import proposal_of as proposal_of
     from lamina.memory.evidence import is_plain_confirmation as is_plain_confirmation
-    from lamina.memory.file_store import FileStore as FileStore
+    from lamina.memory.file_store import open_store as open_store
     from lamina.memory.forgetting import and_kept_away as and_kept_away
     from lamina.memory.forgetting import holds as holds
     from lamina.memory.forgetting import not_forgotten as not_forgotten
@@ -56,9 +56,7 @@ if TYPE_CHECKING:
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
     from lamina.memory.outside import LARGEST as LARGEST
-    from lamina.memory.paths import claim as claim
     from lamina.memory.paths import memory_place as memory_place
-    from lamina.memory.paths import prepare as prepare
     from lamina.memory.prompt import date_reminder as date_reminder
     from lamina.memory.prompt import day as day
     from lamina.memory.prompt import first_reminder as first_reminder
@@ -81,7 +79,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "ADVISED_LINE": "index",
     "Audit": "audit",
-    "FileStore": "file_store",
     "GateContext": "gate",
     "HEAD_BYTES": "topics",
     "HistoryDamaged": "history",
@@ -99,7 +96,6 @@ _HOMES = {
     "and_kept_away": "forgetting",
     "as_reminder": "instructions",
     "blame": "commits",
-    "claim": "paths",
     "date_reminder": "prompt",
     "day": "prompt",
     "diff_text": "commits",
@@ -123,10 +119,10 @@ _HOMES = {
     "memory_section": "prompt",
     "new_topic": "topics",
     "not_forgotten": "forgetting",
+    "open_store": "file_store",
     "places_for": "instructions",
     "pointer_line": "index",
     "pointers_of": "index",
-    "prepare": "paths",
     "proposal_of": "drafts",
     "read_header": "topics",
     "read_topic": "topics",

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.errors import GateRefused
+from lamina.events import Emit, Warned
 from lamina.memories import (
     Change,
     Commit,
@@ -28,12 +31,14 @@ from lamina.memories import (
     Verdict,
     Writer,
 )
-from lamina.memory.gate import decide
+from lamina.memory.gate import GateContext, decide
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.outside import nothing_new
+from lamina.memory.paths import claim, memory_place, prepare
 from lamina.ports import Stamp
 
 if TYPE_CHECKING:
+    from lamina.config import Config
     from lamina.secrets import Rules
 
 
@@ -195,6 +200,57 @@ class FileStore(JournalledFiles):
 
     def newest_change(self, path: str = "") -> str:
         return self.journal.newest_of_ours(path)
+
+
+def open_store(
+    config: Config,
+    emit: Emit,
+    *,
+    gate: GateContext | None = None,
+    in_session: bool = False,
+    now: Callable[[], float] = time.time,
+) -> FileStore:
+    """The project's memory as the settings have it. In a session its directory is made at once and
+    changes are recorded in the background; a command makes nothing before it writes."""
+    place = memory_place(
+        config.home,
+        config.project,
+        setting=config.str("memory.directory"),
+        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
+        claude=config.claude,
+    )
+    if not in_session:
+        if place.state.is_dir():
+            claim(place)
+    elif problem := prepare(place):
+        emit(Warned(problem))
+    else:
+        claim(place)
+    rules = dataclasses.replace(
+        gate or GateContext(),
+        inbox_all=config.bool("memory.inbox_all"),
+        max_bytes=config.int("memory.max_file"),
+        secret_rules=_secret_rules(config),
+    )
+    return FileStore(
+        place.directory,
+        place.state,
+        gate=rules,
+        emit=emit,
+        background=in_session,
+        before_first_write=None if in_session else partial(claim, place),
+        inbox_most=config.int("memory.inbox_most"),
+        now=now,
+    )
+
+
+def _secret_rules(config: Config) -> Rules | None:
+    """The user's own rules beside ours; None: ours alone."""
+    if not (paths := config.strings("secrets.rules")):
+        return None
+    from lamina.secrets import all_rules
+
+    return all_rules([Path(path).expanduser() for path in paths])
 
 
 class FileHistory:
