@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import msgspec
 
 MemoryType = Literal["user", "feedback", "project", "reference"]
 MEMORY_TYPES: tuple[MemoryType, ...] = ("user", "feedback", "project", "reference")
@@ -72,3 +74,145 @@ class Verdict:
     update_of: str = ""  # path of the near-duplicate that this should update instead
     origin: str = ""  # whose word it is (an Origin of messages.py); "typed" = the user's own
     revives: bool = False  # the user had it forgotten and has now asked to remember it
+
+
+# ---- what a store answers
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a write that was not refused."""
+
+    path: str
+    decision: Literal["accept", "inbox"]
+    reason: str = ""  # why it waits in the inbox
+    warnings: Sequence[str] = ()
+    changed: bool = True  # False: the memory said exactly this already
+    inbox_id: str = ""
+    update_of: str = ""  # the memory that says nearly the same
+    origin: str = ""
+    revived: bool = False  # it had been forgotten, and the user asked for it again
+
+    @property
+    def sentence(self) -> str:
+        """For the user or the model."""
+        if self.decision == "inbox":
+            return f"{self.path} waits in the inbox ({self.inbox_id}): {self.reason}"
+        return f"Memory updated: {self.path}" if self.changed else f"{self.path} says this already."
+
+
+class Hit(NamedTuple):
+    """A memory that a search found; higher scores are better."""
+
+    memory: Memory
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedIndex:
+    """What of MEMORY.md goes into the prompt, and a warning where that is not all of it."""
+
+    text: str
+    warning: str
+    total_lines: int
+    total_bytes: int
+
+
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A proposal that waits."""
+
+    id: str
+    when: float
+    proposal: Proposal
+    reason: str
+    warnings: tuple[str, ...] = ()
+    update_of: str = ""
+    origin: str = ""
+    base: Memory | None = None  # what its writer had read; None: a new memory
+    exact: bytes | None = None  # the whole file, where its writer gave one
+    removes: bool = False  # the file is to go; the proposal is what it says
+
+
+Fit = Literal["certain", "several", "among", "near", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """A memory as it is without what is to be forgotten, and that, in its own words."""
+
+    rest: Memory
+    gone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """`certain`: one memory, or the part of it that is named; `several`: all of them fit; `among`: it
+    says much else too; `near`: they may be meant."""
+
+    fit: Fit
+    memories: tuple[Memory, ...] = ()
+    part: Parted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What became of a wish, in one sentence or a short list for the user or the model."""
+
+    fit: Fit
+    sentence: str
+    path: str = ""
+    rest: str = ""  # the file that holds what was not to be forgotten of it
+
+
+# ---- its history
+
+
+class Change(NamedTuple):
+    """One file before and after; None where there is no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Who made a change and what it rests on: it becomes the commit's author and trailers."""
+
+    writer: Writer
+    subject: str
+    session: str = ""
+    entries: tuple[str, ...] = ()  # uuids of ledger entries
+    origin: str = ""
+    reason: str = ""
+    marks: dict[str, str] = {}  # further trailers: what it undoes, what it was renamed from
+    when: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One recorded change."""
+
+    id: str
+    writer: str
+    when: float
+    subject: str
+    paths: tuple[str, ...] = ()  # () where there were too many to name
+    session: str = ""
+    entries: tuple[str, ...] = ()
+    origin: str = ""
+    reason: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLine:
+    number: int  # counted from 1
+    text: str
+    commit: Commit
+
+
+class InForce(NamedTuple):
+    """A change that was not taken back, and the commit that brought it in last: itself, or a redo."""
+
+    change: Commit
+    by: Commit

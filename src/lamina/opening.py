@@ -26,7 +26,7 @@ from lamina.events import BackgroundChanged, Emit, Event, Warned
 from lamina.layers import dream, extraction, microcompact, recall
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.memory.prompt import date_reminder, day, first_reminder, memory_section
+from lamina.memory import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import NoBackground, ToolContext
 from lamina.recall.prefetch import Limits, Recalls

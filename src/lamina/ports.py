@@ -16,6 +16,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from lamina.errors import ToolError
 from lamina.events import Emit
 from lamina.held import Held
+from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 - others take it from here
+from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
+from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
 
 # ---- models

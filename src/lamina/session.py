@@ -33,7 +33,7 @@ from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Ledger, fork_file
 from lamina.messages import Request, Usage, text, text_of
 from lamina.opening import Tasks
-from lamina.ports import Ask, Clock, HookName, Model, SystemClock, Tool
+from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, SystemClock, Tool
 from lamina.state import State
 from lamina.steps import CUT_OFF, close_calls
 from lamina.wiring import Options
@@ -90,11 +90,13 @@ class Session:
         clock: Clock | None = None,
         flag_provider: Any = None,
         claude: bool = False,
+        memory: MemoryStore | None = None,
     ) -> Opening:
         """A session to enter with `async with` (or `with`, for code that is not async).
 
         `session_id` resumes that session if it is there; `resume` without an id takes the latest
-        one of the project; `fork` works on a copy and leaves the original as it is.
+        one of the project; `fork` works on a copy and leaves the original as it is. `memory` is a
+        store of your own in the place of the project's files; who made it closes it.
         """
         return Opening(
             Options(
@@ -110,6 +112,7 @@ class Session:
                 clock=clock or SystemClock(),
                 flag_provider=flag_provider,
                 claude=claude,
+                memory=memory,
             ),
             session_id,
             resume=resume,

@@ -35,7 +35,7 @@ from lamina.ports import (
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
     from lamina.recall.prefetch import Recalls
     from lamina.tools.memory_guard import MemoryGuard
@@ -60,7 +60,7 @@ class Deps:
     session_id: str
     interactive: bool = False
     server_notes: Mapping[str, str] = field(default_factory=dict[str, str])  # what MCP servers say
-    memory: FileStore | None = None  # None: memory is off
+    memory: MemoryStore | None = None  # None: memory is off
     memory_index: MemoryIndex | None = None  # finds memories; None where memory is off
     guard: MemoryGuard | None = None  # gates memory files that tools change by themselves
     small: Callable[[Model], Model] | None = None  # given the main model, the one for small calls

@@ -29,7 +29,7 @@ from lamina.events import (
 )
 from lamina.layers import collapse, compaction, microcompact, tool_results
 from lamina.ledger import edits, joining
-from lamina.memory.prompt import reminder_for
+from lamina.memory import reminder_for
 from lamina.messages import Block, Json, Request, Response, text, text_of, tool_result
 from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State

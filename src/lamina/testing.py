@@ -1,7 +1,7 @@
 """Checks that any store of memories must pass, for people who write their own.
 
 Each check takes a function that opens a new, empty store, and raises AssertionError with a sentence
-where the store breaks the protocol of `lamina.memory.store`. With pytest:
+where the store breaks the protocol of `lamina.ports.MemoryStore`. With pytest:
 
     @pytest.mark.parametrize("check", lamina.testing.STORE_CHECKS, ids=lambda check: check.__name__)
     def test_my_store_keeps_the_protocol(check, tmp_path):
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from lamina.errors import Conflict, GateRefused, LaminaError, MemoryStoreError
-from lamina.memories import Memory, Proposal
-from lamina.memory.store import MemoryStore
+from lamina.errors import Conflict, GateRefused, LaminaError, MemoryStoreError, UsageError
+from lamina.memories import Change, Memory, Note, Proposal, Verdict
+from lamina.ports import MemoryStore
 
 OpenStore: TypeAlias = Callable[[], MemoryStore]
 
@@ -197,6 +197,116 @@ def hidden_characters_are_refused(open_store: OpenStore) -> None:
     _expect_error(GateRefused, lambda: store.write(sneaky), "hidden characters")
 
 
+def files_and_memories_are_the_same_thing(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    whole = store.read_bytes("user_role.md")
+    _expect(store.content("user_role.md") == whole, "`content` gives the bytes")
+    _expect(store.content("user_role.md", 5) == whole[:5], "`content` gives the first bytes")
+    _expect(store.content("absent.md") is None, "what is not there has no content")
+    _expect(store.mtime("user_role.md") > 0, "a memory has a time")
+    _expect([one.path for one in store.newest(1)] == ["user_role.md"], "`newest` finds it")
+    _expect("user_role.md" in store.index().text, "the index points at it")
+    before = dict(store.stamps())
+    _expect([*before] == ["user_role.md"], "every memory has a stamp, the index has none")
+    store.write(a_memory(body="Other words, and many more of them than before."), replace=True)
+    _expect(store.stamps() != before, "a change changes the stamp")
+
+
+def what_is_remembered_finds_its_name(open_store: OpenStore) -> None:
+    store = open_store()
+    _expect(store.remember(a_memory()).changed, "the first time it is kept")
+    _expect(not store.remember(a_memory()).changed, "the second time it is there already")
+    other = a_memory(name="Kiosk", description="What a kiosk costs", body="Nine coins a day.")
+    outcome = store.remember(other)
+    _expect(outcome.path != other.path, "a taken name makes way for the next one")
+    _expect("Nine coins" in store.read(outcome.path).body, "and it is kept under that")
+
+
+def a_file_is_written_over_what_was_read(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    old = store.read_bytes("user_role.md")
+    new = old.replace(b"It has two lines.", b"It has another line.")
+    store.write_file("user_role.md", new, writer="user", base=old)
+    _expect(store.read_bytes("user_role.md") == new, "a file is kept byte for byte")
+    late = old.replace(b"It has two lines.", b"It has a late line.")
+    _expect_error(
+        Conflict,
+        lambda: store.write_file("user_role.md", late, writer="user", base=old),
+        "writing over what was not read",
+    )
+
+
+def what_waits_is_taken_or_dropped(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    content = store.read_bytes("user_role.md")
+    store.forget("user_role.md", tombstone=False)
+    doubt = Verdict("inbox", "somebody should look at it")
+    item = store.hold(a_memory(), doubt, content)
+    _expect([one.id for one in store.waiting()] == [item.id], "it waits")
+    _expect(store.waiting_item(item.id[:-1] or item.id).reason == doubt.reason, "with its reason")
+    store.accept(item.id)
+    _expect(store.read_bytes("user_role.md") == content, "accepted, it is written")
+    dropped = store.hold(a_memory("other.md", body="Quite different words."), doubt, b"Other\n")
+    store.reject(dropped.id)
+    _expect(list(store.waiting()) == [], "nothing waits any more")
+    _expect(store.content("other.md") is None, "rejected, it is not written")
+    _expect_error(UsageError, lambda: store.waiting_item(dropped.id), "asking for what is gone")
+
+
+def a_pinned_memory_is_the_users_alone(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    store.pin("user_role.md")
+    _expect(store.pinned() == {"user_role.md"}, "a pin holds")
+    _expect_error(
+        GateRefused, lambda: store.forget("user_role.md", writer="agent"), "the agent taking it"
+    )
+    store.pin("user_role.md", on=False)
+    _expect(store.pinned() == set(), "a pin can be taken away")
+
+
+def a_wish_to_forget_finds_its_memory(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    _expect(store.meant("walruses in winter").fit == "none", "what nobody said is not found")
+    found = store.meant("user_role.md")
+    _expect(found.fit == "certain", "a name is certain")
+    done = store.forget_meant(found.memories[0], writer="user")
+    _expect(done.path == "user_role.md", "it says what went")
+    _expect(store.content("user_role.md") is None, "and it went")
+
+
+def judged_changes_come_in_together(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    old = store.read_bytes("user_role.md")
+    changes = [Change("new.md", None, old), Change("user_role.md", old, None)]
+    note = Note(writer="dream", subject="a check")
+
+    def stop() -> None:
+        raise Conflict("somebody else was here")
+
+    _expect_error(Conflict, lambda: store.apply(changes, note, first=stop), "what `first` stops")
+    _expect(store.content("user_role.md") == old, "then nothing changed")
+    _expect(store.apply(changes, note, first=lambda: None), "else all of it is done")
+    _expect([*store.stamps()] == ["new.md"], "all of it")
+
+
+def a_history_takes_back_what_it_recorded(open_store: OpenStore) -> None:
+    store = open_store()
+    store.write(a_memory())
+    history, newest = store.history, store.newest_change()
+    if history is None:
+        _expect(newest == "", "a store without history names no change")
+        return
+    _expect(history.find(newest) == next(history.log()).id, "the newest change is in the log")
+    _expect("user_role.md" in history.undo(newest), "an undo names what it changed")
+    _expect(store.content("user_role.md") is None, "and it is as it was before")
+
+
 def a_second_store_sees_the_first_ones_work(open_store: OpenStore) -> None:
     first, second = open_store(), open_store()
     first.write(a_memory("alpha.md"))
@@ -220,5 +330,13 @@ STORE_CHECKS: tuple[Callable[[OpenStore], None], ...] = (
     search_finds_words_in_any_form,
     bad_names_are_refused,
     hidden_characters_are_refused,
+    files_and_memories_are_the_same_thing,
+    what_is_remembered_finds_its_name,
+    a_file_is_written_over_what_was_read,
+    what_waits_is_taken_or_dropped,
+    a_pinned_memory_is_the_users_alone,
+    a_wish_to_forget_finds_its_memory,
+    judged_changes_come_in_together,
+    a_history_takes_back_what_it_recorded,
     a_second_store_sees_the_first_ones_work,
 )

@@ -6,6 +6,7 @@ Touches nothing itself; models, tools, hooks and stores are made here and used e
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -21,14 +22,23 @@ from lamina.ledger.edits import written_at
 from lamina.ledger.quotes import Quotes
 from lamina.ledger.record import Ledger
 from lamina.messages import Json
-from lamina.ports import Ask, Clock, HookName, HookResult, Hooks, Model, Permit, SystemClock, Tool
+from lamina.ports import (
+    Ask,
+    Clock,
+    HookName,
+    HookResult,
+    Hooks,
+    MemoryStore,
+    Model,
+    Permit,
+    SystemClock,
+    Tool,
+)
 from lamina.state import Deps
 from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
     from lamina.recall.memory_index import MemoryIndex
-    from lamina.secrets.rules import Rules
     from lamina.tools.memory_guard import MemoryGuard
 
 
@@ -48,6 +58,7 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     flag_provider: Any = None
     claude: bool = False
+    memory: MemoryStore | None = None  # instead of the project's files
 
 
 def open_model(spec: str, config: Config) -> Model:
@@ -108,10 +119,13 @@ async def make_deps(
 
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
     toolbox = Toolbox(builtin_tools(*limits))
-    memory = make_memory(config, transcript, emit, ledger)
+    memory = options.memory if config.bool("memory.enabled") else None
+    if memory is None:
+        memory = make_memory(config, transcript, emit, ledger, options.clock.now)
     memory_index = guard = None
     if memory is not None:
-        stack.callback(memory.close)
+        if memory is not options.memory:  # else its maker closes it
+            stack.callback(memory.close)
         with_index = config.bool("memory.index")
         theirs = _claude_transcripts(config)
         memory_index, guard = _add_memory_tools(
@@ -168,14 +182,16 @@ def _make_spend(config: Config) -> Spend:
 
 
 def make_memory(
-    config: Config, transcript: Path, emit: Emit, ledger: Ledger | None = None
-) -> FileStore | None:
+    config: Config,
+    transcript: Path,
+    emit: Emit,
+    ledger: Ledger | None = None,
+    now: Callable[[], float] = time.time,
+) -> MemoryStore | None:
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
         return None
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.gate import GateContext
-    from lamina.memory.paths import claim, memory_place, prepare
+    from lamina.memory import GateContext, open_store
 
     quotes = Quotes(transcript.parent, transcript.stem, ledger)
 
@@ -185,46 +201,16 @@ def make_memory(
             emit(event)
 
     try:
-        place = memory_place(
-            config.home,
-            config.project,
-            setting=config.str("memory.directory"),
-            remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-            claude=config.claude,
-        )
-        if problem := prepare(place):
-            emit(Warned(problem))
-        else:
-            claim(place)
         gate = GateContext(
             origin_text=quotes.origin_text,
             before=quotes.before,
             dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
             said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
-            inbox_all=config.bool("memory.inbox_all"),
-            max_bytes=config.int("memory.max_file"),
-            secret_rules=_secret_rules(config),
         )
-        return FileStore(
-            place.directory,
-            place.state,
-            gate=gate,
-            emit=pass_on,
-            background=True,
-            inbox_most=config.int("memory.inbox_most"),
-        )
+        return open_store(config, pass_on, gate=gate, in_session=True, now=now)
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
         return None
-
-
-def _secret_rules(config: Config) -> Rules | None:
-    """The user's own rules beside ours; None: ours alone."""
-    if not (paths := config.strings("secrets.rules")):
-        return None
-    from lamina.secrets import all_rules
-
-    return all_rules([Path(path).expanduser() for path in paths])
 
 
 def _dates(quote: str, stamp: str) -> list[str]:
@@ -252,14 +238,14 @@ def _claude_transcripts(config: Config) -> Sequence[Path]:
 
 def _add_memory_tools(
     toolbox: Toolbox,
-    store: FileStore,
+    store: MemoryStore,
     transcript: Path,
     clock: Clock,
     ledger: Ledger | None,
     *,
     with_index: bool,
     claude: Sequence[Path],
-) -> tuple[MemoryIndex, MemoryGuard]:
+) -> tuple[MemoryIndex, MemoryGuard | None]:
     """Remember, Forget and Recall, and what stands behind them."""
     from lamina.recall.memory_index import MemoryIndex, headed_memories
     from lamina.recall.transcripts import headed_messages, transcript_indexes
@@ -282,7 +268,8 @@ def _add_memory_tools(
     toolbox.add(Remember(store, session, entries, with_index=with_index))
     toolbox.add(Forget(store, session, entries))
     toolbox.add(Recall(memories, sessions))
-    return memory_index, MemoryGuard(store, session, entries)
+    guard = MemoryGuard(store, session, entries) if store.in_files else None
+    return memory_index, guard
 
 
 class SessionHooks:
@@ -325,7 +312,7 @@ def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]
 
 
 def make_permit(
-    config: Config, ask: Ask | None, *, interactive: bool, memory: FileStore | None = None
+    config: Config, ask: Ask | None, *, interactive: bool, memory: MemoryStore | None = None
 ) -> Permit:
     """The user's rules; writing memory files needs no question, for the gate judges it."""
     from lamina.tools.permissions import PermissionRules
@@ -343,7 +330,11 @@ def make_permit(
     )
 
 
-def _for_memory(store: FileStore | None) -> list[str]:
-    if store is None or any(char in str(store.directory) for char in "*?[]{}()"):
+def _for_memory(store: MemoryStore | None) -> list[str]:
+    if (
+        store is None
+        or not store.in_files
+        or any(char in str(store.directory) for char in "*?[]{}()")
+    ):
         return []
     return [f"{tool}({store.directory}/**)" for tool in ("Write", "Edit")]

@@ -21,9 +21,8 @@ from lamina.cli.main import main
 from lamina.events import Event, Warned
 from lamina.layers import dream
 from lamina.layers.extraction import LAYER
-from lamina.memories import Evidence, Proposal
+from lamina.memories import Evidence, InboxItem, Proposal
 from lamina.memory.file_store import FileStore
-from lamina.memory.inbox import InboxItem
 from lamina.memory.review import accept, reject
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.secrets import scan, secrets_in

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.memory.in_memory import InMemoryStore, Shelf
+from tests.sessions import Place, run
 
 from lamina import syscalls
-from lamina.memories import Memory, Proposal
+from lamina.memories import InboxItem, Meant, Memory, Outcome, Proposal, Verdict
 from lamina.memory.file_store import FileStore
-from lamina.memory.store import MemoryStore, Outcome
-from lamina.testing import STORE_CHECKS, OpenStore
+from lamina.ports import MemoryStore
+from lamina.testing import STORE_CHECKS, OpenStore, a_memory
 
 names = pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
 
@@ -44,6 +46,58 @@ def test_the_file_store_keeps_the_protocol(
             store.close()
 
 
+@names
+@pytest.mark.spec("M9")
+def test_a_store_without_files_keeps_the_protocol_too(check, tmp_path: Path) -> None:
+    shelf = Shelf()
+    check(lambda: InMemoryStore(tmp_path, shelf))
+
+
+@pytest.mark.spec("M9")
+def test_a_session_runs_on_a_store_of_ones_own(tmp_path: Path) -> None:
+    """Asked to remember, extracted from what was said, recalled; and no memory file is written."""
+    place, store = Place(tmp_path), InMemoryStore(tmp_path / "derived")
+    off = {"dream.enabled": False}
+
+    async def told(words: str) -> str:
+        async with place.open("none", memory=store, config=off, interactive=True) as session:
+            return (await session.ask(words)).text
+
+    run(told, "Remember that I deploy from the host pelican.")
+    run(told, "I prefer tabs over spaces in every Makefile.")
+    kept = "\n".join(store.read(one.path).body for one in store.list())
+    assert "pelican" in kept
+    assert "tabs over spaces" in kept
+    assert "pelican" in run(told, "From which host do I deploy?")
+    assert not [*tmp_path.rglob("memory/*.md")]
+
+
+@pytest.mark.spec("M9")
+def test_the_sessions_clock_dates_commits_tombstones_and_what_waits(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+
+    async def story() -> None:
+        async with place.open([]) as session:
+            store = session.state.deps.memory
+            assert isinstance(store, FileStore)
+            store.write(a_memory())
+            store.history.settle()
+            place.clock.at += 60
+            store.forget("user_role.md")
+            store.history.settle()
+            place.clock.at += 60
+            (store.directory / "by_hand.md").write_text("Somebody typed this.\n")
+            store.catch_up()
+            store.hold(a_memory("later.md"), Verdict("inbox", "look at it"), b"Later.\n")
+            written, forgotten, outside = [*store.history.log()][::-1]
+            end = place.clock.at
+            assert [written.when, forgotten.when, outside.when] == [end - 120, end - 60, end]
+            assert [stone.when for stone in store.tombstones.all()] == [end - 60]
+            assert [item.when for item in store.waiting()] == [end]
+
+    run(story)
+
+
 class Forgetful:
     """A store that says yes to everything and keeps nothing."""
 
@@ -64,6 +118,41 @@ class Forgetful:
 
     def search(self, query: str, limit: int = 10) -> Sequence[object]:
         return []
+
+    history = None
+
+    def newest_change(self) -> str:
+        return "0123abcd"
+
+    def read_bytes(self, path: str) -> bytes:
+        return b""
+
+    def content(self, path: str, limit: int = -1) -> bytes | None:
+        return b"nothing"
+
+    def remember(self, proposal: Proposal) -> Outcome:
+        return Outcome(proposal.path, "accept")
+
+    def write_file(self, path: str, content: bytes, **_: object) -> None:
+        pass
+
+    def apply(self, changes: object, note: object, *, first: Callable[[], object]) -> bool:
+        return False
+
+    def hold(self, proposal: Proposal, verdict: Verdict, content: bytes) -> InboxItem:
+        return InboxItem(id="1", when=0.0, proposal=proposal, reason="")
+
+    def waiting(self) -> Sequence[InboxItem]:
+        return []
+
+    def pin(self, path: str, *, on: bool = True) -> None:
+        pass
+
+    def pinned(self) -> set[str]:
+        return set()
+
+    def meant(self, wish: str) -> Meant:
+        return Meant("several")
 
 
 @names

@@ -15,7 +15,6 @@ from lamina.memory.paths import (
     checked_directory,
     claim,
     memory_place,
-    memory_switch,
     prepare,
 )
 
@@ -233,24 +232,3 @@ def test_in_claude_mode_the_directory_is_shared_and_our_own_files_are_apart(
     prepare(place)
     claim(place)
     assert [entry.name for entry in folder.iterdir()] == ["memory"]
-
-
-@pytest.mark.spec("M2")
-@pytest.mark.parametrize(
-    ("given", "on", "reason"),
-    [
-        ({}, True, "default"),
-        ({"setting": False}, False, "setting"),
-        ({"setting": True, "remote": True}, False, "remote"),
-        ({"setting": True, "remote": True, "remote_directory": "/x/y"}, True, "setting"),
-        ({"bare": True, "setting": True}, False, "bare"),
-        ({"disabled": True, "setting": True}, False, "LAMINA_DISABLE_MEMORY"),
-        ({"disabled": False, "bare": True}, True, "LAMINA_DISABLE_MEMORY"),
-    ],
-)
-def test_the_first_of_the_chain_that_speaks_decides(
-    given: dict[str, bool], on: bool, reason: str
-) -> None:
-    switch = memory_switch(**given)  # type: ignore[arg-type]
-    assert switch.on is on
-    assert reason in switch.reason

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.errors import GateRefused
-from lamina.memories import Evidence, Memory, Writer
+from lamina.memories import Evidence, Memory, Outcome, Writer
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.outside import LARGEST, nothing_new
 from lamina.memory.removal import left_out, still_said, takes_back
 from lamina.memory.review import accept, attribute, inbox_diff, reject
-from lamina.memory.store import Outcome
 from lamina.memory.topics import new_topic
 from lamina.messages import Origin
 from lamina.text.claims import carries

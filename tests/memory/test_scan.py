@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import Memory
 from lamina.memory.beneath import Beneath
-from lamina.memory.ranking import for_manifest
 from lamina.memory.scan import Scanner, manifest
 
 pytestmark = pytest.mark.spec("M6")
@@ -192,19 +190,6 @@ def test_the_manifest_names_type_file_time_and_description(scanner: Scanner) -> 
     assert lines[1] == "- [user] team/c.md (1970-01-12T13:46:42Z): about team/c.md"
     assert lines[3] == "- [user] a.md (1970-01-12T13:46:40Z): about a.md"
     assert len(manifest(scanner.scan().all() * 100).splitlines()) == 200
-
-
-def test_a_manifest_of_many_shows_the_relevant_ones_and_then_the_newest() -> None:
-    memories = [
-        Memory(f"m{number}.md", f"Note {number}", "plain words", "project", "", mtime=1000 - number)
-        for number in range(300)
-    ]
-    memories[250] = Memory("old.md", "Kiosk", "kiosk prices", "project", "", mtime=1.0)
-    shown = for_manifest(memories, "What do the kiosks cost?", 200)
-    assert len(shown) == 200
-    assert shown[0].path == "m0.md"
-    assert shown[-1].path == "old.md"
-    assert for_manifest(memories[:5], "anything") == memories[:5]
 
 
 def test_names_that_are_no_utf8_are_counted_and_stop_nothing(directory: Path) -> None:

@@ -17,10 +17,10 @@ import pytest
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.events import Event, MemoryUpdated, Warned
+from lamina.memories import Change, Note
 from lamina.memory import admission as module
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
-from lamina.memory.intents import Change, Note
 from lamina.testing import a_memory
 
 

@@ -28,7 +28,7 @@ from lamina.cli.terminal import (
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
     from lamina.session import Session
 
 
@@ -194,7 +194,7 @@ async def _memory(session: Session, argument: str) -> None:
         found = [memory for _, memory in hits]
     else:
         found = await anyio.to_thread.run_sync(store.list)
-        waiting = len(list(store.inbox.items()))
+        waiting = len(store.waiting())
         inbox = f", {waiting} in the inbox (lamina memory inbox)" if waiting else ""
         many = plural(len(found), "memory", "memories")
         out(f"  {many} in {harmless(str(store.directory))}{inbox}")
@@ -214,7 +214,7 @@ async def _remember(session: Session, argument: str) -> None:
     """Save this at once, as the user's own word."""
     from lamina.local.extractor import kind_of
     from lamina.memories import Proposal
-    from lamina.memory.naming import file_name, title_of
+    from lamina.memory import file_name, title_of
 
     if not argument:
         raise UsageError("Say what to remember: /remember I deploy from the host pelican")
@@ -250,7 +250,8 @@ _PART_GONE = (
 
 async def _forget(session: Session, argument: str) -> None:
     """Forget the memory of this name, or the one that certainly fits some words, as the user."""
-    from lamina.memory import forgetting
+    from lamina.memories import Forgotten
+    from lamina.memory import and_kept_away, not_forgotten
     from lamina.text.asks import forget_wish
 
     if not argument:
@@ -259,21 +260,20 @@ async def _forget(session: Session, argument: str) -> None:
     words = wish.words if wish else argument
     store = _store(session)
 
-    def work() -> forgetting.Forgotten:
-        found = forgetting.meant(store, words)
+    def work() -> Forgotten:
+        found = store.meant(words)
         if found.fit == "certain":
-            return forgetting.forget(
-                store,
+            return store.forget_meant(
                 found.memories[0],
                 part=found.part,
                 writer="user",
                 session=session.id,
                 reason="/forget",
             )
-        told = forgetting.not_forgotten(found, words, "`/forget NAME` forgets one of them.")
+        told = not_forgotten(found, words, "`/forget NAME` forgets one of them.")
         claim = wish is not None and wish.claim and found.fit in ("near", "none")
-        kept = claim and forgetting.keep_away(store, words, found.memories)
-        return forgetting.and_kept_away(told) if kept else told
+        kept = claim and store.keep_away(words, found.memories)
+        return and_kept_away(told) if kept else told
 
     done = await anyio.to_thread.run_sync(work)
     for line in done.sentence.splitlines():
@@ -326,7 +326,7 @@ async def _why(session: Session, argument: str) -> None:
         note(f"  Nothing was recalled {which}.")
 
 
-def _store(session: Session) -> FileStore:
+def _store(session: Session) -> MemoryStore:
     store = session.state.deps.memory
     if store is None:
         raise UsageError("Memory is off here. `lamina settings --explain` says why.")

@@ -192,7 +192,7 @@ def _locks(file: Path) -> str:
 def check_memory(config: Config) -> Check:
     if not config.bool("memory.enabled"):
         return Check("memory", "warn", f"switched off by {config.source('memory.enabled')}")
-    from lamina.memory.paths import memory_place
+    from lamina.memory import memory_place
 
     by_variable = config.source("memory.directory").kind == "environment"
     chosen = config.str("memory.directory")

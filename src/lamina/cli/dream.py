@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.events import Event
     from lamina.layers.dream.runner import DreamResult
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 
 EXAMPLES = """
@@ -233,17 +233,17 @@ def _show_problems(problems: Sequence[str]) -> None:
 # ---- looking back
 
 
-def _diff(args: argparse.Namespace, store: FileStore) -> int:
+def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.layers.dream.record import last_dream
-    from lamina.memory.commits import diff_text
+    from lamina.memory import diff_text
 
     dream = last_dream(store)
-    if dream is None:
+    if dream is None or store.history is None:
         raise UsageError(
             "There is no dream to show: none has changed anything, or the last was undone."
         )
     commit = dream.change
-    changes = store.journal.history.changes(commit.id)
+    changes = store.history.changes(commit.id)
     text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
     if args.json:
         out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
@@ -252,7 +252,7 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _log(args: argparse.Namespace, store: FileStore) -> int:
+def _log(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.layers.dream import lock as dream_lock
     from lamina.layers.dream.record import DreamRecord
 
@@ -297,11 +297,11 @@ def _texts(value: Any) -> list[str]:
     return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
-def _undo(args: argparse.Namespace, store: FileStore) -> int:
+def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.layers.dream.record import take_back
 
     commit, paths = take_back(store, args.commit)
-    redo = store.journal.newest_of_ours() if paths else ""
+    redo = store.newest_change() if paths else ""
     if args.json:
         out_json({"commit": commit.id, "files": paths, "redo": redo})
         return 0
@@ -312,7 +312,7 @@ def _undo(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _kill(args: argparse.Namespace, store: FileStore) -> int:
+def _kill(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.layers.dream import lock as dream_lock
     from lamina.layers.dream.record import DreamRecord
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.events import Event
     from lamina.memories import Proposal, Verdict
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina extract                           the last session here
@@ -98,12 +98,12 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
     }
 
 
-def _verdict(store: FileStore, proposal: Proposal) -> Verdict:
+def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:
     from lamina.errors import GateRefused
     from lamina.memories import Verdict
 
     try:
-        return store.judge(proposal, store.files.read(proposal.path), None)
+        return store.judge(proposal, store.content(proposal.path), None)
     except GateRefused as error:
         return Verdict("refuse", str(error))
 

@@ -7,14 +7,7 @@ from pathlib import Path
 
 from lamina.cli.options import config_of
 from lamina.cli.terminal import harmless, note, out, out_json, plural, style, table
-from lamina.memory.instructions import (
-    Instruction,
-    Instructions,
-    as_reminder,
-    load,
-    places_for,
-    touched,
-)
+from lamina.memory import Instruction, Instructions, as_reminder, load, places_for, touched
 
 EXAMPLES = """
 lamina instructions                      what is loaded, weakest first

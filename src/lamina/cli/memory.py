@@ -10,6 +10,7 @@ import contextlib
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,8 @@ from lamina.memories import MEMORY_TYPES, Memory, Proposal
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.store import Outcome
+    from lamina.memories import Outcome
+    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina memory list                       all memories, newest first
@@ -118,36 +119,11 @@ def run(args: argparse.Namespace) -> int:
         return _VERBS[args.verb](args, store)
 
 
-def open_store(config: Config, *, quiet: bool = True) -> FileStore:
+def open_store(config: Config, *, quiet: bool = True) -> MemoryStore:
     """The project's memory for a command: history is recorded at the end, not in the background."""
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.gate import GateContext
-    from lamina.memory.paths import claim, memory_place
-    from lamina.secrets import all_rules
+    from lamina.memory import open_store as open_it
 
-    place = memory_place(
-        config.home,
-        config.project,
-        setting=config.str("memory.directory"),
-        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-        claude=config.claude,
-    )
-    if place.state.is_dir():
-        claim(place)
-    rules = config.strings("secrets.rules")
-    gate = GateContext(
-        inbox_all=config.bool("memory.inbox_all"),
-        max_bytes=config.int("memory.max_file"),
-        secret_rules=all_rules([Path(rule) for rule in rules]) if rules else None,
-    )
-    return FileStore(
-        place.directory,
-        place.state,
-        gate=gate,
-        emit=lambda event: _tell(event, quiet=quiet, claude=config.claude),
-        before_first_write=lambda: claim(place),
-        inbox_most=config.int("memory.inbox_most"),
-    )
+    return open_it(config, lambda event: _tell(event, quiet=quiet, claude=config.claude))
 
 
 def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
@@ -161,9 +137,8 @@ def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
 # ---- reading
 
 
-def _list(args: argparse.Namespace, store: FileStore) -> int:
-    scan = store.scan()
-    memories = [one for one in scan.all() if args.type in (None, one.type)]
+def _list(args: argparse.Namespace, store: MemoryStore) -> int:
+    memories = [one for one in store.list() if args.type in (None, one.type)]
     shown = memories[: args.number] if args.number else memories
     if args.json:
         out_json([as_json(one, pinned=store.pinned()) for one in shown])
@@ -182,11 +157,11 @@ def _list(args: argparse.Namespace, store: FileStore) -> int:
     if rows:
         out(table(rows, heading))
     if not args.quiet:
-        _list_remarks(store, len(memories) - len(shown), scan.unreadable, empty=not memories)
+        _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
     return 0
 
 
-def _list_remarks(store: FileStore, more: int, unreadable: list[str], *, empty: bool) -> None:
+def _list_remarks(store: MemoryStore, more: int, unreadable: Sequence[str], *, empty: bool) -> None:
     if empty:
         note(f"No memories in {store.directory} yet. `lamina memory add` writes one.")
     if more > 0:
@@ -194,12 +169,12 @@ def _list_remarks(store: FileStore, more: int, unreadable: list[str], *, empty: 
     if unreadable:
         names = ", ".join(harmless(name) for name in unreadable[:5])
         note(f"{plural(len(unreadable), 'file')} can't be read as memories: {names}.")
-    waiting = len(store.inbox.items())
+    waiting = len(store.waiting())
     if waiting:
         note(f"{waiting} waiting for review: `lamina memory inbox`.")
 
 
-def _show(args: argparse.Namespace, store: FileStore) -> int:
+def _show(args: argparse.Namespace, store: MemoryStore) -> int:
     path = find(store, args.path)
     content = store.read_bytes(path)
     if args.json:
@@ -213,7 +188,7 @@ def _show(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _export(args: argparse.Namespace, store: FileStore) -> int:
+def _export(args: argparse.Namespace, store: MemoryStore) -> int:
     import json
 
     pinned = store.pinned()
@@ -233,8 +208,8 @@ def _export(args: argparse.Namespace, store: FileStore) -> int:
 # ---- writing
 
 
-def _add(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.naming import file_name, title_of
+def _add(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.memory import file_name, title_of
     from lamina.secrets import secrets_in
 
     text = args.text
@@ -248,7 +223,7 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
     description = args.description or " ".join(first.split())[:200]
     name = args.name or title_of(text)
     folder = "team/" if args.team else ""
-    hide = secrets_in(text, name, description, rules=store.admission.rules.secret_rules)
+    hide = secrets_in(text, name, description, rules=store.secret_rules)
     made = file_name(args.type, hide.mask(name, ""), hide.mask(description, ""))
     proposal = Proposal(
         path=folder + (md(args.file) if args.file else made),
@@ -270,7 +245,7 @@ def md(name: str) -> str:
     return name if name.endswith(".md") else f"{name}.md"
 
 
-def _edit(args: argparse.Namespace, store: FileStore) -> int:
+def _edit(args: argparse.Namespace, store: MemoryStore) -> int:
     path = find(store, args.path)
     old = store.read_bytes(path)
     new = edited_text(old.decode("utf-8", "surrogateescape"), ".md")
@@ -292,16 +267,16 @@ def _edit(args: argparse.Namespace, store: FileStore) -> int:
     return told(args, outcome, store)
 
 
-def _rename(args: argparse.Namespace, store: FileStore) -> int:
+def _rename(args: argparse.Namespace, store: MemoryStore) -> int:
     return told(args, store.rename(find(store, args.path), md(args.new)), store)
 
 
-def _forget(args: argparse.Namespace, store: FileStore) -> int:
+def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
     forgotten: dict[str, str] = {}  # path → the commit whose undo brings it back
     for word in args.path:
         path = (_gone(store, word) if args.purge else "") or find(store, word)
         store.forget(path, purge_history=args.purge, reason="lamina memory forget")
-        forgotten[path] = "" if args.purge else store.journal.newest_of_ours(path)
+        forgotten[path] = "" if args.purge else store.newest_change(path)
     if args.purge:
         from lamina.recall.memory_index import MemoryIndex
 
@@ -322,17 +297,22 @@ def _forget(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _gone(store: FileStore, word: str) -> str:
+def _gone(store: MemoryStore, word: str) -> str:
     """The path of a memory that is left only in the history, so that it can still be purged; "" if the
     memory exists, or if nothing is known of it."""
     path = md(word)
-    if any(store.files.read(one, 1) is not None for one in (word, path)):
+    if any(store.content(one, 1) is not None for one in (word, path)):
         return ""
-    store.journal.settle()
-    return path if path == word or any(store.journal.history.log(path)) else ""
+    if path == word:
+        return path
+    history = store.history
+    if history is None:
+        return ""
+    history.settle()
+    return path if any(history.log(path)) else ""
 
 
-def _pin(args: argparse.Namespace, store: FileStore) -> int:
+def _pin(args: argparse.Namespace, store: MemoryStore) -> int:
     if args.path:
         store.pin(find(store, args.path), on=not args.off)
     pinned = sorted(store.pinned())
@@ -362,18 +342,18 @@ _VERBS = {
 # ---- shared
 
 
-def find(store: FileStore, word: str) -> str:
+def find(store: MemoryStore, word: str) -> str:
     """The path that the user means: as given, or without `.md`."""
     for path in (word, f"{word}.md"):
-        if store.files.read(path, 1) is not None:
+        if store.content(path, 1) is not None:
             return path
     store.read_bytes(word)  # raises: there is none
     return word
 
 
-def told(args: argparse.Namespace, outcome: Outcome, store: FileStore) -> int:
+def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> int:
     """Say what became of a write, and how to undo it."""
-    commit = store.journal.newest_of_ours(outcome.path) if outcome.changed else ""
+    commit = store.newest_change(outcome.path) if outcome.changed else ""
     if args.json:
         out_json(
             {

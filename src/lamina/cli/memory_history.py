@@ -22,12 +22,11 @@ from lamina.cli.terminal import (
     table,
     width,
 )
-from lamina.errors import MemoryStoreError
+from lamina.errors import MemoryStoreError, UsageError
 
 if TYPE_CHECKING:
-    from lamina.memory.commits import Commit
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.intents import Change
+    from lamina.memories import Change, Commit
+    from lamina.ports import MemoryHistory, MemoryStore
 
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
@@ -55,14 +54,17 @@ def add_verbs(verbs: Any) -> None:
     restore.add_argument("commit", help="the change's id, or how it begins")
 
 
-def run(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.history import HistoryDamaged
+def run(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.memory import HistoryDamaged
 
-    changed: list[str] = []
+    history = store.history
+    if history is None:
+        raise UsageError("This memory keeps no history.")
+    changed: Sequence[str] = ()
     try:
-        first = store.journal.history.empty  # what is found then is reported as an event
+        first = history.empty  # what is found then is reported as an event
         found = store.catch_up()
-        changed = [] if first else found
+        changed = () if first else found
     except MemoryStoreError as error:
         if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame"):
             raise
@@ -71,20 +73,20 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
         note(f"Changed outside Lamina since last time, now recorded: {_listed(changed, 5)}.")
     match args.verb:
         case "log":
-            return _log(args, store)
+            return _log(args, store, history)
         case "diff":
-            return _diff(args, store)
+            return _diff(args, history)
         case "blame":
-            return _blame(args, store)
+            return _blame(args, store, history)
         case "undo":
-            return _undo(args, store)
+            return _undo(args, store, history)
         case _:
-            return _restore(args, store)
+            return _restore(args, history)
 
 
-def _log(args: argparse.Namespace, store: FileStore) -> int:
+def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
     path = _named(store, args.path) if args.path else ""
-    found = store.journal.history.log(path)
+    found = history.log(path)
     commits = list(islice(found, args.number)) if args.number else list(found)
     if args.json:
         out_json([as_json(commit) for commit in commits])
@@ -105,14 +107,14 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _diff(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.commits import diff_text
+def _diff(args: argparse.Namespace, history: MemoryHistory) -> int:
+    from lamina.memory import diff_text
 
-    commit = _chosen(store, args.commit)
+    commit = _chosen(history, args.commit)
     if not commit:
         note("No history yet.")
         return 0
-    changes = store.journal.history.changes(commit)
+    changes = history.changes(commit)
     diffs = [diff_text(change.path, change.before, change.after) for change in changes]
     if args.json:
         paths = [change.path for change in changes]
@@ -123,11 +125,11 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _blame(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.commits import blame, written_at
+def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
+    from lamina.memory import blame, written_at
 
     path = _named(store, args.path)
-    lines = blame(store.journal.history.versions(path))
+    lines = blame(history.versions(path))
     if not lines:
         store.read_bytes(path)  # raises if there is none
     if args.json:
@@ -138,8 +140,7 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
             ]
         )
         return 0
-    stat = store.files.stat(path)
-    mtime = stat.st_mtime if stat else 0.0
+    mtime = store.mtime(path)
     for line in lines:
         commit = line.commit
         who = f"{commit.id[:8]} {commit.writer:<10} {moment(written_at(commit, mtime))}"
@@ -147,11 +148,10 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _undo(args: argparse.Namespace, store: FileStore) -> int:
+def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
     from lamina.layers.dream.record import last_dream, take_back
-    from lamina.memory.undo import effect, last_change, named, undo
 
-    commit = named(store, args.commit) if args.commit else last_change(store)
+    commit = history.named(args.commit) if args.commit else history.last_change()
     if commit is None:
         note(
             "There is no change made through Lamina left to undo. `lamina memory log` lists all "
@@ -159,10 +159,10 @@ def _undo(args: argparse.Namespace, store: FileStore) -> int:
         )
         return 0
     if commit.writer == "outside" and not args.quiet and not args.json:
-        note(f"{commit.id[:8]} was not made through Lamina. {_announced(effect(store, commit))}")
+        note(f"{commit.id[:8]} was not made through Lamina. {_announced(history.effect(commit))}")
     dream = last_dream(store, commit.id)  # the next dream leaves alone what comes back
-    paths = take_back(store, commit.id)[1] if dream else undo(store, commit.id)
-    redo = store.journal.newest_of_ours(paths[0]) if paths else ""
+    paths = take_back(store, commit.id)[1] if dream else history.undo(commit.id)
+    redo = store.newest_change(paths[0]) if paths else ""
     if args.json:
         out_json({"undone": commit.id, "paths": paths, "redo": redo})
         return 0
@@ -189,11 +189,9 @@ def _listed(paths: Sequence[str], most: int = 10) -> str:
     return ", ".join(harmless(path) for path in paths[:most]) + more
 
 
-def _restore(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.memory.undo import restore
-
+def _restore(args: argparse.Namespace, history: MemoryHistory) -> int:
     path = args.path if args.path.endswith(".md") else f"{args.path}.md"
-    outcome = restore(store, path, args.commit)
+    outcome = history.restore(path, args.commit)
     if args.json:
         out_json({"path": outcome.path, "changed": outcome.changed})
     else:
@@ -201,16 +199,16 @@ def _restore(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def _chosen(store: FileStore, beginning: str) -> str:
+def _chosen(history: MemoryHistory, beginning: str) -> str:
     """The commit whose id begins so, or the newest; "" if there is none."""
     if beginning:
-        return store.journal.history.find(beginning)
-    return next((commit.id for commit in store.journal.history.log()), "")
+        return history.find(beginning)
+    return next((commit.id for commit in history.log()), "")
 
 
-def _named(store: FileStore, word: str) -> str:
+def _named(store: MemoryStore, word: str) -> str:
     """A path that exists, or did: the history still knows deleted memories."""
-    known = store.files.read(f"{word}.md", 1) is not None
+    known = store.content(f"{word}.md", 1) is not None
     return f"{word}.md" if known or not word.endswith(".md") else word
 
 

@@ -19,8 +19,8 @@ from lamina.cli.terminal import harmless, moment, note, out, out_json, print_dif
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.inbox import InboxItem
+    from lamina.memories import InboxItem
+    from lamina.ports import MemoryStore
 
 
 def add_verbs(verbs: Any) -> None:
@@ -39,7 +39,7 @@ def add_verbs(verbs: Any) -> None:
     )
 
 
-def run(args: argparse.Namespace, store: FileStore) -> int:
+def run(args: argparse.Namespace, store: MemoryStore) -> int:
     items = _chosen(args, store)
     if args.action == "show":
         return _show(args, store, items)
@@ -69,42 +69,37 @@ def _warnings(row: dict[str, object]) -> list[str]:
     return cast("list[str]", row.get("warnings", []))
 
 
-def _chosen(args: argparse.Namespace, store: FileStore) -> list[InboxItem]:
+def _chosen(args: argparse.Namespace, store: MemoryStore) -> list[InboxItem]:
     if args.item and args.all:
         raise UsageError("Name items or give --all, not both.")
     if args.item:
-        return [store.inbox.get(item) for item in args.item]
+        return [store.waiting_item(item) for item in args.item]
     if args.action == "show" or args.all:
-        return store.inbox.items()
+        return [*store.waiting()]
     raise UsageError(f"Say which: `lamina memory inbox {args.action} ID`, or --all.")
 
 
-def _do(args: argparse.Namespace, store: FileStore, item: InboxItem) -> dict[str, object]:
-    from lamina.memory.review import accept, proposed_content, reject
-
+def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[str, object]:
     if args.action == "reject":
-        reject(store, item.id)
+        store.reject(item.id)
         return {"done": "rejected"}
     if args.action == "edit":
-        proposed = proposed_content(store, item).decode("utf-8", "surrogateescape")
+        proposed = store.proposed_content(item).decode("utf-8", "surrogateescape")
         text = edited_text(proposed, ".md")
         with kept_if_refused(text, ".md"):
-            outcome = accept(
-                store,
+            outcome = store.accept(
                 item.id,
                 edited=text.encode("utf-8", "surrogateescape"),
                 allow_secret=args.allow_secret,
             )
     else:
-        outcome = accept(store, item.id, allow_secret=args.allow_secret)
+        outcome = store.accept(item.id, allow_secret=args.allow_secret)
     return {"done": "accepted", "warnings": list(outcome.warnings)}
 
 
-def _show(args: argparse.Namespace, store: FileStore, items: list[InboxItem]) -> int:
-    from lamina.memory.review import inbox_diff
-
+def _show(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) -> int:
     if args.json:
-        out_json([_as_json(item, inbox_diff(store, item)) for item in items])
+        out_json([_as_json(item, store.inbox_diff(item)) for item in items])
         return 0
     if not items:
         note("The inbox is empty.")
@@ -114,7 +109,7 @@ def _show(args: argparse.Namespace, store: FileStore, items: list[InboxItem]) ->
         out(harmless(item.reason))
         for warning in item.warnings:
             out(style(harmless(warning), "yellow"))
-        print_diff(inbox_diff(store, item))
+        print_diff(store.inbox_diff(item))
         out()
     if not args.quiet:
         note("`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")

@@ -27,8 +27,8 @@ from lamina.errors import UsageError
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.memories import Memory
-    from lamina.memory.audit import Audit, Repaired, Step
-    from lamina.memory.file_store import FileStore
+    from lamina.memory import Audit, Repaired, Step
+    from lamina.ports import MemoryStore
     from lamina.recall import Match
     from lamina.recall.why import RecallRecord
 
@@ -52,7 +52,7 @@ def add_audit(verbs: Any) -> None:
     verb.add_argument("--fix", action="store_true", help="make the repairs that are certain")
 
 
-def search(args: argparse.Namespace, store: FileStore) -> int:
+def search(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.recall.memory_index import MemoryIndex, fitting
 
     words = " ".join(args.words)
@@ -137,9 +137,9 @@ def show_recalls(found: Sequence[RecallRecord]) -> None:
 # ---- audit
 
 
-def audit(args: argparse.Namespace, store: FileStore, *, with_index: bool = True) -> int:
+def audit(args: argparse.Namespace, store: MemoryStore, *, with_index: bool = True) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
-    from lamina.memory.audit import look_over, repair
+    from lamina.memory import look_over, repair
 
     found, steps = look_over(store, time.time(), with_index=with_index)
     done: Sequence[Repaired] = ()

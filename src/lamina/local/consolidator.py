@@ -29,7 +29,7 @@ from lamina.local.working_set import (
     with_lines,
 )
 from lamina.memories import Memory
-from lamina.memory.index import pointers_of
+from lamina.memory import pointers_of
 from lamina.text.claims import Statement, claim, declares_over, judge, negations, statements
 from lamina.text.likeness import tells_apart
 from lamina.text.wording import content_stems, hard_tokens, likeness

@@ -30,7 +30,7 @@ from lamina.local.judge import completed, judged, opinion, weighed
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import Evidence, MemoryType, Proposal
-from lamina.memory.naming import file_name, free_names
+from lamina.memory import file_name, free_names
 from lamina.text.cues.any_language import SARCASM, SECRET, Cues
 from lamina.text.cues.languages import LANGUAGES
 from lamina.text.dates import find_dates, with_absolute_dates

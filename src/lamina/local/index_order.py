@@ -12,7 +12,7 @@ from datetime import date
 
 from lamina.local.working_set import Said, dated, said_on
 from lamina.memories import MEMORY_TYPES, Memory
-from lamina.memory.index import (
+from lamina.memory import (
     ADVISED_LINE,
     LOADED_BYTES,
     LOADED_LINES,

@@ -6,7 +6,7 @@ import re
 
 from lamina.local import finding
 from lamina.local.finding import CONFIRMED, RULE, Find, content_words
-from lamina.memory.evidence import is_plain_confirmation
+from lamina.memory import is_plain_confirmation
 from lamina.text.cues.any_language import IDENTIFIER, PATH, Cues
 from lamina.text.cues.languages import LANGUAGES
 from lamina.text.own_words import Sentence

@@ -1,1 +1,153 @@
-"""The memory directory: Markdown files that people read, and the one gate that guards them."""
+"""Layer 3's room, and its one door: what other rooms may use of it.
+
+The store is `ports.MemoryStore`; `FileStore` is the one that wiring makes. The rest are functions on
+the text of memories, their names and their index. Names load when first used: a turn without memory
+loads none of it. Import-linter forbids going past this module.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in typing, whose import alone costs time
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lamina.memory.audit import Audit as Audit
+    from lamina.memory.audit import Repaired as Repaired
+    from lamina.memory.audit import Step as Step
+    from lamina.memory.audit import look_over as look_over
+    from lamina.memory.audit import repair as repair
+    from lamina.memory.commits import blame as blame
+    from lamina.memory.commits import diff_text as diff_text
+    from lamina.memory.commits import earlier_name as earlier_name
+    from lamina.memory.commits import rests_on_user as rests_on_user
+    from lamina.memory.commits import users_word as users_word
+    from lamina.memory.commits import written_at as written_at
+    from lamina.memory.drafts import proposal_of as proposal_of
+    from lamina.memory.evidence import is_plain_confirmation as is_plain_confirmation
+    from lamina.memory.file_store import open_store as open_store
+    from lamina.memory.forgetting import and_kept_away as and_kept_away
+    from lamina.memory.forgetting import holds as holds
+    from lamina.memory.forgetting import not_forgotten as not_forgotten
+    from lamina.memory.freshness import age_words as age_words
+    from lamina.memory.freshness import heading as heading
+    from lamina.memory.gate import GateContext as GateContext
+    from lamina.memory.history import HistoryDamaged as HistoryDamaged
+    from lamina.memory.index import ADVISED_LINE as ADVISED_LINE
+    from lamina.memory.index import INDEX as INDEX
+    from lamina.memory.index import LOADED_BYTES as LOADED_BYTES
+    from lamina.memory.index import LOADED_LINES as LOADED_LINES
+    from lamina.memory.index import Pointer as Pointer
+    from lamina.memory.index import is_index as is_index
+    from lamina.memory.index import pointer_line as pointer_line
+    from lamina.memory.index import pointers_of as pointers_of
+    from lamina.memory.index import short_hook as short_hook
+    from lamina.memory.index import with_pointer as with_pointer
+    from lamina.memory.index import without_pointer as without_pointer
+    from lamina.memory.instructions import Instruction as Instruction
+    from lamina.memory.instructions import Instructions as Instructions
+    from lamina.memory.instructions import as_reminder as as_reminder
+    from lamina.memory.instructions import load as load
+    from lamina.memory.instructions import places_for as places_for
+    from lamina.memory.instructions import touched as touched
+    from lamina.memory.leaks import leaks_in as leaks_in
+    from lamina.memory.leaks import safe_path as safe_path
+    from lamina.memory.leaks import without_secrets as without_secrets
+    from lamina.memory.naming import file_name as file_name
+    from lamina.memory.naming import free_names as free_names
+    from lamina.memory.naming import title_of as title_of
+    from lamina.memory.outside import LARGEST as LARGEST
+    from lamina.memory.paths import memory_place as memory_place
+    from lamina.memory.prompt import date_reminder as date_reminder
+    from lamina.memory.prompt import day as day
+    from lamina.memory.prompt import first_reminder as first_reminder
+    from lamina.memory.prompt import memory_section as memory_section
+    from lamina.memory.prompt import reminder_for as reminder_for
+    from lamina.memory.removal import left_out as left_out
+    from lamina.memory.removal import takes_back as takes_back
+    from lamina.memory.scan import TICK_NS as TICK_NS
+    from lamina.memory.scan import is_memory_path as is_memory_path
+    from lamina.memory.scan import manifest as manifest
+    from lamina.memory.topics import HEAD_BYTES as HEAD_BYTES
+    from lamina.memory.topics import edit_topic as edit_topic
+    from lamina.memory.topics import is_binary as is_binary
+    from lamina.memory.topics import new_topic as new_topic
+    from lamina.memory.topics import read_header as read_header
+    from lamina.memory.topics import read_topic as read_topic
+    from lamina.memory.topics import topic_at as topic_at
+    from lamina.memory.topics import why_ambiguous as why_ambiguous
+
+_HOMES = {
+    "ADVISED_LINE": "index",
+    "Audit": "audit",
+    "GateContext": "gate",
+    "HEAD_BYTES": "topics",
+    "HistoryDamaged": "history",
+    "INDEX": "index",
+    "Instruction": "instructions",
+    "Instructions": "instructions",
+    "LARGEST": "outside",
+    "LOADED_BYTES": "index",
+    "LOADED_LINES": "index",
+    "Pointer": "index",
+    "Repaired": "audit",
+    "Step": "audit",
+    "TICK_NS": "scan",
+    "age_words": "freshness",
+    "and_kept_away": "forgetting",
+    "as_reminder": "instructions",
+    "blame": "commits",
+    "date_reminder": "prompt",
+    "day": "prompt",
+    "diff_text": "commits",
+    "earlier_name": "commits",
+    "edit_topic": "topics",
+    "file_name": "naming",
+    "first_reminder": "prompt",
+    "free_names": "naming",
+    "heading": "freshness",
+    "holds": "forgetting",
+    "is_binary": "topics",
+    "is_index": "index",
+    "is_memory_path": "scan",
+    "is_plain_confirmation": "evidence",
+    "leaks_in": "leaks",
+    "left_out": "removal",
+    "load": "instructions",
+    "look_over": "audit",
+    "manifest": "scan",
+    "memory_place": "paths",
+    "memory_section": "prompt",
+    "new_topic": "topics",
+    "not_forgotten": "forgetting",
+    "open_store": "file_store",
+    "places_for": "instructions",
+    "pointer_line": "index",
+    "pointers_of": "index",
+    "proposal_of": "drafts",
+    "read_header": "topics",
+    "read_topic": "topics",
+    "reminder_for": "prompt",
+    "repair": "audit",
+    "rests_on_user": "commits",
+    "safe_path": "leaks",
+    "short_hook": "index",
+    "takes_back": "removal",
+    "title_of": "naming",
+    "topic_at": "topics",
+    "touched": "instructions",
+    "users_word": "commits",
+    "why_ambiguous": "topics",
+    "with_pointer": "index",
+    "without_pointer": "index",
+    "without_secrets": "leaks",
+    "written_at": "commits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lamina.memory' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"lamina.memory.{_HOMES[name]}"), name)
+    return value

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from lamina.errors import GateRefused, SaidAlready
-from lamina.memories import Memory, Proposal, Verdict, Writer
-from lamina.memory.commits import BlamedLine, Commit, blame, users_word
+from lamina.memories import BlamedLine, Commit, Memory, Proposal, Verdict, Writer
+from lamina.memory.commits import blame, users_word
 from lamina.memory.gate import (
     GateContext,
     decide,

@@ -15,7 +15,6 @@ from typing import Literal, cast
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory import index
-from lamina.memory.file_store import INDEX_READ, FileStore
 from lamina.memory.freshness import age_days
 from lamina.memory.index import (
     ADVISED_LINE,
@@ -27,9 +26,11 @@ from lamina.memory.index import (
     with_pointer,
     without_pointer,
 )
+from lamina.memory.journalled import INDEX_READ
 from lamina.memory.leaks import for_index, leaks_in
 from lamina.memory.outside import LARGEST
 from lamina.memory.topics import edit_topic, memory_type, read_topic
+from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
 from lamina.text.likeness import alike_pairs, contradictions
@@ -42,11 +43,11 @@ class Repaired:
 
 
 def look_over(
-    store: FileStore, now: float, *, with_index: bool = True
+    store: MemoryStore, now: float, *, with_index: bool = True
 ) -> tuple[Audit, Sequence[Step]]:
     """What is wrong, and what can be repaired without a reader."""
     memories, texts = _with_bodies(store)
-    indexes = [store.files.read(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
+    indexes = [store.content(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
     # Of one that is far too large only that is said: its lines are not what is wrong with it.
     whole = all(len(content) <= INDEX_READ for content in indexes)
     found = audit(
@@ -56,12 +57,12 @@ def look_over(
         team_index=indexes[1],
         with_index=with_index and whole,
         texts=texts,
-        secret_rules=store.admission.rules.secret_rules,
+        secret_rules=store.secret_rules,
     )
     return found, plan_fixes(memories, found)
 
 
-def repair(store: FileStore, steps: Iterable[Step]) -> list[Repaired]:
+def repair(store: MemoryStore, steps: Iterable[Step]) -> list[Repaired]:
     """Do the steps one by one; one that fails is named and the others go on."""
     done: list[Repaired] = []
     for step in steps:
@@ -73,13 +74,13 @@ def repair(store: FileStore, steps: Iterable[Step]) -> list[Repaired]:
     return done
 
 
-def _with_bodies(store: FileStore) -> tuple[list[Memory], dict[str, str]]:
+def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
     """All memories, and their files as they are."""
     memories: list[Memory] = []
     texts: dict[str, str] = {}
     for memory in store.list():
         try:
-            content = store.files.read(memory.path, LARGEST)
+            content = store.content(memory.path, LARGEST)
             if content is not None:
                 memories.append(read_topic(memory.path, content, mtime=memory.mtime))
                 texts[memory.path] = content.decode("utf-8", "replace")
@@ -88,7 +89,7 @@ def _with_bodies(store: FileStore) -> tuple[list[Memory], dict[str, str]]:
     return memories, texts
 
 
-def _carry_out(store: FileStore, step: Step) -> None:
+def _carry_out(store: MemoryStore, step: Step) -> None:
     reason = f"audit: {step.reason}"
     if step.action == "delete":
         store.forget(step.path, writer="user", tombstone=False, reason=reason)
@@ -99,12 +100,12 @@ def _carry_out(store: FileStore, step: Step) -> None:
         store.write_file(step.path, new, writer="user", base=old, reason=reason)
         return
     name = index.index_of(step.path)
-    before = store.files.read(name)
+    before = store.content(name)
     link = index.link_of(step.path)
     if step.action == "drop_pointer":
         after = without_pointer(before or b"", link)
     else:
-        memory = for_index(store.read(step.path), store.admission.rules.secret_rules)
+        memory = for_index(store.read(step.path), store.secret_rules)
         hook = short_hook(link, memory.name, memory.description)
         after = with_pointer(before or b"", link, memory.name, hook, section=memory.type or "")
     store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)

@@ -238,11 +238,6 @@ class Beneath:
         with self._errors("rename", old), self._parent(old, make=False) as (directory, name):
             _put_new(directory, name, parts_of(new)[-1])
 
-    def make_directory(self, path: str) -> None:
-        """Make a directory beneath, and those above it."""
-        with self._errors("make", path), self._parent(f"{path}/x", make=True):
-            pass
-
     # ---- the walk
 
     def _root(self) -> int | None:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, cast
 
-from lamina.memory.intents import Note
+from lamina.memories import BlamedLine, Commit, Note
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
     from dulwich.objects import ObjectID
-
-
-@dataclass(frozen=True, slots=True)
-class BlamedLine:
-    number: int  # counted from 1
-    text: str
-    commit: Commit
 
 
 def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
@@ -77,22 +68,6 @@ _MOST_PATHS = 50  # beyond that a commit's paths are found by comparing trees
 _TRAILER = re.compile(r"Lamina-([A-Za-z-]+): (.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One recorded change."""
-
-    id: str
-    writer: str
-    when: float
-    subject: str
-    paths: tuple[str, ...] = ()  # () where there were too many to name
-    session: str = ""
-    entries: tuple[str, ...] = ()
-    origin: str = ""
-    reason: str = ""
-    marks: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 def earlier_name(commit: Commit, path: str) -> str:
     """The file's name before this commit: a rename names the old one in a trailer."""
     old, arrow, new = commit.marks.get("Renamed", "").partition(" -> ")
@@ -107,7 +82,7 @@ def git_commit_of(tree: ObjectID, parent: bytes | None, note: Note, paths: list[
     commit.parents = [cast("ObjectID", parent)] if parent else []
     commit.author = f"{note.writer} <{note.writer}@lamina>".encode()
     commit.committer = b"lamina <lamina@lamina>"
-    commit.author_time = commit.commit_time = int(note.when or time.time())
+    commit.author_time = commit.commit_time = int(note.when)
     commit.author_timezone = commit.commit_timezone = 0
     commit.encoding = b"UTF-8"
     commit.message = _message(note, paths).encode("utf-8", "replace")

@@ -9,9 +9,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from lamina.errors import Conflict, NameTaken
-from lamina.memories import Memory, Proposal, Verdict, Writer
-from lamina.memory.intents import Note
-from lamina.memory.store import Outcome
+from lamina.memories import Memory, Note, Outcome, Proposal, Verdict, Writer
 from lamina.memory.topics import edit_topic, new_topic, read_topic
 from lamina.text.wording import fold, sentences
 

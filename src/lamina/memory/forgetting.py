@@ -9,19 +9,26 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
 from lamina.errors import Conflict, MemoryStoreError
-from lamina.memories import Evidence, Memory, Proposal, Writer
+from lamina.memories import (
+    Change,
+    Evidence,
+    Forgotten,
+    Meant,
+    Memory,
+    Note,
+    Parted,
+    Proposal,
+    Writer,
+)
 from lamina.memory import drafts
-from lamina.memory.file_store import FileStore
 from lamina.memory.index import adding, is_index, renaming
-from lamina.memory.intents import Change, Note
+from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names, printable
-from lamina.memory.parting import SAYS_IT, TOUCHES_IT, Parted, parted
+from lamina.memory.parting import SAYS_IT, TOUCHES_IT, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.text import about, wording
@@ -38,20 +45,8 @@ _EMPTY = frozenset(
 )
 _NAMES = re.compile(r"(?<=\s)[A-ZÄÖÜ][\w-]+|\S*\d\S*")
 
-Fit = Literal["certain", "several", "among", "near", "none"]
 
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """`certain`: one memory, or the part of it that is named; `several`: all of them fit; `among`: it
-    says much else too; `near`: they may be meant."""
-
-    fit: Fit
-    memories: tuple[Memory, ...] = ()
-    part: Parted | None = None
-
-
-def meant(store: FileStore, wish: str) -> Meant:
+def meant(store: JournalledFiles, wish: str) -> Meant:
     """The memories that these words, or this name, mean."""
     wish = wish.strip().removeprefix(f"{store.directory}/")
     if named := _named(store, wish):
@@ -78,7 +73,7 @@ def holds(wish: str, text: str) -> bool:
     return bool(wanted) and _share(wanted, text) >= SAYS_IT
 
 
-def _named(store: FileStore, wish: str) -> Memory | None:
+def _named(store: JournalledFiles, wish: str) -> Memory | None:
     if is_index(wish):
         raise MemoryStoreError(f"{wish} is the index of the memories, not one of them.")
     for path in (wish, f"{wish}.md"):
@@ -122,7 +117,7 @@ def _says_more(memory: Memory, wanted: frozenset[str]) -> bool:
     return sum(len(one) > 1 and not one & wanted for one in pieces) >= _OTHER_THINGS
 
 
-def _part(store: FileStore, memory: Memory, wanted: frozenset[str]) -> Parted | None:
+def _part(store: JournalledFiles, memory: Memory, wanted: frozenset[str]) -> Parted | None:
     """What is meant of a memory that says something else too. Not of one that others wrote: a line
     that the user's wish leaves over would count as theirs."""
     if store.admission.origin_of(memory.path) != "typed":
@@ -139,18 +134,8 @@ def _unsaid(claim: str) -> Proposal:
 # ---- doing it
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What became of a wish, in one sentence or a short list for the user or the model."""
-
-    fit: Fit
-    sentence: str
-    path: str = ""
-    rest: str = ""  # the file that holds what was not to be forgotten of it
-
-
 def forget(
-    store: FileStore,
+    store: JournalledFiles,
     memory: Memory,
     *,
     part: Parted | None = None,
@@ -190,7 +175,9 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _forget_part(store: FileStore, memory: Memory, part: Parted, note: Note, kind: str) -> str:
+def _forget_part(
+    store: JournalledFiles, memory: Memory, part: Parted, note: Note, kind: str
+) -> str:
     """The memory as it is without it, in one step of the journal; the path where that is now."""
     old = memory.path
     store.make_state()
@@ -225,7 +212,7 @@ def _forget_part(store: FileStore, memory: Memory, part: Parted, note: Note, kin
     return rest.path
 
 
-def _free(store: FileStore, old: str, wanted: str) -> str:
+def _free(store: JournalledFiles, old: str, wanted: str) -> str:
     """The wanted path, with a number if another memory has it."""
     if wanted == old:
         return old
@@ -263,7 +250,7 @@ def and_kept_away(told: Forgotten) -> Forgotten:
     )
 
 
-def keep_away(store: FileStore, claim: str, near: Sequence[Memory] = ()) -> bool:
+def keep_away(store: JournalledFiles, claim: str, near: Sequence[Memory] = ()) -> bool:
     """The user wants a statement forgotten that was not saved yet: what was said of it in a session
     stays out of memory. False where it has too few words to be known again, or where it would keep
     one of the memories that may be meant, and stay, from being changed."""

@@ -15,14 +15,16 @@ import shutil
 import threading
 import time
 import zlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from lamina.errors import MemoryStoreError, UsageError
 from lamina.ledger.places import private_folder
-from lamina.memory.commits import Commit, commit_of, earlier_name, git_commit_of
-from lamina.memory.intents import Change, Note
+from lamina.memories import Change, Commit, Note
+from lamina.memory.commits import commit_of, earlier_name, git_commit_of
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
@@ -43,8 +45,9 @@ class HistoryDamaged(MemoryStoreError):
 class History:
     """Commits of one memory directory, newest at `main`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
         self.folder = folder
+        self._now = now
         self._repo: Repo | None = None
         self._lock = threading.RLock()  # the writer in the background and a reader share it
 
@@ -77,6 +80,7 @@ class History:
         """Record these contents (None: removed). Returns the commit's id, "" if nothing changed."""
         from dulwich.file import FileLocked
 
+        note = note if note.when else replace(note, when=self._now())
         try:
             return self._commit(changes, note)
         except FileLocked:

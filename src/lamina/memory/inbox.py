@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from lamina.errors import InboxFull, MemoryStoreError, UsageError
-from lamina.memories import Memory, Proposal, Verdict
+from lamina.memories import InboxItem, Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
 from lamina.memory.commits import diff_text
 from lamina.memory.leaks import without_secrets
@@ -50,21 +51,6 @@ MOST = 200  # items that wait
 MOST_BYTES = 10_000_000
 
 
-class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal that waits."""
-
-    id: str
-    when: float
-    proposal: Proposal
-    reason: str
-    warnings: tuple[str, ...] = ()
-    update_of: str = ""
-    origin: str = ""
-    base: Memory | None = None  # what its writer had read; None: a new memory
-    exact: bytes | None = None  # the whole file, where its writer gave one
-    removes: bool = False  # the file is to go; the proposal is what it says
-
-
 class Inbox:
     """All that waits, oldest first."""
 
@@ -75,7 +61,9 @@ class Inbox:
         most: int = MOST,
         most_bytes: int = MOST_BYTES,
         secret_rules: Rules | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self._now = now
         self._files = Beneath(folder)
         self._secret_rules = secret_rules
         self._most = most
@@ -105,8 +93,9 @@ class Inbox:
             if same and item.removes == removes:
                 return item
         item = InboxItem(
+            # Items are shown in the order of their ids, whatever the session's clock says.
             id=f"{time.time_ns():x}{secrets.token_hex(2)}",
-            when=time.time(),
+            when=self._now(),
             proposal=proposal,
             reason=verdict.reason,
             warnings=tuple(verdict.warnings),

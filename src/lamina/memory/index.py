@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from lamina.memories import Memory, Proposal
+from lamina.memories import LoadedIndex, Memory, Proposal
 
 Rework = Callable[[str, bytes | None], bytes | None]
 
@@ -94,16 +94,6 @@ class Pointer:
     file: str  # as the store names it: no "./", percent signs resolved
     title: str
     hook: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedIndex:
-    """What of MEMORY.md goes into the prompt, and a warning where that is not all of it."""
-
-    text: str
-    warning: str
-    total_lines: int
-    total_bytes: int
 
 
 def load_index(content: bytes, *, total_bytes: int = -1) -> LoadedIndex:

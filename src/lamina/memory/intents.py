@@ -14,37 +14,15 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from lamina.errors import MemoryStoreError
 from lamina.ledger.places import open_private, private_folder
-from lamina.memories import Writer
+from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 
 _NAME = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.(?:json|done)")
-
-
-class Change(NamedTuple):
-    """One file before and after; None where there is no file."""
-
-    path: str
-    before: bytes | None
-    after: bytes | None
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Who made a change and what it rests on: it becomes the commit's author and trailers."""
-
-    writer: Writer
-    subject: str
-    session: str = ""
-    entries: tuple[str, ...] = ()  # uuids of ledger entries
-    origin: str = ""
-    reason: str = ""
-    marks: dict[str, str] = {}  # further trailers: what it undoes, what it was renamed from
-    when: float = 0.0
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):

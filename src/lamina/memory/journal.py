@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from lamina.errors import Conflict, LaminaError, MemoryStoreError
 from lamina.events import Emit, LayerFailed, MemoryAdopted, MemoryUpdated, Warned
+from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, is_index
-from lamina.memory.intents import Change, Intent, IntentLog, Note, exclusive
+from lamina.memory.intents import Intent, IntentLog, exclusive
 from lamina.memory.tombstones import Tombstones
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
@@ -42,13 +43,15 @@ class Journal:
         *,
         background: bool,
         found: Callable[[], Mapping[str, bytes]],
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self._now = now
         self._files = files
         self._state = state
         self._tombstones = tombstones
         self._emit = emit
         self.intents = IntentLog(state / "intents", lambda sentence: emit(Warned(sentence)))
-        self.history = History(state / "history.git")
+        self.history = History(state / "history.git", now)
         self._background = background
         self._wake = threading.Event()
         self._stop = False
@@ -92,7 +95,7 @@ class Journal:
         if not wanted and not tombstone and not lifted:
             return False
         _demand_utf8(wanted)
-        note = note if note.when else replace(note, when=time.time())
+        note = note if note.when else replace(note, when=self._now())
         intent = self.intents.write(wanted, note, tombstone=tombstone, lifted=lifted)
         done: list[Change] = []
         try:
@@ -124,7 +127,7 @@ class Journal:
 
     def adopt(self, changes: Sequence[Change], note: Note, *, lifted: Sequence[str] = ()) -> None:
         """Have changes recorded that are in the files already. The caller holds `writing()`."""
-        note = note if note.when else replace(note, when=time.time())
+        note = note if note.when else replace(note, when=self._now())
         self._mark(self.intents.write(changes, note, lifted=lifted))
         self._wake_up()
 

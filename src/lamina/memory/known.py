@@ -17,11 +17,10 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import Memory
+from lamina.memories import Change, Hit, Memory
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
-from lamina.memory.intents import Change
 from lamina.memory.outside import LARGEST
 from lamina.memory.scan import TICK_NS, Scanner, key_of
 from lamina.memory.topics import is_binary, read_topic
@@ -363,3 +362,29 @@ class Others:
 
     def nearest(self, stems: frozenset[str]) -> tuple[str, float]:
         return self._known.nearest(stems, without=self._path)
+
+
+def search(memories: Sequence[Memory], query: str, limit: int) -> list[Hit]:
+    """Memories that share words with the query, best first; name and description count double."""
+    wanted = wording.content_stems(query)
+    if not wanted:
+        return []
+    texts = [
+        (
+            wording.content_stems(f"{memory.path} {memory.name} {memory.description}"),
+            wording.content_stems(memory.body),
+        )
+        for memory in memories
+    ]
+    weight = {
+        stem: math.log(
+            1 + len(memories) / (1 + sum(stem in head or stem in body for head, body in texts))
+        )
+        for stem in wanted
+    }
+    hits = [
+        Hit(memory, sum(weight[stem] * (2 * (stem in head) + (stem in body)) for stem in wanted))
+        for memory, (head, body) in zip(memories, texts, strict=True)
+    ]
+    found = [hit for hit in hits if hit.score > 0]
+    return sorted(found, key=lambda hit: (-hit.score, -hit.memory.mtime, hit.memory.path))[:limit]

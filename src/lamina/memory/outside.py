@@ -12,11 +12,12 @@ import hashlib
 import time
 
 from lamina.errors import MemoryStoreError
+from lamina.memories import Change
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.history import History
 from lamina.memory.index import INDEX
-from lamina.memory.intents import Change, IntentLog
+from lamina.memory.intents import IntentLog
 from lamina.memory.journal import outside_note
 from lamina.memory.scan import TICK_NS, Found, Scanner, key_of
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from lamina.memories import Memory
+from lamina.memories import Memory, Parted
 from lamina.text import wording
 
 SAYS_IT = 0.8  # share of the wish's content words that a statement holds if it is meant
@@ -35,14 +35,6 @@ _LINE = re.compile(
     r"^([ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?(?:\*\*[^*\n]{1,40}\*\*:?[ \t]*)?)(.*)$"
 )
 _SENTENCE = re.compile(r"\S.*?(?:[.!?。！？]+(?=\s|$|(?<=[。！？]))|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """A memory as it is without what is to be forgotten, and that, in its own words."""
-
-    rest: Memory
-    gone: str
 
 
 @dataclass(slots=True)

@@ -132,34 +132,6 @@ class MemoryPlace:
     record_home: Path | None = None  # where `project.json` says whose folder it is
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """Is memory on, and what decided it."""
-
-    on: bool
-    reason: str
-
-
-def memory_switch(
-    *,
-    disabled: bool | None = None,
-    bare: bool = False,
-    remote: bool = False,
-    remote_directory: str = "",
-    setting: bool | None = None,
-) -> Switch:
-    """The first of the chain that speaks decides; the default is on."""
-    if disabled is not None:
-        return Switch(on=not disabled, reason="LAMINA_DISABLE_MEMORY")
-    if bare:
-        return Switch(on=False, reason="bare mode")
-    if remote and not remote_directory:
-        return Switch(on=False, reason="remote without LAMINA_REMOTE_MEMORY_DIR")
-    if setting is not None:
-        return Switch(on=setting, reason="setting")
-    return Switch(on=True, reason="default")
-
-
 def memory_place(
     home: Path,
     project: str | os.PathLike[str],

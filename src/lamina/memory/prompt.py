@@ -17,17 +17,18 @@ from lamina.memory.instructions import Instructions, as_reminder, load, places_f
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.flags import Flags
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 
 _END = "</system-reminder>"
 
 
-def memory_section(store: FileStore, config: Config, flags: Flags, sessions: Path) -> str:
+def memory_section(store: MemoryStore, config: Config, flags: Flags, sessions: Path) -> str:
     """The section on memory for the system prompt, as the directory is now."""
     return render(
         MemorySection(
             directory=str(store.directory),
+            in_files=store.in_files,
             index=_section_index(store),
             daily_log=flags.on("daily_log"),
             with_index=config.bool("memory.index"),
@@ -38,7 +39,7 @@ def memory_section(store: FileStore, config: Config, flags: Flags, sessions: Pat
     )
 
 
-def _section_index(store: FileStore) -> Index:
+def _section_index(store: MemoryStore) -> Index:
     loaded = store.index("")
     return Index(loaded.text, loaded.warning)
 
@@ -89,6 +90,7 @@ class MemorySection:
     team_directory: str = ""  # "": no team memory
     team_index: Index = Index()
     enabled: bool = True
+    in_files: bool = True  # False: only the tools Remember, Forget and Recall reach it
     daily_log: bool = False
     with_index: bool = True  # False: memories are saved in one step, MEMORY.md is not kept
     past_context: bool = True
@@ -116,17 +118,21 @@ def _parts(section: MemorySection) -> Iterator[str]:
     variant = section.variant
     team = "_team" if variant == "team" else ""
     where = "memory_where_daily" if variant == "daily_log" else f"memory_where{team}"
-    yield prompts.load(where, directory=section.directory, team_directory=section.team_directory)
+    if section.in_files:
+        directories = {"directory": section.directory, "team_directory": section.team_directory}
+        yield prompts.load(where, **directories)
+    else:
+        yield prompts.load("memory_where_tools")
     yield prompts.load(f"memory_types{team}")
     yield prompts.load(f"memory_not{team}")
-    if variant != "daily_log":
+    if variant != "daily_log" and section.in_files:
         yield prompts.load(
             f"memory_save{team}" if section.with_index else "memory_save_without_index"
         )
     yield prompts.load("memory_read")
     yield prompts.load("memory_check")
     yield prompts.load("memory_plans")
-    if section.past_context and section.sessions:
+    if section.past_context and section.sessions and section.in_files:
         yield prompts.load("memory_search", directory=section.directory, sessions=section.sessions)
     if section.guidelines.strip():
         yield f"## More about memory here\n\n{section.guidelines.strip()}"

@@ -10,10 +10,9 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from lamina.memory.commits import Commit
+from lamina.memories import Commit, Note
 from lamina.memory.history import History
 from lamina.memory.index import INDEX, without_pointer
-from lamina.memory.intents import Note
 
 
 def names_of(history: History, path: str) -> set[str]:

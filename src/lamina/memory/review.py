@@ -11,22 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
-from lamina.memories import Evidence, Proposal, Writer
+from lamina.memories import Change, Evidence, InboxItem, Note, Outcome, Proposal, Writer
 from lamina.memory import drafts
-from lamina.memory.file_store import FileStore
 from lamina.memory.header_index import IndexBroken
-from lamina.memory.inbox import InboxItem, diff_of
+from lamina.memory.inbox import diff_of
 from lamina.memory.index import INDEX, is_index
-from lamina.memory.intents import Change, Note
+from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names
 from lamina.memory.outside import LARGEST, blob_id, differences, indexes
 from lamina.memory.removal import left_out
-from lamina.memory.store import Outcome
 from lamina.memory.tombstones import ids_of
 from lamina.memory.topics import read_topic
 
 
-def inbox_diff(store: FileStore, item: InboxItem) -> str:
+def inbox_diff(store: JournalledFiles, item: InboxItem) -> str:
     """What accepting the item would change, as a unified diff."""
     current = store.files.read(item.proposal.path)
     if item.removes:
@@ -37,7 +35,7 @@ def inbox_diff(store: FileStore, item: InboxItem) -> str:
     return diff_of(item, current, proposed_content(store, item))
 
 
-def proposed_content(store: FileStore, item: InboxItem) -> bytes:
+def proposed_content(store: JournalledFiles, item: InboxItem) -> bytes:
     """The file as it would be; where it no longer fits, the proposal alone."""
     current = store.files.read(item.proposal.path)
     if item.exact is not None:
@@ -49,7 +47,7 @@ def proposed_content(store: FileStore, item: InboxItem) -> bytes:
 
 
 def accept(
-    store: FileStore, item_id: str, *, edited: bytes | None = None, allow_secret: bool = False
+    store: JournalledFiles, item_id: str, *, edited: bytes | None = None, allow_secret: bool = False
 ) -> Outcome:
     """Write an item, as it is or as the user edited it. Hard refusals still refuse."""
     item = store.inbox.get(item_id)
@@ -90,7 +88,7 @@ def accept(
     return outcome
 
 
-def _accept_removal(store: FileStore, item: InboxItem) -> Outcome:
+def _accept_removal(store: JournalledFiles, item: InboxItem) -> Outcome:
     path = item.proposal.path
     current = store.read_bytes(path)
     if not _same(path, current, item):
@@ -107,7 +105,7 @@ def _same(path: str, current: bytes, item: InboxItem) -> bool:
     ) == dataclasses.replace(item.base)
 
 
-def reject(store: FileStore, item_id: str) -> InboxItem:
+def reject(store: JournalledFiles, item_id: str) -> InboxItem:
     """Drop an item; the same words won't be proposed again."""
     item = store.inbox.get(item_id)
     store.make_state()
@@ -173,7 +171,7 @@ class _Others:
         return when / 1e9 if known else 0.0
 
 
-def _times(store: FileStore) -> dict[str, tuple[int, str]]:
+def _times(store: JournalledFiles) -> dict[str, tuple[int, str]]:
     try:
         return {path: (row[0], row[3]) for path, row in store.scanner.index.recorded().items()}
     except IndexBroken:
@@ -181,7 +179,7 @@ def _times(store: FileStore) -> dict[str, tuple[int, str]]:
 
 
 def attribute(
-    store: FileStore,
+    store: JournalledFiles,
     *,
     writer: Writer,
     session: str = "",
@@ -228,7 +226,7 @@ def attribute(
     return outcomes
 
 
-def _plain(store: FileStore, path: str) -> bytes | None:
+def _plain(store: JournalledFiles, path: str) -> bytes | None:
     """What the file says; None where it is gone or something else has its name."""
     try:
         return store.files.read(path)
@@ -237,7 +235,7 @@ def _plain(store: FileStore, path: str) -> bytes | None:
 
 
 def _outgrown(
-    store: FileStore, times: Mapping[str, tuple[int, str]]
+    store: JournalledFiles, times: Mapping[str, tuple[int, str]]
 ) -> list[Outcome | GateRefused]:
     """Put back what the call made too large to be looked at; what was too large before has no time."""
     outcomes: list[Outcome | GateRefused] = []
@@ -261,7 +259,7 @@ def _drops(change: Change) -> bool:
 
 
 def _kept(
-    store: FileStore, change: Change, call: _Call, others: _Others
+    store: JournalledFiles, change: Change, call: _Call, others: _Others
 ) -> Outcome | GateRefused | None:
     """Of a removed file that says what only its owner may take back: it is put back, and the removal
     waits. None if it may go."""
@@ -283,7 +281,7 @@ def _kept(
     return drafts.outcome_of(change.path, verdict, inbox_id=item.id)
 
 
-def _forgets(store: FileStore, change: Change, changed: Sequence[Change]) -> bool:
+def _forgets(store: JournalledFiles, change: Change, changed: Sequence[Change]) -> bool:
     """Is what the removed file said gone with it? A file that was only moved, or worked into another
     memory, is not forgotten."""
     if is_index(change.path) or not change.before:
@@ -292,7 +290,9 @@ def _forgets(store: FileStore, change: Change, changed: Sequence[Change]) -> boo
     return not _said_elsewhere(store, change, after)
 
 
-def _said_elsewhere(store: FileStore, change: Change, contents: Mapping[str, bytes | None]) -> bool:
+def _said_elsewhere(
+    store: JournalledFiles, change: Change, contents: Mapping[str, bytes | None]
+) -> bool:
     """Does a memory say what the removed file said: one of these, or another that is there?"""
     old = read_topic(change.path, change.before or b"")
     others = [
@@ -306,7 +306,7 @@ def _said_elsewhere(store: FileStore, change: Change, contents: Mapping[str, byt
 
 
 def _forgotten(
-    store: FileStore, change: Change, writer: Writer, session: str, reason: str
+    store: JournalledFiles, change: Change, writer: Writer, session: str, reason: str
 ) -> Outcome | GateRefused:
     """Forget it as everybody does, with tombstone and pointer: for that the file must be there."""
     with store.journal.writing():
@@ -320,7 +320,7 @@ def _forgotten(
 
 
 def _judged(
-    store: FileStore,
+    store: JournalledFiles,
     change: Change,
     changed: Sequence[Change],
     call: _Call,
@@ -369,14 +369,14 @@ def _judged(
     return drafts.outcome_of(path, verdict)
 
 
-def _demand_said(store: FileStore, change: Change, proposal: Proposal) -> None:
+def _demand_said(store: JournalledFiles, change: Change, proposal: Proposal) -> None:
     """An index that says what no memory says is not removed whole: there is nothing to put it into."""
     verdict = store.admission.judge_removed(proposal, change.before or b"")
     if verdict.decision != "accept":
         raise GateRefused(verdict.reason)
 
 
-def _demand_kept(store: FileStore, change: Change, changed: Sequence[Change]) -> None:
+def _demand_kept(store: JournalledFiles, change: Change, changed: Sequence[Change]) -> None:
     """A file that was moved to where the gate does not take it must stay where it was."""
     if change.before and not is_index(change.path):
         now = {one.path: _plain(store, one.path) for one in changed}
@@ -384,7 +384,7 @@ def _demand_kept(store: FileStore, change: Change, changed: Sequence[Change]) ->
             raise GateRefused(f"what {change.path} says would be lost, so it stays.")
 
 
-def _put_back(store: FileStore, change: Change) -> None:
+def _put_back(store: JournalledFiles, change: Change) -> None:
     """As the newest commit has it; what was refused must not enter the history on the way."""
     store.files.make_way(change.path)
     if change.before is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -43,7 +43,8 @@ class _Prints(NamedTuple):
 class Tombstones:
     """All tombstones of one memory. Whoever changes them holds the store's lock."""
 
-    def __init__(self, files: Beneath) -> None:
+    def __init__(self, files: Beneath, now: Callable[[], float] = time.time) -> None:
+        self._now = now
         self._files = files
         self._key = b""
         self._known: tuple[bytes, list[Tombstone]] = (b"", [])
@@ -60,7 +61,7 @@ class Tombstones:
         prints = self._prints(memory)
         stone = Tombstone(
             id=secrets.token_hex(8),
-            when=when or time.time(),
+            when=when or self._now(),
             whole=tuple(sorted(prints.whole)),
             statements=tuple(tuple(sorted(one)) for one in prints.statements),
             kind=kind,

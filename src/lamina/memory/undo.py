@@ -10,26 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.events import Warned
+from lamina.memories import Change, Commit, InForce, Note, Outcome
 from lamina.memory import drafts
-from lamina.memory.commits import Commit
-from lamina.memory.file_store import FileStore
 from lamina.memory.history import History
 from lamina.memory.index import is_index, without_change
-from lamina.memory.intents import Change, Note
 from lamina.memory.journal import merge_contents
-from lamina.memory.store import Outcome
+from lamina.memory.journalled import JournalledFiles
 from lamina.memory.topics import read_topic
-
-
-class InForce(NamedTuple):
-    """A change that was not taken back, and the commit that brought it in last: itself, or a redo."""
-
-    change: Commit
-    by: Commit
 
 
 def in_force(history: History) -> list[InForce]:
@@ -50,7 +40,7 @@ def in_force(history: History) -> list[InForce]:
     return [*found.values()][::-1]
 
 
-def last_change(store: FileStore) -> Commit | None:
+def last_change(store: JournalledFiles) -> Commit | None:
     """What an undo without an id takes back: the newest change made through Lamina that was not taken
     back and of which something is left; never one from outside."""
     store.catch_up()
@@ -65,13 +55,13 @@ def last_change(store: FileStore) -> Commit | None:
     return None
 
 
-def effect(store: FileStore, commit: Commit) -> list[Change]:
+def effect(store: JournalledFiles, commit: Commit) -> list[Change]:
     """What undoing the commit would do to the files as they are now."""
     found = [_reversed(store, one) for one in store.journal.history.changes(commit.id)]
     return [change for change in found if change.before != change.after]
 
 
-def named(store: FileStore, commit_id: str) -> Commit:
+def named(store: JournalledFiles, commit_id: str) -> Commit:
     """The commit that the user means; UsageError where it can't be taken back."""
     history = store.journal.history
     full = history.find(commit_id)
@@ -86,7 +76,7 @@ def named(store: FileStore, commit_id: str) -> Commit:
     return commit
 
 
-def undo(store: FileStore, commit_id: str) -> list[str]:
+def undo(store: JournalledFiles, commit_id: str) -> list[str]:
     """Take one commit back, whenever it was; what was changed since stays. The paths that changed.
 
     Conflict, and nothing is changed, where a later change touched the same lines.
@@ -116,7 +106,7 @@ def undo(store: FileStore, commit_id: str) -> list[str]:
     return [change.path for change in changes if change.before != change.after]
 
 
-def _judge(store: FileStore, recorded: Sequence[Change], changes: Sequence[Change]) -> None:
+def _judge(store: JournalledFiles, recorded: Sequence[Change], changes: Sequence[Change]) -> None:
     """A file that comes back as it was is the user's, whatever the gate thinks of it; only a text that
     never stood there may be refused. What the gate remarks is told either way."""
     for old, change in zip(recorded, changes, strict=True):
@@ -130,7 +120,7 @@ def _judge(store: FileStore, recorded: Sequence[Change], changes: Sequence[Chang
                 store.emit(Warned(warning))
 
 
-def _put_up_again(store: FileStore, commit: Commit, changes: Sequence[Change]) -> str:
+def _put_up_again(store: JournalledFiles, commit: Commit, changes: Sequence[Change]) -> str:
     """The change that is taken back had lifted a tombstone: what is gone again must stay away."""
     for change in changes:
         gone = change.before is not None and change.after is None
@@ -139,7 +129,7 @@ def _put_up_again(store: FileStore, commit: Commit, changes: Sequence[Change]) -
     return ""
 
 
-def _reversed(store: FileStore, change: Change) -> Change:
+def _reversed(store: JournalledFiles, change: Change) -> Change:
     """The file without that change, whatever else happened to it since."""
     current = store.files.read(change.path)
     if current == change.after:
@@ -158,7 +148,7 @@ def _reversed(store: FileStore, change: Change) -> Change:
     return Change(change.path, current, merged)
 
 
-def restore(store: FileStore, path: str, commit_id: str) -> Outcome:
+def restore(store: JournalledFiles, path: str, commit_id: str) -> Outcome:
     """Bring a file back as it was after a commit."""
     store.catch_up()
     full = store.journal.history.find(commit_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from lamina.memory.naming import title_of
+from lamina.memory import title_of
 from lamina.messages import Json
 from lamina.text.asks import forget_wish
 

@@ -20,13 +20,11 @@ from typing import TYPE_CHECKING, Any
 from lamina.errors import MemoryStoreError, StorageError
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory.freshness import heading
-from lamina.memory.scan import TICK_NS
-from lamina.memory.topics import is_binary, read_topic
+from lamina.memory import TICK_NS, heading, is_binary, read_topic
 from lamina.recall import LIKELY, Match
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
     from lamina.recall.rank import Ranker
 
 INDEX_FILE = "recall.index"
@@ -40,7 +38,7 @@ _Stamp = tuple[int, int, int]
 class MemoryIndex:
     """Finds memories of one store. A lock keeps threads apart."""
 
-    def __init__(self, store: FileStore) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self._file = store.state / INDEX_FILE
         self._uses = store.state / USES_FILE
@@ -55,6 +53,8 @@ class MemoryIndex:
         if self._indexed is not None:
             return len(self._indexed.stamps) <= MOST_AT_ONCE
         try:
+            if not self.store.in_files:
+                return not self.store.stamps()
             with os.scandir(self.store.directory) as entries:
                 return all(one.name in ("MEMORY.md", "logs") for one in entries)
         except OSError:
@@ -100,7 +100,7 @@ class MemoryIndex:
         than at the next search: for when they are purged."""
         with self._lock, suppress(OSError):
             self._refresh()
-            present = {path for path, _ in self.store.scanner.present()}
+            present = self.store.stamps().keys()
             if self._uses.exists():
                 with _changing(self._uses) as known:
                     for gone in known.keys() - present:
@@ -109,7 +109,7 @@ class MemoryIndex:
                 self._file.unlink(missing_ok=True)
 
     def _refresh(self) -> int:
-        present = dict(self.store.scanner.present())
+        present = self.store.stamps()
         if self._indexed is None and not present:
             return 0  # nothing to find, nothing to build
         from lamina.recall.postings import load, save
@@ -144,7 +144,7 @@ class MemoryIndex:
         seen = time.time_ns()
         try:
             # Asking for far more than there is costs more than reading it.
-            content = self.store.files.read(path, min(_LARGEST, 2 * stamp[1] + _ROOM))
+            content = self.store.content(path, min(_LARGEST, 2 * stamp[1] + _ROOM))
         except MemoryStoreError:
             indexed.stamps.pop(path, None)  # looked at again: only its mode may have to change
             return indexed.ranker.remove(path)

@@ -16,9 +16,7 @@ import anyio.to_thread
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
-from lamina.memory.freshness import heading
-from lamina.memory.index import INDEX, pointers_of
-from lamina.memory.topics import HEAD_BYTES, read_topic
+from lamina.memory import HEAD_BYTES, INDEX, heading, pointers_of, read_topic
 from lamina.messages import Block, Json, text
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
@@ -127,13 +125,13 @@ class Prefetch:
 
     def _described(self, one: Candidate) -> Candidate:
         """What the selector needs to know of it: the head of the file."""
-        files = self.index.store.files
+        store = self.index.store
         with suppress(MemoryStoreError):
-            head, stat = files.read(one.path, HEAD_BYTES), files.stat(one.path)
-            if head is not None and stat is not None:
+            head = store.content(one.path, HEAD_BYTES)
+            if head is not None:
                 memory = read_topic(one.path, head)
                 about = memory.description or memory.name
-                return Candidate(one.match, memory.type or "", about, stat.st_mtime)
+                return Candidate(one.match, memory.type or "", about, store.mtime(one.path))
         return one
 
     def _finish(self, selection: Selection) -> None:
@@ -154,7 +152,7 @@ class Prefetch:
         found: dict[str, str] = {}
         for folder in ("", "team/"):
             with suppress(MemoryStoreError):
-                content = self.index.store.files.read(folder + INDEX, _LARGEST_INDEX) or b""
+                content = self.index.store.content(folder + INDEX, _LARGEST_INDEX) or b""
                 for pointer in pointers_of(content):
                     if label := _SOURCE.search(pointer.hook):
                         found[folder + pointer.file] = label[1]

@@ -14,7 +14,7 @@ import anyio
 
 from lamina import prompts
 from lamina.errors import LaminaError
-from lamina.memory.freshness import age_words
+from lamina.memory import age_words
 from lamina.messages import Json, Request, Response, text
 from lamina.recall import CONFIDENT, SURE, Match
 

@@ -24,7 +24,7 @@ from lamina.ledger import log
 from lamina.ledger.edits import written_at
 from lamina.ledger.places import slug
 from lamina.ledger.quotes import blocks_of_entry
-from lamina.memory.freshness import age_words
+from lamina.memory import age_words
 from lamina.messages import Json, text_of
 from lamina.recall import LIKELY
 from lamina.text.origins import typed_parts

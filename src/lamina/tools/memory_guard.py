@@ -21,13 +21,16 @@ from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence, Memory
-from lamina.memory.evidence import is_plain_confirmation
-from lamina.memory.leaks import leaks_in
-from lamina.memory.outside import nothing_new
-from lamina.memory.removal import left_out, takes_back
-from lamina.memory.review import attribute
-from lamina.memory.scan import is_memory_path
-from lamina.memory.topics import HEAD_BYTES, read_topic, topic_at
+from lamina.memory import (
+    HEAD_BYTES,
+    is_memory_path,
+    is_plain_confirmation,
+    leaks_in,
+    left_out,
+    read_topic,
+    takes_back,
+    topic_at,
+)
 from lamina.messages import Json, text_of
 from lamina.ports import ToolContext, ToolOutcome, ToolSession, ToolSpec
 from lamina.text import wording
@@ -35,7 +38,7 @@ from lamina.text.asks import asks_to_forget
 from lamina.text.origins import typed_parts, untyped_parts
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 
 _MOST_QUOTES = 4
@@ -165,7 +168,7 @@ class MemoryGuard:
     """Stands around the tool calls of one session."""
 
     def __init__(
-        self, store: FileStore, session: str, entries: Callable[[], Sequence[Json]]
+        self, store: MemoryStore, session: str, entries: Callable[[], Sequence[Json]]
     ) -> None:
         self._store = store
         self._session = session
@@ -189,7 +192,7 @@ class MemoryGuard:
 
         session = context.session
         try:
-            await self._in_thread(self._before, context)
+            await self._in_thread(self._store.note_outside, context)
             context.session = _Guarded(session, keep)
             outcome = await work()
         finally:
@@ -246,9 +249,7 @@ class MemoryGuard:
 
     def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:
         """The diary is no memory that the gate judges, but what it says becomes some."""
-        leaks = leaks_in(
-            data.decode("utf-8", "replace"), path, self._store.admission.rules.secret_rules
-        )
+        leaks = leaks_in(data.decode("utf-8", "replace"), path, self._store.secret_rules)
         before = (old or b"").decode("utf-8", "replace")
         for leak in leaks:
             if leak.value not in before:
@@ -265,18 +266,11 @@ class MemoryGuard:
             root = above[0]
         return path.relative_to(root).as_posix()
 
-    def _before(self) -> None:
-        """What others changed up to now is theirs, not the call's."""
-        self._store.journal.first_now()
-        if self._changed():
-            self._store.catch_up()
-
     def _after(self, input_: Json, reason: str, remarks: list[str]) -> list[str]:
         """Gate what the call changed; a sentence for the model about each file that was not taken."""
-        if not self._changed():
+        if not self._store.changed_outside():
             return []
-        outcomes = attribute(
-            self._store,
+        outcomes = self._store.attribute(
             writer="agent",
             session=self._session,
             evidence=self._evidence(input_, _content(input_)),
@@ -292,11 +286,6 @@ class MemoryGuard:
             else:
                 remarks += outcome.warnings
         return said
-
-    def _changed(self) -> bool:
-        store = self._store
-        there = store.directory.is_dir() or store.state.is_dir()  # a command may remove it whole
-        return there and not nothing_new(store.files, store.scanner)
 
     def _taken_back(self, path: str, old: bytes | None, new: bytes | None) -> list[Evidence]:
         before, after = topic_at(path, old), topic_at(path, new)

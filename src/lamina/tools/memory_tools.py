@@ -15,17 +15,15 @@ import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
-from lamina.memory.naming import file_name
+from lamina.memory import file_name
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
 from lamina.tools.memory_guard import asked_to_forget, evidence_for, last_typed, taken_back
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
-    from lamina.memory.forgetting import Forgotten
-    from lamina.memory.parting import Parted
-    from lamina.memory.store import Outcome
+    from lamina.memories import Forgotten, Outcome, Parted
+    from lamina.ports import MemoryStore
 
 
 _FORGET_SPEC = ToolSpec(
@@ -56,7 +54,7 @@ _HOW = "To forget one of them, name its file: “forget FILE.md”."
 
 class Forget:
     def __init__(
-        self, store: FileStore, session: str, entries: Callable[[], Sequence[Json]]
+        self, store: MemoryStore, session: str, entries: Callable[[], Sequence[Json]]
     ) -> None:
         self._store = store
         self._session = session
@@ -77,21 +75,19 @@ class Forget:
         return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})
 
     def _forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
-        from lamina.memory import forgetting
+        from lamina.memory import and_kept_away, not_forgotten
 
-        found = forgetting.meant(self._store, wish)
+        found = self._store.meant(wish)
         if found.fit == "certain":
             return self._forget_one(found.memories[0], found.part, call, entries)
-        told = forgetting.not_forgotten(found, wish, _HOW)
+        told = not_forgotten(found, wish, _HOW)
         if found.fit in ("near", "none") and self._keep_away(entries, found.memories):
-            return forgetting.and_kept_away(told)
+            return and_kept_away(told)
         return told
 
     def _forget_one(
         self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
     ) -> Forgotten:
-        from lamina.memory import forgetting
-
         evidence = asked_to_forget(memory, entries, self._session)
         if memory.path in self._store.pinned():
             raise GateRefused(
@@ -99,13 +95,12 @@ class Forget:
                 f"with `lamina memory forget {memory.path}`."
             )
         facts = memory.type in ("project", "reference")
-        if not evidence and (not facts or self._store.admission.would_lose(memory)):
+        if not evidence and (not facts or self._store.would_lose(memory)):
             raise GateRefused(
                 f"{memory.path} holds the user's own words, and nothing they said here asks to forget "
                 "it. Ask them first."
             )
-        return forgetting.forget(
-            self._store,
+        return self._store.forget_meant(
             memory,
             part=part,
             writer="agent",
@@ -117,12 +112,10 @@ class Forget:
 
     def _keep_away(self, entries: Sequence[Json], near: Sequence[Memory]) -> bool:
         """The user's last words wish a statement away that no memory holds yet."""
-        from lamina.memory import forgetting
-
         wished = forget_wish(last_typed(entries))
         if wished is None or not wished.claim:
             return False
-        return forgetting.keep_away(self._store, wished.words, near)
+        return self._store.keep_away(wished.words, near)
 
 
 SHOWN_CHARACTERS = 1_500  # of one memory or turn
@@ -237,7 +230,7 @@ _REMEMBER_SPEC = ToolSpec(
 class Remember:
     def __init__(
         self,
-        store: FileStore,
+        store: MemoryStore,
         session: str,
         entries: Callable[[], Sequence[Json]],
         *,

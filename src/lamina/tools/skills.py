@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from lamina.errors import ToolError
-from lamina.memory.topics import read_header, read_topic
+from lamina.memory import read_header, read_topic
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 

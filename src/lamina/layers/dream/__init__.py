@@ -17,7 +17,7 @@ from lamina.state import State
 
 if TYPE_CHECKING:
     from lamina.layers.dream.runner import DreamResult
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 LAYER = "dream"
 _REST = 3600.0  # seconds after a dream that did not get to its end
@@ -27,7 +27,7 @@ _SKEW = 3600.0  # a last dream this far ahead of the clock counts as just now
 def after_turn(state: State) -> None:
     """Start a dream if every gate is open, the cheapest asked first."""
     store = state.deps.memory
-    if store is None or not wanted(state):
+    if store is None or not store.in_files or not wanted(state):
         return
     now = state.deps.clock.now()
     last = dream_lock.last_dream(store.directory / dream_lock.NAME)
@@ -45,8 +45,9 @@ def after_turn(state: State) -> None:
 
 def at_open(state: State) -> None:
     """Put the lock's mtime back if a dreamer was killed; the store finishes a half-done step itself."""
-    if state.deps.memory is not None and state.purpose == "main":
-        dream_lock.repair(state.deps.memory.directory / dream_lock.NAME)
+    store = state.deps.memory
+    if store is not None and store.in_files and state.purpose == "main":
+        dream_lock.repair(store.directory / dream_lock.NAME)
 
 
 def wanted(state: State) -> bool:
@@ -60,7 +61,7 @@ def wanted(state: State) -> bool:
     )
 
 
-def _sessions_since(state: State, store: FileStore, last: float) -> int:
+def _sessions_since(state: State, store: MemoryStore, last: float) -> int:
     """Sessions written to since the last dream, the present one not counted."""
     folders = {state.deps.transcript.parent, store.directory.parent}
     touched: set[str] = set()
@@ -77,7 +78,7 @@ def _sessions_since(state: State, store: FileStore, last: float) -> int:
     return len(touched - {str(state.deps.transcript)})
 
 
-def _failed_lately(store: FileStore, now: float) -> bool:
+def _failed_lately(store: MemoryStore, now: float) -> bool:
     """A dream that failed or was cut short is not begun again and again: each try may cost money."""
     status = DreamRecord(store.state).status()
     return (
@@ -101,6 +102,8 @@ async def run(state: State, *, apply: bool = True) -> DreamResult:
     store = state.deps.memory
     if store is None:
         return DreamResult("refused", "Memory is off.")
+    if not store.in_files:
+        return DreamResult("refused", "This memory is not in files, and a dream works on files.")
     path = store.directory / dream_lock.NAME
     try:
         lock = dream_lock.acquire(path, now=state.deps.clock.now(), claude=state.config.claude)

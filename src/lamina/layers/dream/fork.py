@@ -23,9 +23,7 @@ from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory.index import INDEX
-from lamina.memory.scan import manifest
-from lamina.memory.topics import read_topic
+from lamina.memory import INDEX, manifest, read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
@@ -64,7 +62,7 @@ async def dream(
     if result.error:
         raise ModelError(result.error)
     left = await anyio.to_thread.run_sync(read_copy, copy)
-    rules = planner.store.admission.rules.secret_rules
+    rules = planner.store.secret_rules
 
     def reviewed() -> WantedMemory:
         wanted = review(planner.before, left, "\n".join(logs.values()), planner.held)

@@ -5,7 +5,6 @@ still stands. Reads the store and its history; changes nothing.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +15,24 @@ from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing
 from lamina.local.working_set import dated, stamp
-from lamina.memories import Memory, Proposal, Verdict
-from lamina.memory import drafts
-from lamina.memory.commits import Commit, blame, earlier_name, rests_on_user, users_word, written_at
-from lamina.memory.file_store import FileStore
-from lamina.memory.gate import decide
-from lamina.memory.history import History, HistoryDamaged
-from lamina.memory.index import INDEX, pointers_of
-from lamina.memory.leaks import without_secrets
-from lamina.memory.outside import LARGEST
-from lamina.memory.topics import is_binary, read_topic, why_ambiguous
+from lamina.memories import Commit, Memory, Proposal, Verdict
+from lamina.memory import (
+    INDEX,
+    LARGEST,
+    HistoryDamaged,
+    blame,
+    earlier_name,
+    is_binary,
+    pointers_of,
+    proposal_of,
+    read_topic,
+    rests_on_user,
+    users_word,
+    why_ambiguous,
+    without_secrets,
+    written_at,
+)
+from lamina.ports import MemoryHistory, MemoryStore
 from lamina.text.claims import judge, same_words, statements
 
 
@@ -38,18 +45,18 @@ class MemorySnapshot:
     times: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
-    def of(cls, store: FileStore) -> MemorySnapshot:
+    def of(cls, store: MemoryStore) -> MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
-        for found in store.scan().found:
-            if found.size > LARGEST:
+        for path, (mtime_ns, size, _) in store.stamps().items():
+            if size > LARGEST:
                 continue
             with contextlib.suppress(MemoryStoreError):
-                content = store.files.read(found.path)
+                content = store.content(path)
                 if content is not None and not is_binary(content):
-                    files[found.path] = content
-                    times[found.path] = found.mtime_ns / 1e9
-        return cls(files, store.files.read(INDEX), times)
+                    files[path] = content
+                    times[path] = mtime_ns / 1e9
+        return cls(files, store.content(INDEX), times)
 
     def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
         chosen = self.files if files is None else files
@@ -86,15 +93,22 @@ class Word:
 class Authors:
     """Who wrote which memory, from one walk through the history."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: MemoryHistory | None) -> None:
         self._history = history
         self._words: dict[str, dict[str, Word]] = {}
         self._commits: dict[str, list[Commit]] = {}
         with contextlib.suppress(HistoryDamaged):
-            for commit in history.log():
-                paths = commit.paths or [change.path for change in history.changes(commit.id)]
+            for commit in history.log() if history is not None else ():
+                paths = commit.paths or self._paths(commit.id)
                 for path in paths:
                     self._commits.setdefault(path, []).append(commit)
+
+    def _paths(self, commit: str) -> list[str]:
+        changes = self._history.changes(commit) if self._history is not None else ()
+        return [change.path for change in changes]
+
+    def _content(self, path: str, commit: Commit) -> bytes | None:
+        return None if self._history is None else self._history.content(path, commit.id)
 
     def origin(self, path: str) -> str:
         """Whose word the memory is; "" where nobody recorded it."""
@@ -135,7 +149,7 @@ class Authors:
         found: list[tuple[Commit, bytes | None]] = []
         commits = self._commits.get(path, [])
         while commits:
-            found += [(one, self._history.content(path, one.id)) for one in commits]
+            found += [(one, self._content(path, one)) for one in commits]
             renamed, before = commits[-1], earlier_name(commits[-1], path)
             known = self._commits.get(before, [])
             at = known.index(renamed) + 1 if before != path and renamed in known else len(known)
@@ -145,7 +159,7 @@ class Authors:
     def vouched(self, path: str) -> str:
         with contextlib.suppress(HistoryDamaged):
             commits = reversed(self._commits.get(path, ()))
-            versions = [(one, self._history.content(path, one.id)) for one in commits]
+            versions = [(one, self._content(path, one)) for one in commits]
             return users_word(blame(versions), path)
         return ""
 
@@ -170,7 +184,11 @@ class Judge:
     """Knows memory as it was before the dream."""
 
     def __init__(
-        self, store: FileStore, before: MemorySnapshot, authors: Authors, labels: Mapping[str, str]
+        self,
+        store: MemoryStore,
+        before: MemorySnapshot,
+        authors: Authors,
+        labels: Mapping[str, str],
     ) -> None:
         self._store = store
         self._before = before
@@ -216,7 +234,7 @@ class Judge:
     ) -> None:
         """First as the gate asks everybody; then without the lines that only moved."""
         memory = read_topic(path, content)
-        proposal = drafts.proposal_of(memory, "dream", "")
+        proposal = proposal_of(memory, "dream", "")
         vouched = self._vouched(sources, path)
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
@@ -230,7 +248,7 @@ class Judge:
             found.bad[path] = verdict.reason.rstrip(".")
             if verdict.decision == "inbox" and path not in self._before.files:
                 found.bad[path] += "; it waits in the inbox"
-                rules = self._store.admission.rules.secret_rules
+                rules = self._store.secret_rules
                 kept, exact = without_secrets(proposal, content, None, rules)
                 found.inbox.append((kept, verdict, exact or b""))
         elif path in own and path not in self._labels:
@@ -243,14 +261,7 @@ class Judge:
         known = [other for other in others if other.path != proposal.path]
         if proposal.path in self._before.files:
             known.append(read_topic(proposal.path, self._before.files[proposal.path]))
-        context = dataclasses.replace(
-            self._store.admission.rules,
-            memories=known,
-            pinned=self._store.pinned(),
-            forgotten=self._store.tombstones.why,
-            vouched=lambda _: vouched,
-        )
-        return decide(proposal, context)
+        return self._store.judge_among(proposal, known, vouched)
 
     def _vouched(self, sources: Collection[str], path: str) -> str:
         """Lines that rest on the user's word, whole and sentence by sentence, and its index line."""

@@ -17,19 +17,19 @@ from lamina.layers.dream.judge import After, Authors, GateFindings, Judge, Memor
 from lamina.local.consolidator import ConsolidationPlan, consolidate
 from lamina.local.standing import Fate
 from lamina.local.working_set import dated
-from lamina.memories import Proposal, Verdict
-from lamina.memory.file_store import FileStore
-from lamina.memory.index import (
+from lamina.memories import Change, Note, Proposal, Verdict
+from lamina.memory import (
     INDEX,
     LOADED_BYTES,
     LOADED_LINES,
+    edit_topic,
     pointers_of,
+    read_topic,
     short_hook,
     with_pointer,
     without_pointer,
 )
-from lamina.memory.intents import Change, Note
-from lamina.memory.topics import edit_topic, read_topic
+from lamina.ports import MemoryStore
 from lamina.recall.memory_index import USES_FILE, load_uses, unused
 from lamina.secrets import Rules, redact, secrets_in
 
@@ -84,13 +84,14 @@ class DreamStep:
 class DreamPlanner:
     """One dream's view of memory."""
 
-    def __init__(self, store: FileStore, now: float, held: Collection[str] = ()) -> None:
+    def __init__(self, store: MemoryStore, now: float, held: Collection[str] = ()) -> None:
         self.store = store
         self.now = now
         self.before = MemorySnapshot.of(store)
         self.held = {*store.pinned(), *held}
-        store.journal.settle()
-        self.authors = Authors(store.journal.history)
+        if store.history is not None:
+            store.history.settle()
+        self.authors = Authors(store.history)
         self.labels = self._labels()
         counted = load_uses(store.state / USES_FILE)
         self.uses = {path: use.count for path, use in counted.items() if use.count}
@@ -214,7 +215,7 @@ class DreamPlanner:
         ]
         lost = [path for path in self.before.files if path not in after]
         changes += [Change(path, self.before.files[path], None) for path in lost]
-        rules, old = self.store.admission.rules.secret_rules, self.before.index or b""
+        rules, old = self.store.secret_rules, self.before.index or b""
         fresh_secrets = secrets_in(index, rules=rules).beyond(old.decode("utf-8", "replace"))
         text = fresh_secrets.mask(index).encode("utf-8", "surrogateescape")
         if text != (self.before.index or b""):
@@ -387,30 +388,38 @@ def _demand_limits(index: bytes, before: bytes) -> None:
 
 
 def carry_out(
-    store: FileStore, before: MemorySnapshot, step: DreamStep, when: float
+    store: MemoryStore, before: MemorySnapshot, step: DreamStep, when: float
 ) -> tuple[str, int]:
     """Bring the step into the files, whole; the commit's id, and how much the inbox had no room for.
     GaveWay if memory changed meanwhile."""
-    with store.journal.writing():
+
+    def give_way() -> None:
         if path := before.differs_from(MemorySnapshot.of(store)):
             raise GaveWay(f"{path} was edited during the dream, so the dream gave way.")
-        note = Note(
-            writer="dream",
-            subject=f"dream: {len(step.files)} memories",
-            reason="; ".join(step.reasons)[:_LONGEST_REASON],
-            marks={"Typed": " ".join(step.typed)} if step.typed else {},
-            when=when,
-        )
-        try:
-            store.journal.apply(step.changes, note)
-        except Conflict as error:
-            raise GaveWay(f"{error} The dream gave way.") from error
+
+    note = Note(
+        writer="dream",
+        subject=f"dream: {len(step.files)} memories",
+        reason="; ".join(step.reasons)[:_LONGEST_REASON],
+        marks={"Typed": " ".join(step.typed)} if step.typed else {},
+        when=when,
+    )
+    try:
+        store.apply(step.changes, note, first=give_way)
+    except Conflict as error:
+        raise GaveWay(f"{error} The dream gave way.") from error
     no_room = 0
     for proposal, verdict, content in step.inbox:
         try:
-            store.inbox.add(proposal, verdict, base=None, exact=content)
+            store.hold(proposal, verdict, content)
         except InboxFull:
             no_room += 1
-    store.journal.settle()
-    last = next(store.journal.history.log(), None)
-    return (last.id if last is not None and last.writer == "dream" else ""), no_room
+    return _commit_of_dream(store), no_room
+
+
+def _commit_of_dream(store: MemoryStore) -> str:
+    if store.history is None:
+        return ""
+    store.history.settle()
+    last = next(store.history.log(), None)
+    return last.id if last is not None and last.writer == "dream" else ""

@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,12 +24,9 @@ from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
-from lamina.memory.commits import diff_text
-from lamina.memory.file_store import FileStore
-from lamina.memory.leaks import safe_path
-from lamina.memory.naming import free_names
-from lamina.memory.topics import new_topic
+from lamina.memory import diff_text, free_names, new_topic, safe_path
 from lamina.messages import Json
+from lamina.ports import MemoryStore
 from lamina.state import State
 
 T = TypeVar("T")
@@ -77,7 +73,7 @@ KILLED = DreamResult("killed", "The dream was ended. Memory is as it was.")
 class DreamRun:
     """One dream, from its lock to its end."""
 
-    def __init__(self, state: State, store: FileStore, lock: DreamLock, *, apply: bool) -> None:
+    def __init__(self, state: State, store: MemoryStore, lock: DreamLock, *, apply: bool) -> None:
         self._state = state
         self._store = store
         self._lock = lock
@@ -172,7 +168,7 @@ class DreamRun:
         for mark, proposals in distil(logs, self._record.distilled()):
             self._marks[mark] = ""
             for one in proposals:
-                path = safe_path(one, self._store.admission.rules.secret_rules)
+                path = safe_path(one, self._store.secret_rules)
                 name = next(free for free in free_names(path, mark) if free not in files)
                 files[name] = new_topic(
                     name=one.name,
@@ -215,7 +211,7 @@ class DreamRun:
         now = self._state.deps.clock.now()
 
         def write() -> DreamResult:
-            commit, no_room = carry_out(self._store, planner.before, step, time.time())
+            commit, no_room = carry_out(self._store, planner.before, step, now)
             self._lock.succeeded(now)
             full = (f"the inbox is full: {no_room} found no room there",) if no_room else ()
             problems = (*step.problems, *full)

@@ -27,11 +27,8 @@ from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
 from lamina.ledger import edits
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.ledger.record import Ledger
-from lamina.memories import Evidence, Proposal
-from lamina.memory.forgetting import holds
-from lamina.memory.scan import manifest
-from lamina.memory.store import Outcome
-from lamina.memory.topics import read_topic, topic_at
+from lamina.memories import Evidence, Outcome, Proposal
+from lamina.memory import holds, manifest, read_topic, topic_at
 from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
@@ -41,7 +38,7 @@ from lamina.text.origins import typed_parts
 from lamina.tools.memory_guard import taken_back
 
 if TYPE_CHECKING:
-    from lamina.memory.file_store import FileStore
+    from lamina.ports import MemoryStore
 
 
 LAYER = "extraction"
@@ -233,9 +230,11 @@ def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bo
 # ---- with a model
 
 
-async def _by_fork(state: State, store: FileStore, entries: Sequence[Json]) -> Extracted | None:
-    """None where no model can be asked: none is set, it fails again and again, its money is spent."""
-    if state.fork is None or state.deps.model.name == "none" or _failures(state) >= MOST_FAILURES:
+async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted | None:
+    """None where no model can be asked: none is set, it fails again and again, its money is spent,
+    or memory is not in files that it could write."""
+    asked = state.deps.model.name != "none" and store.in_files
+    if state.fork is None or not asked or _failures(state) >= MOST_FAILURES:
         return None
     done = Extracted(by="model")
     words = NewWords.of(entries, state.deps.session_id)
@@ -275,7 +274,7 @@ def why_not(path: str) -> str:
 
 
 def _keep(
-    store: FileStore,
+    store: MemoryStore,
     words: NewWords,
     done: Extracted,
     path: str,
@@ -283,14 +282,14 @@ def _keep(
     before: bytes | None,
 ) -> str:
     """One file of the fork, on its way through the gate."""
-    rules = store.admission.rules
-    shown = secrets_in(path, path.upper(), rules=rules.secret_rules).mask(path)
-    if len(content) > 2 * rules.max_bytes:  # the rest would only cost time
+    rules = store.secret_rules
+    shown = secrets_in(path, path.upper(), rules=rules).mask(path)
+    if len(content) > 2 * store.max_bytes:  # the rest would only cost time
         error = GateRefused(f"{shown}: {len(content):,} bytes are too many for a memory.")
         done.turn_away(error)
         raise error
     text = content.decode("utf-8", "replace")
-    shown = secrets_in(text, shown, rules=rules.secret_rules).mask(shown)
+    shown = secrets_in(text, shown, rules=rules).mask(shown)
     strict = read_topic(path, content).type in ("user", "feedback")
     body, evidence = words.evidence_for(text, strict=strict)
     try:
@@ -318,22 +317,22 @@ def _keep(
     return done.take(outcome)
 
 
-def _manifest(state: State, store: FileStore, words: NewWords) -> str:
+def _manifest(state: State, store: MemoryStore, words: NewWords) -> str:
     """The newest files; where there are too many, those that share words with what was said."""
     most = state.config.int("memory.manifest_files")
-    scan = store.scan()
-    if len(scan) <= most:
-        return manifest(scan.newest(most), most)
+    newest = store.newest(most + 1)
+    if len(newest) <= most:
+        return manifest(newest, most)
     found = [hit.memory for hit in store.search(words.shown, most)]
     known = {memory.path for memory in found}
-    rest = [memory for memory in scan.newest(most) if memory.path not in known]
+    rest = [memory for memory in newest if memory.path not in known]
     return manifest([*found, *rest], most)
 
 
 # ---- without one
 
 
-async def _by_rules(state: State, store: FileStore, entries: Sequence[Json]) -> Extracted:
+async def _by_rules(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted:
     done = Extracted(by="rules")
     session, now = state.deps.session_id, state.deps.clock.now()
     # Aside: rules and judge take most of a second to load, and the user may be typing.
@@ -365,7 +364,7 @@ def _message(entry: Json) -> Mapping[str, Any]:
     }
 
 
-def _write(store: FileStore, proposal: Proposal, done: Extracted) -> None:
+def _write(store: MemoryStore, proposal: Proposal, done: Extracted) -> None:
     try:
         done.take(store.remember(proposal))
     except GateRefused as error:

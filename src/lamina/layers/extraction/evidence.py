@@ -14,7 +14,7 @@ from datetime import datetime
 
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memories import Evidence
-from lamina.memory.topics import edit_topic, read_topic
+from lamina.memory import edit_topic, read_topic
 from lamina.messages import Json
 from lamina.text import wording
 from lamina.text.origins import split, typed_parts, untyped_parts

@@ -1,0 +1,469 @@
+"""Memory files that change in one way only: gated, journalled, atomic and recorded.
+
+It owns one memory directory and, beside it, the store's own folder (history, intents, inbox,
+tombstones, pins, derived index). Nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, Self
+
+from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, StorageError
+from lamina.events import Emit, Warned, quiet
+from lamina.ledger.places import make_private
+from lamina.memories import (
+    Change,
+    Evidence,
+    Hit,
+    LoadedIndex,
+    Memory,
+    Note,
+    Outcome,
+    Proposal,
+    Verdict,
+    Writer,
+)
+from lamina.memory import drafts, index
+from lamina.memory.admission import Admission
+from lamina.memory.beneath import Beneath, parts_of
+from lamina.memory.gate import GateContext
+from lamina.memory.inbox import MOST, Inbox, Pins
+from lamina.memory.index import INDEX, is_index, load_index
+from lamina.memory.journal import Journal, merge_contents
+from lamina.memory.known import KnownMemories, search
+from lamina.memory.leaks import for_index
+from lamina.memory.naming import free_names, printable
+from lamina.memory.outside import first_sight, nothing_new, record_outside
+from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
+from lamina.memory.scan import Scan, Scanner
+from lamina.memory.tombstones import Tombstones, ids_of
+from lamina.memory.topics import read_topic
+
+INDEX_READ = 1_000_000
+_TRIES = 4
+
+
+class EditorFaster(Exception):
+    """Another program changed the file between our look and our write: look again."""
+
+
+class JournalledFiles:
+    """Memories in one directory. `FileStore` is what the other rooms see of it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        state: Path | None = None,
+        *,
+        gate: GateContext | None = None,
+        emit: Emit = quiet,
+        background: bool = False,
+        before_first_write: Callable[[], object] | None = None,
+        inbox_most: int = MOST,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._before_first_write = before_first_write
+        self.emit = emit
+        self.directory = directory
+        self.state = state or directory.with_name(f"{directory.name}.lamina")
+        self.files = Beneath(directory)
+        self._own = Beneath(self.state)
+        self.scanner = Scanner(self.files, self.state / "headers.sqlite")
+        self.tombstones = Tombstones(self._own, now)
+        self._pins = Pins(self._own)
+        rules = gate or GateContext()
+        self.inbox = Inbox(
+            self.state / "inbox", most=inbox_most, secret_rules=rules.secret_rules, now=now
+        )
+        self.journal = Journal(
+            self.files,
+            self.state,
+            self.tombstones,
+            emit,
+            background=background,
+            found=self._first_sight,
+            now=now,
+        )
+        self._known = KnownMemories(self.files, self.scanner)
+        self.admission = Admission(rules, self._known, self.tombstones, self._pins, self.journal)
+        self._open(emit)
+        if background and directory.is_dir():
+            self.journal.start(self._look_outside)
+
+    def _open(self, emit: Emit) -> None:
+        """Finish what a crash left. Nothing is created where there is nothing."""
+        if not self.state.is_dir():
+            return
+        try:
+            finish_interrupted(self.state / "history.git")
+            if self.journal.intents.unapplied():
+                with self.journal.writing():
+                    pass
+        except MemoryStoreError as error:
+            # A disk that takes no writes can still be read; the next write says it again.
+            emit(Warned(f"A write that a crash left behind can't be finished yet. {error}"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Record what is due and let go of everything."""
+        try:
+            self.journal.close()
+        finally:
+            for part in (self.scanner, self.inbox, self.files, self._own):
+                part.close()
+
+    # ---- reading
+
+    def scan(self) -> Scan:
+        return self.scanner.scan()
+
+    def list(self) -> Sequence[Memory]:
+        return self.scan().all()
+
+    def read(self, path: str) -> Memory:
+        content = self.read_bytes(path)
+        stat = self.files.stat(path)
+        return read_topic(path, content, mtime=stat.st_mtime if stat else 0.0)
+
+    def read_bytes(self, path: str) -> bytes:
+        content = self.files.read(path)
+        if content is None:
+            raise MemoryStoreError(
+                f"There is no memory {printable(path)} in {self.directory}. `lamina memory list` shows all."
+            )
+        return content
+
+    def index(self, folder: str = "") -> LoadedIndex:
+        """MEMORY.md as it goes into the prompt (`team` for the team's)."""
+        path = f"{folder}/{INDEX}" if folder else INDEX
+        content = self.files.read(path, INDEX_READ) or b""
+        stat = self.files.stat(path)
+        return load_index(content, total_bytes=stat.st_size if stat else 0)
+
+    def search(self, query: str, limit: int = 10) -> Sequence[Hit]:
+        return search(self._known.all(), query, limit)
+
+    # ---- writing
+
+    def write(
+        self,
+        proposal: Proposal,
+        *,
+        base: Memory | None = None,
+        replace: bool = False,
+        pointer: bool = True,
+    ) -> Outcome:
+        def content(current: bytes | None) -> bytes:
+            return drafts.written(proposal, current, base, replace=replace)
+
+        return self._write(proposal, content, base=base, exact=None, pointer=pointer)
+
+    def remember(
+        self,
+        proposal: Proposal,
+        *,
+        base: Memory | None = None,
+        replace: bool = False,
+        pointer: bool = True,
+    ) -> Outcome:
+        """Write a memory that its writer did not look up first. What stands there already is not
+        written again, and a name that another memory has is no reason to refuse: it gets the next."""
+        if base is not None or replace:
+            return self.write(proposal, base=base, replace=replace, pointer=pointer)
+        for path in free_names(proposal.path, proposal.body):
+            existing = self._called(path)
+            if existing is not None:
+                path = existing.path  # noqa: PLW2901 - as it is spelled there
+                pinned = proposal.writer != "user" and path in self.pinned()
+                if pinned or not drafts.goes_on_with(proposal, existing):
+                    continue
+            named = dataclasses.replace(proposal, path=path)
+            try:
+                return self.write(named, base=existing, pointer=pointer)
+            except SaidAlready as said:
+                return Outcome(said.path, "accept", changed=False)
+            except Conflict:
+                continue  # somebody was faster
+        raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
+
+    def _called(self, path: str) -> Memory | None:
+        """The memory of this name, in upper or lower case; the gate says what is wrong with a name."""
+        for spelled in (path, *self._known.but(path, None).spellings(path)):
+            with suppress(MemoryStoreError):
+                return self.read(spelled)
+        return None
+
+    def write_file(
+        self,
+        path: str,
+        content: bytes,
+        *,
+        writer: Writer,
+        base: bytes | None,
+        evidence: Sequence[Evidence] = (),
+        takes_back: Sequence[Evidence] = (),
+        session: str = "",
+        reason: str = "",
+        pointer: bool = False,
+        subject: str = "",
+        allow_secret: bool = False,
+    ) -> Outcome:
+        """A plain Write or Edit of a memory file, byte for byte, through the same gate.
+
+        `base` is what the writer had read (None: no file).
+        """
+        memory = read_topic(path, content)
+        proposal = Proposal(
+            path=path,
+            name=memory.name,
+            description=memory.description,
+            type=memory.type,
+            body=memory.body,
+            extra=memory.extra,
+            writer=writer,
+            evidence=evidence,
+            takes_back=takes_back,
+            session=session,
+            reason=reason,
+            allow_secret=allow_secret,
+        )
+
+        def merged(current: bytes | None) -> bytes:
+            if current in (base, content):
+                return content
+            fitting = merge_contents(base, current, content, path)
+            if fitting is None:
+                raise Conflict(f"{path} was changed by somebody else. Read it again.")
+            return fitting
+
+        before = read_topic(path, base) if base is not None else None
+        return self._write(
+            proposal, merged, base=before, exact=content, pointer=pointer, subject=subject
+        )
+
+    def _write(
+        self,
+        proposal: Proposal,
+        content: Callable[[bytes | None], bytes],
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        pointer: bool,
+        subject: str = "",
+    ) -> Outcome:
+        self.make_state()
+        for _ in range(_TRIES):
+            try:
+                return self._write_once(
+                    proposal, content, base=base, exact=exact, pointer=pointer, subject=subject
+                )
+            except EditorFaster:
+                continue
+        raise Conflict(
+            f"{proposal.path} changes all the time. Close what writes it, then try again."
+        )
+
+    def _write_once(
+        self,
+        proposal: Proposal,
+        content: Callable[[bytes | None], bytes],
+        *,
+        base: Memory | None,
+        exact: bytes | None,
+        pointer: bool,
+        subject: str,
+    ) -> Outcome:
+        path = proposal.path
+        with self.journal.writing():
+            current = self.files.read(path) if _readable_path(path) else None
+            try:
+                after, conflict = content(current), None
+            except Conflict as error:  # told only if the gate has nothing to say
+                after, conflict = None, error
+            verdict = self.judge(proposal, current, exact, after=after)
+            if verdict.decision == "inbox":
+                item = self.inbox.add(proposal, verdict, base=base, exact=exact)
+                return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
+            if conflict is not None:
+                raise conflict
+            changes = [Change(path, current, after)]
+            rework = None
+            if pointer and not is_index(path):
+                shown = for_index(proposal, self.admission.rules.secret_rules)
+                rework = index.adding(shown, verdict.origin, base)
+                changes.append(self.index_change(path, rework))
+            note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
+            stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
+            try:
+                changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
+            except Conflict as error:
+                raise EditorFaster from error
+            self._known.noted(changes)
+            return drafts.outcome_of(path, verdict, changed=changed)
+
+    def judge(
+        self,
+        proposal: Proposal,
+        current: bytes | None,
+        exact: bytes | None,
+        *,
+        after: bytes | None = None,
+        unsettled: Collection[str] = (),
+        mtime: float = 0.0,
+    ) -> Verdict:
+        """What the gate says; refusals are raised. `current` is the file before the change, which
+        may be in the directory already when a tool wrote it by itself."""
+        return self.admission.judge(
+            proposal, current, exact, after=after, unsettled=unsettled, mtime=mtime
+        )
+
+    def index_change(self, path: str, rework: index.Rework) -> Change:
+        name = index.index_of(path)
+        before = self.files.read(name, INDEX_READ + 1)
+        if before is not None and len(before) > INDEX_READ:
+            raise MemoryStoreError(
+                f"{self.directory / name} has more than {INDEX_READ:,} bytes. Shorten it first."
+            )
+        return Change(name, before, rework(name, before))
+
+    # ---- renaming and forgetting
+
+    def rename(self, old: str, new: str, *, writer: Writer = "user", session: str = "") -> Outcome:
+        self.make_state()
+        with self.journal.writing():
+            content = self.read_bytes(old)
+            self.admission.demand_unpinned(old, writer)
+            memory = read_topic(old, content)
+            proposal = drafts.proposal_of(dataclasses.replace(memory, path=new), writer, session)
+            verdict = self.admission.judge_moved(proposal, old)
+            if self.files.read(new) is not None:
+                raise Conflict(f"{new} exists already. Choose another name.")
+            rework = index.renaming(old, new, memory)
+            indexes = dict.fromkeys([index.index_of(old), index.index_of(new)])
+            changes = [Change(new, None, content), Change(old, content, None)]
+            changes += [
+                Change(path, now := self.files.read(path), rework(path, now)) for path in indexes
+            ]
+            note = drafts.note_of(
+                proposal, verdict, f"rename {old} to {new}", Renamed=f"{old} -> {new}"
+            )
+            self.journal.apply(changes, note, rework=rework)
+            self._known.noted(changes)
+            self.move_pin(old, new)
+        return drafts.outcome_of(new, verdict)
+
+    def forget(
+        self,
+        path: str,
+        *,
+        writer: Writer = "user",
+        session: str = "",
+        tombstone: bool = True,
+        purge_history: bool = False,
+        reason: str = "",
+        evidence: Sequence[Evidence] = (),
+        kind: Literal["forgotten", "removed"] = "forgotten",
+    ) -> None:
+        """Remove a memory and its pointer. `tombstone` keeps it from coming back; a dream that has
+        merged a memory into another puts up none. `purge_history` takes it out of the history too.
+        `evidence` is the user's wish; `removed` is what the agent did by itself and may take back."""
+        self.make_state()
+        with self.journal.writing():
+            content = self.files.read(path)
+            if content is None and not purge_history:
+                self.read_bytes(path)  # says so
+            self.admission.demand_unpinned(path, writer)
+            memory = read_topic(path, content or b"")
+            rework = index.removing(path)
+            changes = [Change(path, content, None), self.index_change(path, rework)]
+            put_up = tombstone and content is not None
+            asked = next((one.entry for one in evidence), "")
+            stone = self.tombstones.new(memory, kind=kind, entry=asked) if put_up else ""
+            note = Note(
+                writer=writer,
+                subject=f"forget {path}",
+                session=session,
+                entries=tuple(dict.fromkeys(one.entry for one in evidence if one.entry)),
+                origin="typed" if evidence else "",
+                reason=reason,
+            )
+            self.journal.apply(changes, note, tombstone=stone, rework=rework)
+            self._known.noted(changes)
+        if purge_history:
+            self._purge(path)
+
+    def _purge(self, path: str) -> None:
+        with self.journal.recording() as history:
+            names = names_of(history, path)
+            purge(history, names)
+            purge_copies(self.state, names)
+        for item in self.inbox.items():
+            if item.proposal.path in names:
+                self.inbox.remove(item)
+        self.scanner.forget_index()
+
+    # ---- pins
+
+    def pinned(self) -> set[str]:
+        """Paths that only the user may change."""
+        return self._pins.all()
+
+    def pin(self, path: str, *, on: bool = True) -> None:
+        self.read_bytes(path)
+        self.make_state()
+        with self.journal.writing():
+            self._pins.set(self.pinned() | {path} if on else self.pinned() - {path})
+
+    def move_pin(self, old: str, new: str) -> None:
+        """A pinned memory has another name now. The caller holds the store's lock."""
+        if old in self.pinned():
+            self._pins.set((self.pinned() - {old}) | {new})
+
+    # ---- history
+
+    def catch_up(self) -> list[str]:
+        """Record everything that is due, and what was changed outside; the paths of the latter."""
+        if not self.directory.is_dir() and not self.state.is_dir():
+            return []
+        self.make_state()
+        with self.journal.recording() as history:
+            if history.empty:
+                return self.journal.record_first_sight()
+            return record_outside(self.files, self.scanner, history, busy=self.journal.intents)
+
+    def _first_sight(self) -> dict[str, bytes]:
+        history, intents = self.journal.history, self.journal.intents
+        return first_sight(self.files, self.scanner, history, busy=intents)
+
+    def _look_outside(self) -> None:
+        """In the background, when a session opens: edits by hand since the last time."""
+        if not nothing_new(self.files, self.scanner):
+            self.catch_up()
+
+    def make_state(self) -> None:
+        if not self.state.is_dir():
+            try:
+                make_private(self.state)
+            except StorageError as error:
+                raise MemoryStoreError(str(error)) from error
+        if self._before_first_write is not None:
+            self._before_first_write()
+            self._before_first_write = None
+
+
+def _readable_path(path: str) -> bool:
+    """A path that can't be opened is not read: the gate names what is wrong with it."""
+    try:
+        return bool(parts_of(path))
+    except MemoryStoreError:
+        return False
