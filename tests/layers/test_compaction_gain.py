@@ -97,7 +97,7 @@ def test_notes_that_free_too_little_give_way_to_a_full_compaction(
         async with Place(tmp_path).open(scripted, config=config) as session:
             for number in range(7 if by_hand else 10):
                 await talk(session, 1, first=number)
-                with anyio.fail_after(20):  # the notes know all that was said
+                with anyio.fail_after(60):  # the notes know all that was said
                     while session.state.background.running():
                         await anyio.lowlevel.checkpoint()
                 if boundaries(session):

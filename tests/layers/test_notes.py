@@ -59,7 +59,7 @@ def notes_calls(scripted: ScriptedModel) -> list[Any]:
 
 async def settle(session: Any) -> None:
     """Let the background finish."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while session.state.background.running():
             await anyio.lowlevel.checkpoint()
 
@@ -246,7 +246,7 @@ def test_an_update_that_hangs_never_delays_the_turn_and_none_runs_beside_it(plac
         async with place.open(scripted, config={"background.drain_seconds": 0.0}) as session:
             replies = await talk(session, 8)
             assert [r.stop for r in replies] == ["end_turn"] * 8
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while not notes_calls(scripted):
                     await anyio.lowlevel.checkpoint()
             await talk(session, 1, first=8)

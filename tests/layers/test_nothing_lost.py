@@ -101,7 +101,7 @@ async def by_collapse(session: Any) -> None:
 async def by_notes(session: Any) -> None:
     for n in range(16):
         await talk(session, 1, first=n)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while session.state.background.running():
                 await anyio.lowlevel.checkpoint()
     assert (await session.compact()).source == "notes"
@@ -139,7 +139,7 @@ async def cancelled(session: Any) -> None:
 
     async def stop() -> None:
         model_: Any = session.state.deps.model
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not [r for r in model_.requests if r.purpose == "summary"]:
                 await anyio.lowlevel.checkpoint()
         session.cancel()

@@ -246,7 +246,7 @@ def http(script: Path) -> Iterator[McpServer]:
     with subprocess.Popen(
         [sys.executable, str(script), str(port)], stderr=subprocess.DEVNULL
     ) as process:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
