@@ -243,12 +243,16 @@ class Judge:
         known = [other for other in others if other.path != proposal.path]
         if proposal.path in self._before.files:
             known.append(read_topic(proposal.path, self._before.files[proposal.path]))
+
+        def word(_: str) -> str:
+            return vouched
+
         context = dataclasses.replace(
             self._store.admission.rules,
             memories=known,
             pinned=self._store.pinned(),
             forgotten=self._store.tombstones.why,
-            vouched=lambda _: vouched,
+            vouched=word,
         )
         return decide(proposal, context)
 
