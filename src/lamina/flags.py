@@ -10,11 +10,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from lamina.config import SETTINGS, Config, Setting
 from lamina.config.setting import BadValue, Value
 from lamina.errors import SettingsError
+from lamina.messages import as_object
 
 if TYPE_CHECKING:
     from openfeature.client import OpenFeatureClient
@@ -53,7 +54,7 @@ class Flags:
     @classmethod
     def from_json(cls, recorded: Mapping[str, Any]) -> Flags:
         """Flags as a ledger recorded them; what it does not know, or not validly, is the default."""
-        values, sources = _table(recorded.get("values")), _table(recorded.get("sources"))
+        values, sources = as_object(recorded.get("values")), as_object(recorded.get("sources"))
         return cls(
             MappingProxyType(
                 {name: _recorded(row, values.get(name)) for name, row in FLAGS.items()}
@@ -163,7 +164,3 @@ def _recorded(setting: Setting, value: object) -> Value:
         return setting.checked(value)
     except BadValue:
         return setting.default
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 Json: TypeAlias = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -51,6 +51,20 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
+
+
+def as_object(value: object) -> Json:
+    """The value if it is an object, else an empty one: what was read from a file may be anything."""
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def dicts(value: object) -> list[Json]:
+    """The objects of a list; anything else in it is passed over."""
+    return [cast("Json", item) for item in as_list(value) if isinstance(item, dict)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,14 @@ import anyio
 from lamina import opening, turn
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
-from lamina.events import Emit, Event, Warned
+from lamina.events import Emit, Event, TurnEnd, Warned
 from lamina.layers import compaction, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.log import was_used
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Ledger, fork_file
-from lamina.messages import Request, Usage, text, text_of
+from lamina.messages import Origin, Request, Usage, text, text_of
 from lamina.opening import Tasks
 from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, SystemClock, Tool
 from lamina.state import State
@@ -48,7 +48,7 @@ class Reply:
     text: str
     usage: Usage
     events: Sequence[Event]
-    stop: str  # end_turn | cancelled | blocked | max_calls | max_tokens | refusal | …
+    stop: TurnEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class Session:
             self._busy = False
         return Reply(_answer(state.ledger, start), state.usage, tuple(state.events), reason)
 
-    async def _turn(self, prompt: str, pasted: str) -> str:
-        reason = "cancelled"
+    async def _turn(self, prompt: str, pasted: str) -> TurnEnd:
+        reason: TurnEnd = "cancelled"
         try:
             with anyio.CancelScope() as self._scope:
                 reason = await self._submit(prompt, pasted)
@@ -152,7 +152,7 @@ class Session:
             self._scope = None
         return reason
 
-    async def _submit(self, prompt: str, pasted: str) -> str:
+    async def _submit(self, prompt: str, pasted: str) -> TurnEnd:
         """The message goes through the hooks into the record; then the turn runs."""
         state = self._state
         verdict = await state.deps.hooks.run("UserPromptSubmit", {"prompt": prompt})
@@ -162,11 +162,10 @@ class Session:
             state.emit(Warned(verdict.reason or "A hook refused this message."))
             return "blocked"
         opening.remind(state)
-        parts = [(prompt, "typed"), (pasted, "pasted")]
+        parts: list[tuple[str, Origin]] = [(prompt, "typed"), (pasted, "pasted")]
         said = [(text(words), origin) for words, origin in parts if words.strip()]
-        state.ledger.append(
-            edits.message("user", [block for block, _ in said], [o for _, o in said])  # pyright: ignore[reportArgumentType]
-        )
+        blocks, origins = [block for block, _ in said], [origin for _, origin in said]
+        state.ledger.append(edits.message("user", blocks, origins))
         for words in verdict.context:
             state.say(words, "hook")
         return await turn.run(state)
@@ -262,19 +261,17 @@ class Session:
 
     def status(self) -> Status:
         state, used = self._state, self._state.last_usage
+        caches = state.capabilities.cache != "none" and used.prompt
+        share = snip.fidelity(state.ledger)
+        low = share is not None and share < state.config.float("compact.fidelity")
         return Status(
             model=state.deps.model.name,
             tokens=state.ledger.tokens(),
             window=state.capabilities.window,
-            cache_hit_rate=_hit_rate(used) if state.capabilities.cache != "none" else None,
+            cache_hit_rate=used.cache_read / used.prompt if caches else None,
             background=state.background.running(),
-            fidelity=self._low_fidelity(),
+            fidelity=share if low else None,
         )
-
-    def _low_fidelity(self) -> float | None:
-        share = snip.fidelity(self._state.ledger)
-        low = share is not None and share < self._state.config.float("compact.fidelity")
-        return share if low else None
 
     def subscribe(self, listener: Emit) -> Callable[[], None]:
         """Hear every event from now on; call the result to stop."""
@@ -407,10 +404,6 @@ class SyncSession:
             return self._portal.call(lambda: value(*args, **options))
 
         return call
-
-
-def _hit_rate(used: Usage) -> float | None:
-    return used.cache_read / used.prompt if used.prompt else None
 
 
 def _answer(ledger: Ledger, start: int) -> str:

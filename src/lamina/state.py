@@ -98,14 +98,10 @@ class State:
     fork: Fork | None = None  # set by opening.py; layers reach agents through it
     instructions: list[str] = field(default_factory=list[str])  # files whose text was given
     standing: list[str] = field(default_factory=list[str])  # reminders that survive a compaction
-    wishes: dict[str, str] = field(
-        default_factory=dict[str, str]
-    )  # for trailing runs: task → entry
+    trailing: dict[str, str] = field(default_factory=dict[str, str])  # task → run it up to here
     looked: dict[str, float] = field(default_factory=dict[str, float])  # when a layer last looked
     recalls: Recalls | None = None  # None: recall is off
-    render_again: Callable[[], None] | None = (
-        None  # the system prompt, where no cache is lost by it
-    )
+    render_again: Callable[[], None] | None = None  # the system prompt, where that costs no cache
     moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
     moved_until: int = 0  # entries that were looked through for them
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session

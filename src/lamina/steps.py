@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -30,11 +30,22 @@ from lamina.events import (
 from lamina.layers import collapse, compaction, microcompact, tool_results
 from lamina.ledger import edits, joining
 from lamina.memory import reminder_for
-from lamina.messages import Block, Json, Request, Response, text, text_of, tool_result
+from lamina.messages import (
+    Block,
+    Json,
+    Request,
+    Response,
+    as_object,
+    text,
+    text_of,
+    tool_result,
+)
 from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State
 
+AT_ONCE = 8  # tools of one answer that run side by side
 INTERRUPTED = "[Interrupted by the user]"
+_FILE_TOOLS = ("Read", "Write", "Edit")
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 NO_ANSWER: Final = ("refusal", "unanswered")  # the model would not, or there is none
 
@@ -174,8 +185,7 @@ def close_calls(state: State, why: str) -> None:
         state.ledger.append(edits.message("user", results, "system", closing=True))
 
 
-AT_ONCE = 8
-_FILE_TOOLS = ("Read", "Write", "Edit")
+# ---- tools
 
 
 async def run_tools(state: State, response: Response) -> bool:
@@ -184,7 +194,8 @@ async def run_tools(state: State, response: Response) -> bool:
     done: list[Block] = []
     room = anyio.CapacityLimiter(AT_ONCE)
     calls = response.tool_uses
-    beside = [call for call in calls if _may_run_beside(state, call)]
+    specs = [state.spec_of(str(call.get("name"))) for call in calls]
+    beside = [c for c, spec in zip(calls, specs, strict=True) if spec is None or spec.parallel]
     async with anyio.create_task_group() as group:
         for call in beside:
             group.start_soon(_run_within, state, call, notes, done, room)
@@ -205,8 +216,8 @@ async def _instructions(state: State, calls: Sequence[Block]) -> None:
     """Instruction files of folders that were just worked in, and rules for those files (M8)."""
     if state.forked:
         return
-    inputs = [call.get("input") for call in calls if call.get("name") in _FILE_TOOLS]
-    paths = [cast("Json", given).get("file_path") for given in inputs if isinstance(given, dict)]
+    inputs = [as_object(call.get("input")) for call in calls if call.get("name") in _FILE_TOOLS]
+    paths = [given.get("file_path") for given in inputs]
     for path in dict.fromkeys(one for one in paths if isinstance(one, str) and "\0" not in one):
         words, files = await anyio.to_thread.run_sync(
             reminder_for, state.config, path, state.instructions
@@ -215,11 +226,6 @@ async def _instructions(state: State, calls: Sequence[Block]) -> None:
             state.instructions += files
             state.standing.append(words)
             state.say(words, "system", instructions=files)
-
-
-def _may_run_beside(state: State, call: Block) -> bool:
-    spec = state.spec_of(str(call.get("name")))
-    return spec is None or spec.parallel
 
 
 async def _run_within(
@@ -235,8 +241,7 @@ async def _run_within(
 
 async def _run(state: State, call: Block, notes: list[HookResult], done: list[Block]) -> None:
     name, id_ = str(call.get("name")), str(call.get("id"))
-    given: Any = call.get("input")
-    input_: Json = dict(cast("Json", given)) if isinstance(given, dict) else {}
+    input_ = dict(as_object(call.get("input")))
     state.emit(ToolStarted(id_, name, input_))
     started = state.deps.clock.monotonic()
     payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
@@ -256,7 +261,7 @@ async def _run(state: State, call: Block, notes: list[HookResult], done: list[Bl
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
     after = await state.deps.hooks.run(
-        "PostToolUse", {**payload, "tool_response": _said(outcome)}, match=name
+        "PostToolUse", {**payload, "tool_response": text_of(outcome.content)}, match=name
     )
     if after.blocked and after.reason:
         after = replace(after, context=[*after.context, after.reason])
@@ -277,14 +282,9 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
     content = outcome.content if outcome.content != "" else f"({name} gave no output)"
     block = tool_result(id_, content, is_error=outcome.is_error)
     state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
-    size = len(_said(outcome).encode("utf-8", "replace"))
+    size = len(text_of(outcome.content).encode("utf-8", "replace"))
     refused = outcome.is_error and outcome.meta.get("decision") == "refuse"
     state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3), refused))
-
-
-def _said(outcome: ToolOutcome) -> str:
-    content: str | Sequence[Block] = outcome.content
-    return text_of(content)
 
 
 async def stop_hooks(state: State, response: Response, *, again: bool) -> str:

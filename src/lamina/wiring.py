@@ -66,7 +66,7 @@ def open_model(spec: str, config: Config) -> Model:
     from lamina.models import open_model as make
 
     provider = spec.partition(":")[0]
-    known = provider in ("anthropic", "openai")
+    known, cached = provider in ("anthropic", "openai"), provider == "anthropic"
     return make(
         spec,
         options={
@@ -76,10 +76,8 @@ def open_model(spec: str, config: Config) -> Model:
             "retries": config.int("api.retries"),
             "window": config.int("window.tokens") or None,
             "max_output": config.int("max_output") or None,
-            "cache_ttl": config.str("cache.ttl") if provider == "anthropic" else None,
-            "cache_edits": config.bool("anthropic.cache_edits")
-            if provider == "anthropic"
-            else None,
+            "cache_ttl": config.str("cache.ttl") if cached else None,
+            "cache_edits": config.bool("anthropic.cache_edits") if cached else None,
         },
     )
 
@@ -144,7 +142,12 @@ async def make_deps(
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,
-        spend=_make_spend(config),
+        spend=Spend(
+            config.own_home / "spend",
+            daily_cap=config.float("spend.daily_cap"),
+            layer_caps=config.table("spend.layer_caps"),
+            prices=config.table("prices"),
+        ),
         folder=transcript.with_suffix(""),
         transcript=transcript,
         session_id=transcript.stem,
@@ -170,15 +173,6 @@ async def _add_servers(
     for tool in connected:
         toolbox.add(tool)
     return connected.instructions
-
-
-def _make_spend(config: Config) -> Spend:
-    return Spend(
-        config.own_home / "spend",
-        daily_cap=config.float("spend.daily_cap"),
-        layer_caps=config.table("spend.layer_caps"),
-        prices=config.table("prices"),
-    )
 
 
 def make_memory(
@@ -295,7 +289,8 @@ def _make_hooks(
             hook = CommandHook(row["command"], row.get("match", ""), row.get("timeout"))
             chosen.setdefault(name, []).append(hook)  # pyright: ignore[reportArgumentType]
     for name, given in callables.items():
-        functions: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]  # pyright: ignore[reportUnknownArgumentType]
+        several = isinstance(given, (list, tuple))
+        functions = list(cast("Sequence[Any]", given)) if several else [given]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
     return SessionHooks(HookSet(chosen, config.project, emit, os.environ), session)

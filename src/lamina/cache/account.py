@@ -18,11 +18,11 @@ from lamina.cache.prices import price_of
 from lamina.ledger import tokens
 from lamina.ledger.edits import written_at
 from lamina.ledger.places import RESULTS
-from lamina.messages import Block, Json
+from lamina.messages import Block, Json, as_object, dicts
 from lamina.ports import Capabilities
 
 FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
-CALL = 120  # tokens that a model writes to ask for something again
+CALL = 120  # tokens that a model writes to ask for something again; set by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Account:
 
     def _message(self, at: int, entry: Json) -> None:
         size = extra = 0
-        for block in _blocks(entry):
+        for block in dicts(entry.get("content")):
             amount = tokens.of_block(block)
             size += amount
             if block.get("type") == "tool_use" and _fetches(block):
@@ -194,7 +194,7 @@ class Account:
         """Tokens of what stands at a block's place now."""
         if instead := self._instead.get((at, number)):
             return instead[-1][1]
-        blocks = _blocks(self._entries[at])
+        blocks = dicts(self._entries[at].get("content"))
         return tokens.of_block(blocks[number]) if 0 <= number < len(blocks) else 0
 
     def _folded(self, edit_at: int, edit: Json, undone: bool) -> list[tuple[int, int]]:
@@ -205,7 +205,9 @@ class Account:
         if first is None or last is None:
             return []
         gone = [(at, self._size[at]) for at in range(first, last + 1) if self._size[at]]
-        new = sum(tokens.of_blocks(_blocks(told)) for told in edit.get("messages") or ())
+        new = sum(
+            tokens.of_blocks(dicts(told.get("content"))) for told in edit.get("messages") or ()
+        )
         self._folds[edit_at] = [*gone, (first, -new)]
         return self._folds[edit_at]
 
@@ -228,16 +230,8 @@ class Account:
         self._sent, self._new_out, self._broken = at, 0, -1
 
 
-def _blocks(entry: Json) -> list[Block]:
-    content: Any = entry.get("content")
-    return [block for block in content if isinstance(block, dict)] if content else []
-
-
 def _fetches(call: Block) -> bool:
     """Expand, or reading a file to which layer 1 moved a result."""
     if call.get("name") == "Expand":
         return True
-    given: Any = call.get("input")
-    return isinstance(given, dict) and f"/{RESULTS}/" in str(
-        cast("Json", given).get("file_path") or ""
-    )
+    return f"/{RESULTS}/" in str(as_object(call.get("input")).get("file_path") or "")

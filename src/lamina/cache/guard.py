@@ -18,6 +18,9 @@ from lamina.ports import Capabilities
 
 AHEAD = 8  # messages or blocks that are looked at for the one that stood here
 SHOWN = 40  # characters of a change
+# A drop of the cache's reads by less than both counts as noise. Set by hand.
+DROP_SHARE = 0.05
+DROP_TOKENS = 2_000
 _NAMES = ("tool_use_id", "id", "type")  # what tells blocks apart at a glance
 
 
@@ -29,6 +32,73 @@ class Parting:
     message: int
     block: int
     cause: str
+
+
+class Guard:
+    def __init__(self) -> None:
+        self._last: Request | None = None
+        self._usage = Usage()
+        self._at = 0.0
+        self._registered: list[str] = []
+        self._parting: Parting | None = None
+        self._expired = ""
+
+    def register(self, cause: str) -> None:
+        """A layer says that its edit will break the prefix, and why."""
+        self._registered.append(cause)
+
+    def before(self, request: Request, now: float, capabilities: Capabilities) -> Parting | None:
+        """Compare with the last request; remember the reason for `after`."""
+        last, self._parting, self._expired = self._last, None, ""
+        if last is not None:
+            self._parting = part(last, request)
+            if now - self._at > capabilities.cache_ttl:
+                minutes = capabilities.cache_ttl // 60
+                self._expired = f"TTL of {minutes} min passed ({(now - self._at) / 60:.0f} min)"
+            if not capabilities.keeps_thinking and _drops_thinking(last, request):
+                self.register("the model drops the thinking of earlier turns")
+        return self._parting
+
+    def after(
+        self, request: Request, response: Response, now: float, capabilities: Capabilities
+    ) -> CacheBroke | None:
+        """Compare the provider's reads with what was there to be read."""
+        usage, expected = self._usage, 0
+        if self._last is not None:  # what the cache holds of the last prompt
+            openai = capabilities.cache == "openai"
+            expected = usage.prompt // 128 * 128 if openai else usage.cache_read + usage.cache_write
+        read = response.usage.cache_read
+        causes, parting = self._registered, self._parting
+        self._last, self._usage, self._at = request, response.usage, now
+        self._registered, self._parting = [], None
+        lost = expected - read
+        if expected < capabilities.min_cacheable or capabilities.cache == "none":
+            return None
+        if lost <= DROP_TOKENS or lost <= expected * DROP_SHARE:
+            return None
+        if causes:
+            return CacheBroke("; ".join(dict.fromkeys(causes)), expected, read, registered=True)
+        said = response.extra.get("cache_miss_reason")
+        cause = (
+            "; ".join(why for why in (parting.cause if parting else "", self._expired) if why)
+            or (f"the provider says: {said}" if said else "")
+            or "the provider lost its cache: the prompt only grew"
+        )
+        return CacheBroke(cause, expected, read, registered=False)
+
+
+def _drops_thinking(old: Request, new: Request) -> bool:
+    """A new question makes such a model forget the thinking of the answers before it."""
+    if len(new.messages) <= len(old.messages):
+        return False
+    fresh = new.messages[-1]["content"]
+    if any(block.get("type") == "tool_result" for block in fresh):
+        return False
+    earlier: list[Block] = new.messages[-2]["content"] if len(new.messages) > 1 else []
+    return any(block.get("type") == "thinking" for block in earlier)
+
+
+# ---- where two requests part
 
 
 def part(old: Request, new: Request) -> Parting | None:
@@ -100,18 +170,16 @@ def _part_blocks(old: Sequence[Message], new: Sequence[Message], n: int) -> Part
             return Parting("message", n, m, _removed(a[m:], n))
         if not _same(block, b[m]):
             cause = ""
-            if not _same_result(block, b[m]):
+            call = block.get("tool_use_id")
+            # Other words in a result of the same call: nothing was put in or taken out.
+            if call is None or call != b[m].get("tool_use_id"):
                 cause = _block_cause(n, m, a, b)
                 cause = cause or (_moved_messages(n, old, new) if m == 0 else "")
-            return Parting("message", n, m, cause or _changed(n, m, a))
+            changed = f"message {n}, block {m} changed: {_kind(block)}"
+            return Parting("message", n, m, cause or changed)
     if len(b) > len(a) and n < len(old) - 1:
         return Parting("message", n, len(a), _inserted(b[len(a) :], n + 1))
     return None
-
-
-def _same_result(one: Block, other: Block) -> bool:
-    """A result of the same call with other words: nothing was put in or taken out."""
-    return one.get("tool_use_id") is not None and one["tool_use_id"] == other.get("tool_use_id")
 
 
 def _block_cause(n: int, m: int, old: Sequence[Block], new: Sequence[Block]) -> str:
@@ -146,10 +214,6 @@ def _same_message(one: Message, other: Message) -> bool:
     return all(_same(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _changed(n: int, m: int, old: Sequence[Block]) -> str:
-    return f"message {n}, block {m} changed: {_kind(old[m])}"
-
-
 def _removed_messages(first: int, after: int) -> str:
     if after - first == 1:
         return f"message {first} was removed"
@@ -174,75 +238,3 @@ def _what(blocks: Sequence[Block]) -> str:
 
 def _kind(block: Block) -> str:
     return str(block.get("type", "block")).replace("_", " ")
-
-
-DROP_SHARE = 0.05
-DROP_TOKENS = 2_000
-
-
-class Guard:
-    def __init__(self) -> None:
-        self._last: Request | None = None
-        self._usage = Usage()
-        self._at = 0.0
-        self._registered: list[str] = []
-        self._parting: Parting | None = None
-        self._expired = ""
-
-    def register(self, cause: str) -> None:
-        """A layer says that its edit will break the prefix, and why."""
-        self._registered.append(cause)
-
-    def before(self, request: Request, now: float, capabilities: Capabilities) -> Parting | None:
-        """Compare with the last request; remember the reason for `after`."""
-        last, self._parting, self._expired = self._last, None, ""
-        if last is not None:
-            self._parting = part(last, request)
-            if now - self._at > capabilities.cache_ttl:
-                minutes = capabilities.cache_ttl // 60
-                self._expired = f"TTL of {minutes} min passed ({(now - self._at) / 60:.0f} min)"
-            if not capabilities.keeps_thinking and _drops_thinking(last, request):
-                self.register("the model drops the thinking of earlier turns")
-        return self._parting
-
-    def after(
-        self, request: Request, response: Response, now: float, capabilities: Capabilities
-    ) -> CacheBroke | None:
-        """Compare the provider's reads with what was there to be read."""
-        expected = _readable(self._usage, capabilities) if self._last is not None else 0
-        read = response.usage.cache_read
-        causes, parting = self._registered, self._parting
-        self._last, self._usage, self._at = request, response.usage, now
-        self._registered, self._parting = [], None
-        lost = expected - read
-        if expected < capabilities.min_cacheable or capabilities.cache == "none":
-            return None
-        if lost <= DROP_TOKENS or lost <= expected * DROP_SHARE:
-            return None
-        if causes:
-            return CacheBroke("; ".join(dict.fromkeys(causes)), expected, read, registered=True)
-        said = response.extra.get("cache_miss_reason")
-        cause = (
-            "; ".join(why for why in (parting.cause if parting else "", self._expired) if why)
-            or (f"the provider says: {said}" if said else "")
-            or "the provider lost its cache: the prompt only grew"
-        )
-        return CacheBroke(cause, expected, read, registered=False)
-
-
-def _readable(usage: Usage, capabilities: Capabilities) -> int:
-    """Tokens of the last prompt that the cache holds now."""
-    if capabilities.cache == "openai":
-        return usage.prompt // 128 * 128
-    return usage.cache_read + usage.cache_write
-
-
-def _drops_thinking(old: Request, new: Request) -> bool:
-    """A new question makes such a model forget the thinking of the answers before it."""
-    if len(new.messages) <= len(old.messages):
-        return False
-    fresh = new.messages[-1]["content"]
-    if any(block.get("type") == "tool_result" for block in fresh):
-        return False
-    earlier: list[Block] = new.messages[-2]["content"] if len(new.messages) > 1 else []
-    return any(block.get("type") == "thinking" for block in earlier)

@@ -25,8 +25,8 @@ from lamina.cli.terminal import (
 )
 from lamina.ledger import tokens
 from lamina.ledger.record import Ledger
-from lamina.ledger.view import Projection, Row, dicts
-from lamina.messages import Block, Json, Usage
+from lamina.ledger.view import Projection, Row
+from lamina.messages import Block, Json, Usage, dicts
 
 if TYPE_CHECKING:
     from lamina.config import Config

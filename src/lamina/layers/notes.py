@@ -20,7 +20,7 @@ from lamina.ledger import edits
 from lamina.ledger.places import write_private
 from lamina.local import notes_file, summariser
 from lamina.local.session_facts import session_facts
-from lamina.messages import Json, Response
+from lamina.messages import Json, Response, as_object
 from lamina.ports import Decision, Fork
 from lamina.state import State
 from lamina.tools.files import seen as as_seen
@@ -181,8 +181,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _cursor(state: State) -> Json:
-    value = state.ledger.state("notes")
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    return as_object(state.ledger.state("notes"))
 
 
 def _calls_since(state: State, entry: str) -> int:

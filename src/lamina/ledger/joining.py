@@ -23,6 +23,7 @@ from lamina.messages import Block, Json, Message, Request
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 START = b"\0" * 16
+THINKING = ("thinking", "redacted_thinking")
 
 
 def canonical(value: Any) -> bytes:
@@ -58,9 +59,6 @@ def request_bytes(request: Request) -> bytes:
         *(role.encode() + b" " + canonical(block) for role, block in flat(request.messages)),
     ]
     return b"\n".join(lines)
-
-
-THINKING = ("thinking", "redacted_thinking")
 
 
 class HasBlock(Protocol):
@@ -209,7 +207,7 @@ class Joiner:
         """Runs from number `base` on, made anew."""
         start = self._runs[base].start if self._runs else 0
         spans = list(_spans(rows, start))
-        asked = _uses(self._runs[base - 1].content) if base else set[str]()
+        asked = _calls(self._runs[base - 1].content) if base else []
         begun = self._last_with_content(base) is not None
         fresh: list[Run] = []
         self.open = []
@@ -217,14 +215,18 @@ class Joiner:
             blocks = [row.block for row in rows[first:stop]]
             if rows[first].role == "assistant":
                 after = spans[n + 1] if n + 1 < len(spans) else (stop, stop)
-                answered = _results([row.block for row in rows[slice(*after)]])
+                answered = {
+                    str(row.block.get("tool_use_id"))
+                    for row in rows[slice(*after)]
+                    if row.block.get("type") == "tool_result"
+                }
                 waiting = n + 2 >= len(spans)  # no answer came after: its calls may be open
                 content = _clean_answer(blocks, answered, keep_open=waiting) if begun else []
-                asked = _uses(content)
+                asked = _calls(content)
                 if waiting:
-                    self.open = [i for i in _uses_in_order(content) if i not in answered]
+                    self.open = [call for call in asked if call not in answered]
             else:
-                content, asked = _clean_question(blocks, asked), set[str]()
+                content, asked = _clean_question(blocks, asked), []
             begun = begun or bool(content)
             fresh.append(Run(first, rows[first].role, content))
         return fresh
@@ -289,16 +291,8 @@ def _spans(rows: Sequence[HasBlock], start: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _uses_in_order(blocks: Sequence[Block]) -> list[str]:
+def _calls(blocks: Sequence[Block]) -> list[str]:
     return [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
-
-
-def _uses(blocks: Sequence[Block]) -> set[str]:
-    return set(_uses_in_order(blocks))
-
-
-def _results(blocks: Sequence[Block]) -> set[str]:
-    return {str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"}
 
 
 def _blank(block: Block) -> bool:
@@ -328,7 +322,7 @@ def _clean_answer(blocks: list[Block], answered: set[str], *, keep_open: bool) -
     return content if any(b.get("type") not in THINKING for b in content) else []
 
 
-def _clean_question(blocks: list[Block], asked: set[str]) -> list[Block]:
+def _clean_question(blocks: list[Block], asked: Iterable[str]) -> list[Block]:
     """Results first, as providers demand, each for a call of the answer just before, once."""
     waiting = set(asked)
     results: list[Block] = []

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import joining, log, tokens
 from lamina.ledger.places import open_private, private_folder
 from lamina.ledger.view import Projection
-from lamina.messages import Json, Purpose, Request, Usage
+from lamina.messages import Json, Purpose, Request, Usage, as_object, dicts
 
 
 class Ledger:
@@ -212,10 +212,11 @@ class Ledger:
         self.projection.add(entry)
         kind = entry["kind"]
         if kind == "message":
-            for block in entry.get("content") or ():
-                if isinstance(block, dict) and block.get("type") == "tool_use":  # pyright: ignore[reportUnknownMemberType]
-                    self._ids.add(str(block.get("id")))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-            self._anchor.message(entry, self.projection.tokens - before, self._estimate())
+            for block in dicts(entry.get("content")):
+                if block.get("type") == "tool_use":
+                    self._ids.add(str(block.get("id")))
+            now = self.projection.tokens
+            self._anchor.message(entry, now - before, now + self._frame_tokens)
         elif kind == "frame":
             self._frame_tokens = tokens.of_frame(
                 entry.get("system") or [], entry.get("tools") or []
@@ -232,9 +233,6 @@ class Ledger:
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
         self._last_request, self._broken = entry, False
-
-    def _estimate(self) -> int:
-        return self.projection.tokens + self._frame_tokens
 
     def _roll_back(self, length: int) -> None:
         """Forget entries that never reached the disk."""
@@ -267,8 +265,7 @@ class _Anchor:
         if same:  # a further record of the same answer: its tokens are in that usage already
             self.estimate += added
             return
-        usage: Any = entry.get("usage")
-        total = Usage.from_json(cast("Json", usage)).total if isinstance(usage, dict) else 0
+        total = Usage.from_json(as_object(entry.get("usage"))).total
         if total:
             self.usage, self.estimate, self.id = total, estimate, str(entry.get("id") or "")
 

@@ -9,12 +9,12 @@ changes (an undo projects anew).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import cast
 
 from lamina.ledger import tokens
 from lamina.ledger.joining import THINKING, Joiner, Snapshot
-from lamina.messages import Block, Json
+from lamina.messages import Block, Json, dicts
 
 _PAIRED = ("tool_use", "tool_result")
 _MEDIA = ("image", "document")
@@ -258,11 +258,6 @@ def literals(edit: Json) -> Iterator[tuple[str, Block]]:
         role = "assistant" if message.get("role") == "assistant" else "user"
         for block in dicts(message.get("content")):
             yield role, block
-
-
-def dicts(value: Any) -> Sequence[Json]:
-    """The objects of a list; anything else in a foreign ledger is passed over."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
 
 
 def _ids(rows: list[Row]) -> tuple[set[str], set[str]]:

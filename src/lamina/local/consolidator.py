@@ -34,229 +34,19 @@ from lamina.text.claims import Statement, claim, declares_over, judge, negations
 from lamina.text.likeness import tells_apart
 from lamina.text.wording import content_stems, hard_tokens, likeness
 
-_SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
-
-
-def drop_replaced(working: WorkingSet) -> bool:
-    """One pass; whether anything changed."""
-    changed = False
-    for one, first, other, second in list(_pairs(working)):
-        older, newer = (one, other) if stamp(one) < stamp(other) else (other, one)
-        old, new = (first, second) if older is one else (second, first)
-        current = working.get(older.path)
-        if current is None or working.get(newer.path) is None or old.text not in current.body:
-            continue
-        judgement = judge(new.text, old.text)
-        if not judgement and stamp(one) == stamp(other):
-            judgement = judge(old.text, new.text)
-        if not judgement:
-            continue
-        if judgement == "sure" and working.overrules(newer, new.text, older, old.text):
-            _remove(working, current, old.text, newer)
-            changed = True
-        else:
-            working.doubt(sorted((older.path, newer.path)), f"these may contradict each other: “{old.text[:60]}” and “{new.text[:60]}”")  # fmt: skip
-    return changed
-
-
-def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
-    """Pairs of statements of two memories that speak of the same: by subject, by rule, by "no longer"."""
-    groups: defaultdict[tuple[object, ...], list[tuple[Memory, Statement]]] = defaultdict(list)
-    spoken: list[tuple[Memory, Statement]] = []
-    for memory in working.all():
-        for statement in statements(memory.body):
-            if statement.label or memory.team:
-                continue
-            spoken.append((memory, statement))
-            made = claim(statement.text)
-            if made:
-                groups["claim", memory.type, made.subject].append((memory, statement))
-            rule = content_stems(statement.text) - negations(statement.text) - _SIGNS
-            groups["rule", memory.type, rule].append((memory, statement))
-    for members in groups.values():
-        for place, (memory, statement) in enumerate(members):
-            for other, second in members[place + 1 : place + 50]:
-                if other.path != memory.path:
-                    yield memory, statement, other, second
-    yield from _endings(spoken)
-
-
-def _endings(
-    spoken: list[tuple[Memory, Statement]],
-) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
-    for memory, statement in spoken:
-        if not re.search(r"(?i)longer|any ?more|mehr\b|不再|不", statement.text):
-            continue
-        for other, second in spoken:
-            same = other.path != memory.path and other.type == memory.type
-            if same and declares_over(statement.text, second.text):
-                yield other, second, memory, statement
-
-
-def _remove(working: WorkingSet, older: Memory, text: str, newer: Memory) -> None:
-    """The memory without the statement; without a statement left, no memory."""
-    reason = f"{newer.path} says otherwise since: “{text[:60]}”"
-    kept = [part for part in statements(older.body) if part.text != text and not part.label]
-    if not kept:
-        working.drop(older.path, reason, newer.path)
-        return
-    body = older.body
-    for part in reversed(statements(older.body)):
-        if part.text == text:
-            body = body[: part.start] + body[part.end :].lstrip(" \t")
-    body = re.sub(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*\n", "\n", body)
-    body = re.sub(r"\n{3,}", "\n\n", body).strip("\n") + "\n"
-    stale = content_stems(text) <= content_stems(older.description)
-    description = kept[0].text[:150] if stale else older.description
-    working.rewrite(replace(older, body=body, description=description, size=0), reason)
-
-
-_ALIKE = 0.72  # the gate's own measure of a near-duplicate
+# Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
+_ALIKE = 0.72  # of two memories' stems: the gate's own measure of a near-duplicate
 _FEWEST = 3  # stems that a memory must have before it counts as part of a longer one
 _PAST = timedelta(days=30)  # after its date a project fact may still be asked for …
 _IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and never of use
 _USED = timedelta(days=90)  # and one that was of use stays this long after the last time
-
-
-def write_out_dates(working: WorkingSet) -> bool:
-    """Relative dates of facts become absolute. `user` and `feedback` stay the user's words."""
-    changed = False
-    for memory in working.open():
-        said = working.said_on(memory)
-        if memory.type in {"user", "feedback"} or said is None:
-            continue
-        body, description = dated(memory.body, said), dated(memory.description, said)
-        if (body, description) != (memory.body, memory.description):
-            absolute = replace(memory, body=body, description=description, size=0)
-            working.rewrite(absolute, "dates written out")
-            changed = True
-    return changed
-
-
-def age_out(working: WorkingSet) -> bool:
-    """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
-    later if nobody asked for it, last if it was used once. What somebody wrote by hand stays."""
-    changed = False
-    for memory in working.open():
-        due = _due(memory) if memory.type == "project" else None
-        if due is None or working.by_hand(memory.path):
-            continue
-        if reason := _of_no_use(working, memory.path, due):
-            working.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
-            changed = True
-    return changed
-
-
-def _of_no_use(working: WorkingSet, path: str, due: date) -> str:
-    """Why a memory with this day is of no use any more; "" while it may be."""
-    today = working.now.date()
-    last = working.last_used.get(path)
-    if working.uses.get(path):
-        past = last is not None and due + _PAST < today and last + _USED < today
-        return f"was last used on {last.isoformat()}" if last and past else ""
-    if path in working.in_vain and due + _IN_VAIN < today:
-        return "was shown several times since it was saved, never to any use"
-    return "was never used" if due + _PAST < today else ""
-
-
-_UNTIL = re.compile(
-    r"(?i)\b(?:due|deadline|until|by|freeze|release[sd]?|launch\w*|ships?|demo|expires?|ends?|bis|frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
-)
-
-
-def _due(memory: Memory) -> date | None:
-    """The day after which a memory is past: its `due` key, else the last date of a single dated plan."""
-    try:
-        return date.fromisoformat(memory.extra.get("due", ""))
-    except ValueError:
-        pass
-    plain = [part.text for part in statements(memory.body) if not part.label]
-    if len(plain) != 1 or not _UNTIL.search(plain[0]) or re.search(r"(?i)\b(?:since|seit)\b|自从", plain[0]):  # fmt: skip
-        return None
-    days = re.findall(r"\b(\d{4}-\d\d-\d\d)\b", plain[0])
-    try:
-        return max((date.fromisoformat(day) for day in days), default=None)
-    except ValueError:
-        return None
-
-
-def move_long_hooks(working: WorkingSet, index: str) -> None:
-    """Words of an over-long index line that the topic file lacks move into it."""
-    for pointer in pointers_of(index.encode("utf-8", "surrogateescape")):
-        memory = working.get(pointer.file)
-        if memory is None or not working.may_change(memory) or not hook_beyond_limit(pointer):
-            continue
-        hook = pointer.hook.removesuffix(working.labels.get(memory.path, ""))
-        lacking = [part.text for part in statements(hook) if not covered(part.text, memory)]
-        if lacking:
-            grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
-            working.rewrite(grown, "its long index line moved here")
-
-
-# --- near-duplicates ---
-
-
-def merge_alike(working: WorkingSet) -> bool:
-    """Memories that say the same become one: one that the store wrote, whose word is known; of those
-    the one that is used, else the fuller, else the first."""
-    merged = False
-    for one, other in _alike_pairs(working):
-        first, second = working.get(one), working.get(other)
-        if first is None or second is None or not _says_the_same(working, first, second):
-            continue
-        into, taken = sorted((first, second), key=lambda memory: _preference(working, memory))
-        working.merge(into, taken)
-        merged = True
-    return merged
-
-
-def _preference(working: WorkingSet, memory: Memory) -> tuple[bool, int, int, str]:
-    return (
-        working.by_hand(memory.path),
-        -working.uses.get(memory.path, 0),
-        -len(memory.body),
-        memory.path,
-    )
-
-
-def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
-    """Pairs that share most of their stems, or of which one has all stems of the other."""
-    stems = {memory.path: content_stems(text_of(memory)) for memory in working.open()}
-    often = Counter(stem for found in stems.values() for stem in found)
-    holders: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted(stems):
-        for stem in stems[path]:
-            holders[stem].append(path)
-    for path in sorted(stems):
-        own = sorted(stems[path], key=lambda stem: (often[stem], stem))
-        # Two sets this alike share one of these few rarest stems: exact, and cheap to look up.
-        rare = own[: len(own) - int(_ALIKE * len(own) + 0.999) + 1]
-        partners = {other for stem in rare for other in holders[stem] if other != path}
-        for other in sorted(partners):
-            shared = len(stems[path] & stems[other])
-            alike = shared >= _ALIKE * (len(stems[path]) + len(stems[other]) - shared)
-            if alike or shared == len(stems[path]) >= _FEWEST:
-                yield other, path
-
-
-def _contains(larger: Memory, smaller: Memory) -> bool:
-    return not missing_statements(larger, smaller)
-
-
-def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
-    if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
-        return False
-    first, second = text_of(one), text_of(other)
-    if negations(first) != negations(second) or tells_apart(first, second):
-        return False
-    left, right = hard_tokens(first), hard_tokens(second)
-    if likeness(first, second) >= _ALIKE and (left <= right or right <= left):
-        return True
-    # Numbers or names differ on both sides: two facts of one form, unless nothing would be new.
-    return _contains(one, other) or _contains(other, one)
-
-
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
+_SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
+_UNTIL = re.compile(
+    r"(?i)\b(?:due|deadline|until|by|freeze|release[sd]?|launch\w*|ships?|demo|expires?|ends?|bis|"
+    r"frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
+)
+_SINCE = re.compile(r"(?i)\b(?:since|seit)\b|自从")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +102,13 @@ def consolidate(
         by_hand=by_hand,
     )
     move_long_hooks(working, index)
-    _until_nothing_changes(working)
+    for _ in range(_MOST_ROUNDS):
+        changed = write_out_dates(working)
+        changed |= drop_replaced(working)
+        changed |= merge_alike(working)
+        changed |= age_out(working)
+        if not changed:
+            break
     tidy = repaired(
         index,
         working.all(),
@@ -328,16 +124,6 @@ def consolidate(
     )  # fmt: skip
 
 
-def _until_nothing_changes(working: WorkingSet) -> None:
-    for _ in range(_MOST_ROUNDS):
-        changed = write_out_dates(working)
-        changed |= drop_replaced(working)
-        changed |= merge_alike(working)
-        changed |= age_out(working)
-        if not changed:
-            return
-
-
 def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
     for pointer in tidy.gone:
         if pointer.file not in working.gone:
@@ -345,3 +131,213 @@ def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
             working.doubt((pointer.file,), f"the index pointed at a file that is not there{hook}")
     if tidy.left_out:
         working.doubt(tidy.left_out, "no room in the index: they are found by recall only")
+
+
+# ---- what a later memory replaced
+
+
+def drop_replaced(working: WorkingSet) -> bool:
+    """One pass; whether anything changed."""
+    changed = False
+    for one, first, other, second in list(_pairs(working)):
+        older, newer = (one, other) if stamp(one) < stamp(other) else (other, one)
+        old, new = (first, second) if older is one else (second, first)
+        current = working.get(older.path)
+        if current is None or working.get(newer.path) is None or old.text not in current.body:
+            continue
+        judgement = judge(new.text, old.text)
+        if not judgement and stamp(one) == stamp(other):
+            judgement = judge(old.text, new.text)
+        if not judgement:
+            continue
+        if judgement == "sure" and working.overrules(newer, new.text, older, old.text):
+            _remove(working, current, old.text, newer)
+            changed = True
+        else:
+            both = f"“{old.text[:60]}” and “{new.text[:60]}”"
+            paths = sorted((older.path, newer.path))
+            working.doubt(paths, f"these may contradict each other: {both}")
+    return changed
+
+
+def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
+    """Pairs of statements of two memories that speak of the same: by subject, by rule, by "no longer"."""
+    groups: defaultdict[tuple[object, ...], list[tuple[Memory, Statement]]] = defaultdict(list)
+    spoken: list[tuple[Memory, Statement]] = []
+    for memory in working.all():
+        for statement in statements(memory.body):
+            if statement.label or memory.team:
+                continue
+            spoken.append((memory, statement))
+            made = claim(statement.text)
+            if made:
+                groups["claim", memory.type, made.subject].append((memory, statement))
+            rule = content_stems(statement.text) - negations(statement.text) - _SIGNS
+            groups["rule", memory.type, rule].append((memory, statement))
+    for members in groups.values():
+        for place, (memory, statement) in enumerate(members):
+            for other, second in members[place + 1 : place + 50]:
+                if other.path != memory.path:
+                    yield memory, statement, other, second
+    yield from _endings(spoken)
+
+
+def _endings(
+    spoken: list[tuple[Memory, Statement]],
+) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
+    for memory, statement in spoken:
+        if not re.search(r"(?i)longer|any ?more|mehr\b|不再|不", statement.text):
+            continue
+        for other, second in spoken:
+            same = other.path != memory.path and other.type == memory.type
+            if same and declares_over(statement.text, second.text):
+                yield other, second, memory, statement
+
+
+def _remove(working: WorkingSet, older: Memory, text: str, newer: Memory) -> None:
+    """The memory without the statement; without a statement left, no memory."""
+    reason = f"{newer.path} says otherwise since: “{text[:60]}”"
+    kept = [part for part in statements(older.body) if part.text != text and not part.label]
+    if not kept:
+        working.drop(older.path, reason, newer.path)
+        return
+    body = older.body
+    for part in reversed(statements(older.body)):
+        if part.text == text:
+            body = body[: part.start] + body[part.end :].lstrip(" \t")
+    body = re.sub(r"(?m)^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*\n", "\n", body)
+    body = re.sub(r"\n{3,}", "\n\n", body).strip("\n") + "\n"
+    stale = content_stems(text) <= content_stems(older.description)
+    description = kept[0].text[:150] if stale else older.description
+    working.rewrite(replace(older, body=body, description=description, size=0), reason)
+
+
+# ---- dates and age
+
+
+def write_out_dates(working: WorkingSet) -> bool:
+    """Relative dates of facts become absolute. `user` and `feedback` stay the user's words."""
+    changed = False
+    for memory in working.open():
+        said = working.said_on(memory)
+        if memory.type in {"user", "feedback"} or said is None:
+            continue
+        body, description = dated(memory.body, said), dated(memory.description, said)
+        if (body, description) != (memory.body, memory.description):
+            absolute = replace(memory, body=body, description=description, size=0)
+            working.rewrite(absolute, "dates written out")
+            changed = True
+    return changed
+
+
+def age_out(working: WorkingSet) -> bool:
+    """A project fact whose day is past goes when it is of no use: soon if it was shown in vain,
+    later if nobody asked for it, last if it was used once. What somebody wrote by hand stays."""
+    changed = False
+    for memory in working.open():
+        due = _due(memory) if memory.type == "project" else None
+        if due is None or working.by_hand(memory.path):
+            continue
+        if reason := _of_no_use(working, memory.path, due):
+            working.drop(memory.path, f"it was due on {due.isoformat()} and {reason}")
+            changed = True
+    return changed
+
+
+def _of_no_use(working: WorkingSet, path: str, due: date) -> str:
+    """Why a memory with this day is of no use any more; "" while it may be."""
+    today = working.now.date()
+    last = working.last_used.get(path)
+    if working.uses.get(path):
+        past = last is not None and due + _PAST < today and last + _USED < today
+        return f"was last used on {last.isoformat()}" if last and past else ""
+    if path in working.in_vain and due + _IN_VAIN < today:
+        return "was shown several times since it was saved, never to any use"
+    return "was never used" if due + _PAST < today else ""
+
+
+def _due(memory: Memory) -> date | None:
+    """The day after which a memory is past: its `due` key, else the last date of a single dated plan."""
+    try:
+        return date.fromisoformat(memory.extra.get("due", ""))
+    except ValueError:
+        pass
+    plain = [part.text for part in statements(memory.body) if not part.label]
+    if len(plain) != 1 or not _UNTIL.search(plain[0]) or _SINCE.search(plain[0]):
+        return None
+    days = re.findall(r"\b(\d{4}-\d\d-\d\d)\b", plain[0])
+    try:
+        return max((date.fromisoformat(day) for day in days), default=None)
+    except ValueError:
+        return None
+
+
+def move_long_hooks(working: WorkingSet, index: str) -> None:
+    """Words of an over-long index line that the topic file lacks move into it."""
+    for pointer in pointers_of(index.encode("utf-8", "surrogateescape")):
+        memory = working.get(pointer.file)
+        if memory is None or not working.may_change(memory) or not hook_beyond_limit(pointer):
+            continue
+        hook = pointer.hook.removesuffix(working.labels.get(memory.path, ""))
+        lacking = [part.text for part in statements(hook) if not covered(part.text, memory)]
+        if lacking:
+            grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
+            working.rewrite(grown, "its long index line moved here")
+
+
+# ---- near-duplicates
+
+
+def merge_alike(working: WorkingSet) -> bool:
+    """Memories that say the same become one: one that the store wrote, whose word is known; of those
+    the one that is used, else the fuller, else the first."""
+    merged = False
+    for one, other in _alike_pairs(working):
+        first, second = working.get(one), working.get(other)
+        if first is None or second is None or not _says_the_same(working, first, second):
+            continue
+        into, taken = sorted(
+            (first, second),
+            key=lambda one: (
+                working.by_hand(one.path),
+                -working.uses.get(one.path, 0),
+                -len(one.body),
+                one.path,
+            ),
+        )
+        working.merge(into, taken)
+        merged = True
+    return merged
+
+
+def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
+    """Pairs that share most of their stems, or of which one has all stems of the other."""
+    stems = {memory.path: content_stems(text_of(memory)) for memory in working.open()}
+    often = Counter(stem for found in stems.values() for stem in found)
+    holders: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(stems):
+        for stem in stems[path]:
+            holders[stem].append(path)
+    for path in sorted(stems):
+        own = sorted(stems[path], key=lambda stem: (often[stem], stem))
+        # Two sets this alike share one of these few rarest stems: exact, and cheap to look up.
+        rare = own[: len(own) - int(_ALIKE * len(own) + 0.999) + 1]
+        partners = {other for stem in rare for other in holders[stem] if other != path}
+        for other in sorted(partners):
+            shared = len(stems[path] & stems[other])
+            alike = shared >= _ALIKE * (len(stems[path]) + len(stems[other]) - shared)
+            if alike or shared == len(stems[path]) >= _FEWEST:
+                yield other, path
+
+
+def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
+    if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
+        return False
+    first, second = text_of(one), text_of(other)
+    if negations(first) != negations(second) or tells_apart(first, second):
+        return False
+    left, right = hard_tokens(first), hard_tokens(second)
+    if likeness(first, second) >= _ALIKE and (left <= right or right <= left):
+        return True
+    # Numbers or names differ on both sides: two facts of one form, unless nothing would be new.
+    return not missing_statements(one, other) or not missing_statements(other, one)

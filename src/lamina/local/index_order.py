@@ -100,7 +100,8 @@ def _line(memory: Memory, pointer: Pointer | None, labels: Mapping[str, str], sa
         return pointer_line(memory.path, title, hook if hook.endswith(label) else hook + label)
     text = _dated((memory.description or hook).removesuffix(label), day, "")
     room = max(ADVISED_LINE - len(pointer_line(memory.path, "", "x" * 30)), 20)
-    return pointer_line(memory.path, _short(title, room), short_hook(memory.path, _short(title, room), text, suffix=label))  # fmt: skip
+    title = _short(title, room)
+    return pointer_line(memory.path, title, short_hook(memory.path, title, text, suffix=label))
 
 
 def _dated(hook: str, said: date | None, label: str) -> str:

@@ -8,11 +8,11 @@ summaries and probes are made from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from lamina.messages import Block, Json, text_of
+from lamina.messages import Block, Json, as_object, dicts, text_of
 
 READS = ("Read", "NotebookRead")
 WRITES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
@@ -122,15 +122,14 @@ def _answer(
     tasks: dict[str, list[str]],
 ) -> None:
     uuid = str(entry["uuid"])
-    words = text_of(_blocks(entry)).strip()
+    words = text_of(dicts(entry.get("content"))).strip()
     if words:
-        final = all(block.get("type") != "tool_use" for block in _blocks(entry))
+        final = all(block.get("type") != "tool_use" for block in dicts(entry.get("content")))
         result.answered.append(Said(words, uuid, final))
-    for block in _blocks(entry):
+    for block in dicts(entry.get("content")):
         if block.get("type") != "tool_use":
             continue
-        name, given = str(block.get("name")), block.get("input")
-        input_ = cast("Json", given) if isinstance(given, dict) else {}
+        name, input_ = str(block.get("name")), as_object(block.get("input"))
         calls[str(block.get("id"))] = (name, input_, uuid)
         result.calls += 1
         _call(result, name, input_, uuid, tasks)
@@ -154,7 +153,7 @@ def _call(
     elif name in ("Todo", "TodoWrite") and isinstance(given.get("todos"), list):
         result.tasks = [
             (str(row.get("status", "pending")), str(row.get("content", "")))
-            for row in _dicts(given["todos"])
+            for row in dicts(given["todos"])
         ]
     elif name == "TaskCreate":
         tasks[str(len(tasks) + 1)] = [str(given.get("subject", "")), "pending"]
@@ -168,7 +167,7 @@ def _change(file: Touched, name: str, given: Json, uuid: str) -> None:
     file.entry = uuid
     file.created = file.created or (name == "Write" and not file.reads and file.changes == 1)
     new = str(given.get("new_string") or given.get("content") or given.get("new_source") or "")
-    if edits := _dicts(given.get("edits")):
+    if edits := dicts(given.get("edits")):
         new = "\n".join(str(row.get("new_string", "")) for row in edits)
     for found in _DEFINED.findall(new):
         if found not in file.names:
@@ -182,7 +181,7 @@ def _change(file: Touched, name: str, given: Json, uuid: str) -> None:
 
 def _question(result: SessionFacts, entry: Json, calls: dict[str, tuple[str, Json, str]]) -> None:
     origins: list[Any] = entry.get("origins") or []
-    for number, block in enumerate(_blocks(entry)):
+    for number, block in enumerate(dicts(entry.get("content"))):
         origin = origins[number] if number < len(origins) else "typed"
         if block.get("type") in ("image", "document") and origin in ("typed", "pasted"):
             result.asked.append(Said(f"[{block['type']}]", str(entry["uuid"])))
@@ -199,7 +198,7 @@ def _question(result: SessionFacts, entry: Json, calls: dict[str, tuple[str, Jso
 def _result(result: SessionFacts, entry: Json, block: Block, call: tuple[str, Json, str]) -> None:
     name, given, _ = call
     content = block.get("content") or ""
-    text = text_of(content if isinstance(content, str) else _dicts(content))
+    text = text_of(content if isinstance(content, str) else dicts(content))
     failed = bool(block.get("is_error"))
     meta: Mapping[str, Any] = entry.get("meta") or {}
     uuid = str(entry["uuid"])
@@ -255,12 +254,3 @@ def telling_line(text: str, *, bad: bool) -> str:
             if _BAD.search(line) and not _EXIT.fullmatch(line):
                 return line[:240]
     return lines[-1][:240]
-
-
-def _blocks(entry: Json) -> Sequence[Block]:
-    return _dicts(entry.get("content"))
-
-
-def _dicts(value: Any) -> Sequence[Block]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("Block", item) for item in items if isinstance(item, dict)]

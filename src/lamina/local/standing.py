@@ -187,9 +187,5 @@ def _holds(memory: Memory, piece: str) -> bool:
 
 def _units(line: str) -> list[str]:
     """The sentences of a line, bare of list marks and labels."""
-    return [same_words(one) for one in sentences(line[_marks_end(line) :])]
-
-
-def _marks_end(line: str) -> int:
-    found = _MARKS.match(line)
-    return found.end() if found else 0
+    marks = _MARKS.match(line)
+    return [same_words(one) for one in sentences(line[marks.end() if marks else 0 :])]

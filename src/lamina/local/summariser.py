@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from lamina.ledger import tokens
-from lamina.local.session_facts import Said, SessionFacts, Touched
+from lamina.local.session_facts import Ran, Said, SessionFacts, Touched
 
 # (key, heading) of the nine parts.
 PARTS = (
@@ -29,7 +29,9 @@ MODEL_PARTS = ("concepts", "solving", "current", "next")
 # Of a summary of earlier messages, the last two parts tell what was done before the rest.
 UP_TO_HEADINGS = {"current": "Work completed", "next": "Context for continuing"}
 
-# Shares of the budget.
+_CORRECTING = re.compile("no,|no |not |don't|do not|stop|instead|wrong|actually|never")
+_REFERENCE = re.compile(r"\s?(\[#[^\]]*\])$")
+# Shares of the budget, set by hand; what a part leaves over goes to the next.
 _SHARES = {
     "request": 0.08,
     "concepts": 0.06,
@@ -129,9 +131,7 @@ def _files(what: SessionFacts, room: int) -> str:
     if reads and left > 0:
         lines.append(_fit(reads, left))
     half = "\n".join(lines)
-    commands = [
-        _command(ran.command, ran.exit, ran.outcome, ran.runs, ran.entry) for ran in what.commands
-    ]
+    commands = list(map(_command, what.commands))
     tail = _fit(commands, room - tokens.of_text(half), from_end=True) if commands else ""
     return half + (f"\n\nCommands:\n{tail}" if tail else "")
 
@@ -161,11 +161,11 @@ def _details(file: Touched) -> list[str]:
     return defined + [f"  + {line}" for line in list(dict.fromkeys(file.lines))[-4:]]
 
 
-def _command(command: str, code: int | None, outcome: str, runs: int, entry: str) -> str:
-    shown = command if len(command) <= 160 else command[:159] + "…"
-    times = f", {runs} times" if runs > 1 else ""
-    said = f" → {outcome}" if outcome else ""
-    return f"- `{shown}` exit {code}{times}{said} {ref(entry)}"
+def _command(ran: Ran) -> str:
+    shown = ran.command if len(ran.command) <= 160 else ran.command[:159] + "…"
+    times = f", {ran.runs} times" if ran.runs > 1 else ""
+    said = f" → {ran.outcome}" if ran.outcome else ""
+    return f"- `{shown}` exit {ran.exit}{times}{said} {ref(ran.entry)}"
 
 
 def _errors(what: SessionFacts, room: int) -> str:
@@ -210,8 +210,7 @@ def _current(what: SessionFacts, room: int) -> str:
     if what.changed:
         lines.append(f"Last file changed: {what.changed[-1].path}")
     if what.commands:
-        last = what.commands[-1]
-        lines.append(_command(last.command, last.exit, last.outcome, last.runs, last.entry)[2:])
+        lines.append(_command(what.commands[-1])[2:])
     return _fit(lines, room)
 
 
@@ -230,14 +229,15 @@ def _next(what: SessionFacts, room: int) -> str:
 def sections(what: SessionFacts, room: int = 1_500) -> dict[str, str]:
     """Bodies of the notes' sections that can be filled without a model, by their key."""
     title = what.asked[0].text.splitlines()[0][:80] if what.asked else ""
-    corrections = [s for s in what.asked[1:] if _is_correction(s.text)]
+    tasks = _tasks(what, room // 2)
+    corrections = [s for s in what.asked[1:] if _CORRECTING.search(s.text[:200].casefold())]
     failures = _errors(what, room // 2)
     corrected = _fit([f"- The user: {_quoted(s, 120)}" for s in corrections], room // 2)
     finals = [said for said in what.answered if said.final]
     return {
         "title": title,
         "state": _current(what, room),
-        "task": _request(what, room // 2) + _listed("\nOpen tasks:\n", _tasks(what, room // 2)),
+        "task": _request(what, room // 2) + (f"\nOpen tasks:\n{tasks}" if tasks else ""),
         "files": _fit(
             [
                 f"- {f.path}: {'created' if f.created else f'changed {f.changes}×'}"
@@ -247,52 +247,21 @@ def sections(what: SessionFacts, room: int = 1_500) -> dict[str, str]:
             + [f"- {f.path}: read {f.reads}×" for f in what.files.values() if not f.changes],
             room,
         ),
-        "workflow": _fit(
-            [_command(r.command, r.exit, r.outcome, r.runs, r.entry) for r in what.commands],
-            room,
-            from_end=True,
-        ),
+        "workflow": _fit(map(_command, what.commands), room, from_end=True),
         "errors": "\n".join(part for part in (failures, corrected) if part),
         "results": _fit([f"- {_quoted(s, 200)}" for s in finals[-5:]], room, from_end=True),
         "worklog": _fit(_worklog(what), room, from_end=True),
     }
 
 
-def _listed(heading: str, body: str) -> str:
-    return heading + body if body else ""
-
-
 def _worklog(what: SessionFacts) -> list[str]:
-    lines = [f"- asked: {_first_line(said.text)} {ref(said.entry)}" for said in what.asked]
+    first = [(said, [*said.text.strip().splitlines(), ""][0][:120]) for said in what.asked]
+    lines = [f"- asked: {line} {ref(said.entry)}" for said, line in first]
     lines += [f"- changed {f.path} {ref(f.entry)}" for f in what.changed]
     return lines
 
 
-_CORRECTING = (
-    "no,",
-    "no ",
-    "not ",
-    "don't",
-    "do not",
-    "stop",
-    "instead",
-    "wrong",
-    "actually",
-    "never",
-)
-
-
-def _is_correction(text: str) -> bool:
-    start = text[:200].casefold()
-    return any(word in start for word in _CORRECTING)
-
-
 # ---- fitting
-
-
-def _first_line(text: str) -> str:
-    line = text.strip().splitlines()[0] if text.strip() else ""
-    return line[:120]
 
 
 def _quoted(said: Said, room: int) -> str:
@@ -336,17 +305,14 @@ def short(what: SessionFacts, room: int = 150) -> str:
         lines.append(f"Asked: {_quoted(what.asked[0], room // 3)}")
     if what.changed:
         lines.append("Changed: " + ", ".join(file.path for file in what.changed))
-    lines += [_command(r.command, r.exit, r.outcome, r.runs, r.entry) for r in what.commands[-3:]]
+    lines += map(_command, what.commands[-3:])
     if what.answered:
         lines.append(f"Result: {_quoted(what.answered[-1], room // 2)}")
     return _fit(lines, room * 2)
 
 
-_REFERENCE = re.compile(r"\s?(\[#[^\]]*\])$")
-
-
 def _excerpt(line: str, room: int) -> str:
-    """A line cut to so many characters; the reference at its end stays whole, so that it can be followed."""
+    """A line cut to so many characters; the reference at its end stays whole."""
     found = _REFERENCE.search(line)
     if found is None:
         return line[:room] + "…"

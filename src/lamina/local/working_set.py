@@ -1,4 +1,4 @@
-"""Where the local dream lays out memories while it works: what they are now, and why they changed.
+"""The memories of one consolidation while it works: what they are now, and why they changed.
 
 Holds values only; nothing here touches files or the clock.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 from lamina.memories import Memory
 from lamina.text.claims import covered, fenced_blocks, headings, statements
@@ -199,7 +199,9 @@ def said_on(memory: Memory) -> date | None:
     except ValueError:
         pass
     try:
-        return datetime.fromtimestamp(memory.mtime).date() if memory.mtime > 0 else None  # noqa: DTZ006 - "tomorrow" was said on the writer's calendar
+        # "Tomorrow" was said on the writer's calendar.
+        written = datetime.fromtimestamp(memory.mtime, UTC).astimezone()
+        return written.date() if memory.mtime > 0 else None
     except (ValueError, OverflowError, OSError):
         return None
 

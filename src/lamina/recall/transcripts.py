@@ -25,7 +25,7 @@ from lamina.ledger.edits import written_at
 from lamina.ledger.places import slug
 from lamina.ledger.quotes import blocks_of_entry
 from lamina.memory import age_words
-from lamina.messages import Json, text_of
+from lamina.messages import Json, as_object, dicts, text_of
 from lamina.recall import LIKELY
 from lamina.text.origins import typed_parts
 
@@ -72,10 +72,9 @@ def _blocks(file: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
 def value_of(line: bytes) -> Json:
     """The object on a line; {} where there is none."""
     try:
-        value: Any = log.decode(line)
+        return as_object(log.decode(line))
     except (ValueError, RecursionError):
         return {}
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 # ---- who said what
@@ -120,7 +119,7 @@ def _is_whole(entry: Json) -> bool:
     of_text = isinstance(origins, list) and all(
         isinstance(one, str) for one in cast("list[Any]", origins)
     )
-    return of_text and _objects(content) == content
+    return of_text and dicts(content) == content
 
 
 def claude_folders(home: Path, project: Path) -> list[Path]:
@@ -151,7 +150,7 @@ def claude_texts(value: Json) -> Iterator[tuple[str, str]]:
     if isinstance(content, str):
         yield who, content
         return
-    for block in _objects(content):
+    for block in dicts(content):
         match block.get("type"):
             case "text":
                 yield who, str(block.get("text") or "")
@@ -159,7 +158,7 @@ def claude_texts(value: Json) -> Iterator[tuple[str, str]]:
                 yield "call", json.dumps(block.get("input"), ensure_ascii=False)
             case "tool_result":
                 inner: Any = block.get("content")
-                text = inner if isinstance(inner, str) else text_of(_objects(inner))
+                text = inner if isinstance(inner, str) else text_of(dicts(inner))
                 if text.startswith("<persisted-output>"):
                     # The model was shown a preview; the line often holds all of it as well.
                     told: Any = value.get("toolUseResult")
@@ -170,18 +169,12 @@ def claude_texts(value: Json) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def _objects(value: object) -> list[Json]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("Json", item) for item in items if isinstance(item, dict)]
-
-
 # ---- the index
 
 INDEX_FILE = "sessions.index"
 _LONGEST_TURN = 4_000
-_SAVED_SHARE = (
-    0.02  # new turns, of all, that are worth writing the index: a little is read again sooner
-)
+# Share of new turns that is worth writing the index: fewer are read again sooner. Set by hand.
+_SAVED_SHARE = 0.02
 _LOOK_UP = 64  # lines between two looks at the clock
 # How many bytes are read, of how many; called now and then.
 Progress = Callable[[int, int], None]

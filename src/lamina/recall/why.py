@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from lamina.local.embedder import word_vectors
-from lamina.messages import Json, text_of
+from lamina.messages import Json, as_list, as_object, dicts, text_of
 from lamina.recall.select import Candidate, Selection
 from lamina.text.terms import terms
 
@@ -105,7 +105,7 @@ def answer_after(entries: Sequence[Json], entry: str) -> str:
     for one in entries[start + 1 :]:
         if one.get("kind") != "message" or one.get("role") != "assistant":
             continue
-        content = _rows(one.get("content"))
+        content = dicts(one.get("content"))
         said.append(text_of(content))
         said += [str(block.get("input")) for block in content if block.get("type") == "tool_use"]
     return "\n".join(said)
@@ -134,14 +134,14 @@ def recalls_of(entries: Sequence[Json]) -> list[RecallRecord]:
     for entry in entries:
         kind = entry.get("kind")
         if _is_typed(entry):
-            pairs = zip(_items(entry.get("content")), entry["origins"], strict=False)
-            typed = _rows([block for block, origin in pairs if origin == "typed"])
+            pairs = zip(as_list(entry.get("content")), entry["origins"], strict=False)
+            typed = dicts([block for block, origin in pairs if origin == "typed"])
             turns[str(entry.get("uuid"))] = (len(turns) + 1, text_of(typed))
         elif kind == "recall":
             turn, question = turns.get(str(entry.get("query")), (len(turns), ""))
             found[str(entry.get("uuid"))] = RecallRecord(turn, question, entry)
         elif kind == "recall_use" and (recalled := found.get(str(entry.get("recall")))):
-            recalled.uses = _table(entry.get("uses"))
+            recalled.uses = as_object(entry.get("uses"))
     return list(found.values())
 
 
@@ -151,16 +151,16 @@ def turns_of(entries: Sequence[Json]) -> int:
 
 
 def _is_typed(entry: Json) -> bool:
-    return entry.get("kind") == "message" and "typed" in _items(entry.get("origins"))
+    return entry.get("kind") == "message" and "typed" in as_list(entry.get("origins"))
 
 
 def lines(recalled: RecallRecord) -> Iterator[str]:
     """A recall in words."""
     entry = recalled.entry
     yield f"turn {recalled.turn}: {' '.join(recalled.question.split())[:200]}"
-    picks = _items(entry.get("picks"))
-    for one in _rows(entry.get("candidates")):
-        values = _table(one.get("parts")).items()
+    picks = as_list(entry.get("picks"))
+    for one in dicts(entry.get("candidates")):
+        values = as_object(one.get("parts")).items()
         parts = ", ".join(
             f"{name} {v:g}" if isinstance(v, float) else f"{name} {v}" for name, v in values
         )
@@ -174,7 +174,7 @@ def lines(recalled: RecallRecord) -> Iterator[str]:
         yield f"  it said: {' '.join(str(entry['said']).split())}"
     if entry.get("left"):
         yield f"  not shown: {entry['left']}"
-    for one in _rows(entry.get("shown")):
+    for one in dicts(entry.get("shown")):
         yield "  " + _shown_line(one, entry, recalled.uses)
 
 
@@ -182,10 +182,10 @@ def _shown_line(one: Json, entry: Json, uses: Json) -> str:
     cut = ", cut" if one.get("cut") else ""
     path, message = _on_one_line(one.get("path")), str(entry.get("attached"))[:8]
     where = f"{path} went into message {message} ({one.get('bytes')} bytes{cut})"
-    use = _table(uses.get(str(one.get("path"))))
+    use = as_object(uses.get(str(one.get("path"))))
     if not use:
         return f"{where}; the answer has not come"
-    words = ", ".join(map(str, _items(use.get("words"))))
+    words = ", ".join(map(str, as_list(use.get("words"))))
     if use.get("used"):
         return f"{where}; the answer used it: {words}"
     return f"{where}; the answer did not use it" + (f" (only: {words})" if words else "")
@@ -193,15 +193,3 @@ def _shown_line(one: Json, entry: Json, uses: Json) -> str:
 
 def _on_one_line(name: object) -> str:
     return " ".join(str(name).split())
-
-
-def _items(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _rows(value: object) -> list[Json]:
-    return [cast("Json", item) for item in _items(value) if isinstance(item, dict)]
-
-
-def _table(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}

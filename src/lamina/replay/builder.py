@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lamina.messages import Block, Json, Message, Usage
-from lamina.replay.files import Unreadable, as_list, as_object
+from lamina.messages import Block, Json, Message, Usage, as_list, as_object
+from lamina.replay.files import Unreadable
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording, SkippedPart
 
 MOST_COMPLAINTS = 200  # beyond that only their number is kept

@@ -121,7 +121,10 @@ def _pauses(space: _Space, figures: Sequence[RequestFigures]) -> Iterable[str]:
     for gap, number in sorted(gaps, key=lambda pair: pair[1]):
         x = (space.x(number - 1) + space.x(number)) / 2
         words = span_text(gap)
-        yield f'<line class="pause" x1="{x:.1f}" x2="{x:.1f}" y1="{space.head}" y2="{space.floor}"><title>nothing sent for {words}</title></line>'
+        yield (
+            f'<line class="pause" x1="{x:.1f}" x2="{x:.1f}" y1="{space.head}" y2="{space.floor}">'
+            f"<title>nothing sent for {words}</title></line>"
+        )
         if number in named and x - last > 64 and x < space.right - 40:
             yield f'<text class="tick faint" x="{x + 3:.1f}" y="{space.head - 5}">{words}</text>'
             last = x
@@ -263,7 +266,10 @@ def _hover(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
                 f"{policy.policy}: {tokens_text(request.context)} tokens, {money_text(request.cost)}"
             )
         x = space.x(group[0]) - wide / 2
-        yield f'<rect class="hover" x="{x:.1f}" y="{space.head}" width="{wide * len(group):.2f}" height="{space.height}"><title>{escape(chr(10).join(told))}</title></rect>'
+        yield (
+            f'<rect class="hover" x="{x:.1f}" y="{space.head}" width="{wide * len(group):.2f}" '
+            f'height="{space.height}"><title>{escape(chr(10).join(told))}</title></rect>'
+        )
 
 
 def cache_chart(policy: PolicyResult, top: float, css: str) -> str:
@@ -282,7 +288,8 @@ def cache_chart(policy: PolicyResult, top: float, css: str) -> str:
             sum(u.input for u in usage) / len(group),
         )
         base = 0.0
-        told = f"request {group[-1] + 1}: {tokens_text(share[0])} read, {tokens_text(share[1])} written, {tokens_text(share[2])} missed"
+        read, written, missed = map(tokens_text, share)
+        told = f"request {group[-1] + 1}: {read} read, {written} written, {missed} missed"
         parts.append(f"<g><title>{escape(told)}</title>")
         for amount, colour in zip(share, ("read", "write", "miss"), strict=True):
             if amount > 0:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.messages import Block, Json, Message, text, text_of, tool_result
-from lamina.replay.files import as_list, as_object
+from lamina.messages import Block, Json, Message, as_list, as_object, text, text_of, tool_result
 
 _REMINDER = "<system-reminder>"
 NO_OUTPUT = "(no output)"

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from lamina.errors import TranscriptError
-from lamina.messages import Json
+from lamina.messages import as_list, as_object
 
 LINE_LIMIT = 32 * 1024 * 1024  # a longer line is skipped, unread
 DEEPEST = 200  # levels of a value: what is deeper is skipped
@@ -27,15 +27,6 @@ class Unreadable:
     """Why a piece of text gave no value."""
 
     reason: str
-
-
-def as_object(value: object) -> Json:
-    """The value if it is an object, else an empty one: nothing in a recording can be relied on."""
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def decode(raw: bytes) -> Any | Unreadable:
@@ -66,15 +57,11 @@ def _too_deep(value: Any, raw: bytes) -> bool:
         return False
     level: list[Any] = [value]
     for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _inside(outer)]
+        inside = (part for one in level for part in (*as_object(one).values(), *as_list(one)))
+        level = [part for part in inside if isinstance(part, (dict, list))]
         if not level:
             return False
     return True
-
-
-def _inside(value: object) -> list[object]:
-    parts: list[object] = [*as_object(value).values(), *as_list(value)]
-    return [part for part in parts if isinstance(part, (dict, list))]
 
 
 _MARKS = (

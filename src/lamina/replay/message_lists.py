@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lamina.messages import Block, Json, Usage
+from lamina.messages import Block, Json, Usage, as_list, as_object
 from lamina.replay.builder import (
     SECONDS_APART,
     Builder,
@@ -18,7 +18,7 @@ from lamina.replay.builder import (
     moment_of,
     openai_usage,
 )
-from lamina.replay.files import Unreadable, as_list, as_object, decode
+from lamina.replay.files import Unreadable, decode
 from lamina.replay.recording import RecordedRequest
 
 ANTHROPIC = "anthropic-messages"
@@ -76,7 +76,7 @@ def messages_of(body: Json) -> list[object] | None:
         return as_list(body["messages"])
     given, output = body.get("input"), as_list(body.get("output"))
     asked = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(given)
-    items = [*asked, *output]
+    items: list[object] = [*asked, *output]
     return items if any(map(looks_like_message, items)) else None
 
 

@@ -12,19 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import TranscriptError
-from lamina.messages import Json, Usage
+from lamina.messages import Json, Usage, as_list, as_object
 from lamina.replay import claude_code
 from lamina.replay.builder import Builder, as_blocks, moment_of
-from lamina.replay.files import (
-    CUT_OFF,
-    FILE_LIMIT,
-    Unreadable,
-    as_list,
-    as_object,
-    open_file,
-    read_lines,
-    read_whole,
-)
+from lamina.replay.files import CUT_OFF, FILE_LIMIT, Unreadable, open_file, read_lines, read_whole
 from lamina.replay.message_lists import (
     BodyLog,
     ListReader,

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lamina.messages import Block, text_of
-from lamina.replay.files import as_list, as_object
+from lamina.messages import Block, as_list, as_object, text_of
 from lamina.replay.results import Reread
 
 SHORTEST_QUOTE = 20  # characters: shorter lines are found everywhere

@@ -31,7 +31,7 @@ from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.ledger.view import Row
 from lamina.local import summariser
-from lamina.messages import Block, Json, text, text_of
+from lamina.messages import Block, Json, dicts, text, text_of
 from lamina.state import State
 
 LAYER = "compaction"
@@ -429,7 +429,7 @@ def _words(block: Block) -> str:
     if block.get("type") == "text":
         return str(block.get("text") or "")
     content: Any = block.get("content") if block.get("type") == "tool_result" else ""
-    return text_of(content) if isinstance(content, (str, list)) else ""
+    return content if isinstance(content, str) else text_of(dicts(content))
 
 
 def _cut(block: Block, keep: int, entry: str) -> Block:

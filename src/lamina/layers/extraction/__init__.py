@@ -137,12 +137,12 @@ def after_cursor(ledger: Ledger, upto: str = "") -> list[Json]:
 
 def _begin(state: State) -> None:
     # Newest wins: a run that is going on takes this up as its one trailing run.
-    state.wishes[LAYER] = str(state.ledger.head)
+    state.trailing[LAYER] = str(state.ledger.head)
     state.background.start(LAYER, lambda: _work(state))
 
 
 async def _work(state: State) -> None:
-    while upto := state.wishes.pop(LAYER, ""):
+    while upto := state.trailing.pop(LAYER, ""):
         try:
             await run(state, upto)
         except Exception as error:  # noqa: BLE001 - the edge of a background task; it is booked
