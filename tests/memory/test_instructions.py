@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.memory import globs, includes
+from lamina.memory import includes, instructions
 from lamina.memory.instructions import Instructions, Places, as_reminder, load, touched
 
 pytestmark = pytest.mark.spec("M8")
@@ -371,16 +371,16 @@ def test_any_text_is_read_and_nothing_is_invented(text: str) -> None:
     ],
 )
 def test_globs(pattern: str, path: str, expected: bool) -> None:
-    assert globs.matches(path, [pattern]) is expected
+    assert instructions.matches(path, [pattern]) is expected
 
 
 @given(st.text(alphabet="*?[]{},/ab!\\^-", max_size=30), st.text(alphabet="ab/*[", max_size=30))
 def test_any_pattern_is_taken(pattern: str, path: str) -> None:
-    assert globs.matches(path, [pattern]) in (True, False)
+    assert instructions.matches(path, [pattern]) in (True, False)
 
 
 def test_hostile_patterns_and_texts_cost_little() -> None:
     start = time.process_time()
-    globs.matches("a" * 4_000, ["*a" * 400 + "b", "**/" * 300 + "b", "{a,{a,{a," * 100])
+    instructions.matches("a" * 4_000, ["*a" * 400 + "b", "**/" * 300 + "b", "{a,{a,{a," * 100])
     includes.parse("<!--\n" * 20_000 + "`" * 50_000 + "``@x " * 20_000)
     assert time.process_time() - start < 5

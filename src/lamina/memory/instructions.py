@@ -1,18 +1,21 @@
 """Finds the instruction files that hold for a session, in order, with what they include.
 
 Managed, user, project root down to the working directory, local: later is stronger. It reads files
-and nothing else; where to look, what to leave out and what is trusted come in as `Places`.
+and nothing else; where to look, what to leave out and what is trusted come in as `Places`. Patterns
+of rules may come from a cloned repository, so RE2 matches them, in linear time.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lamina.memory import globs, includes
+from lamina.memory import includes
 from lamina.memory.includes import NotText, TextFile, read_text
 from lamina.text.hidden import hidden_character
 
@@ -206,7 +209,7 @@ class _Loading:
             parsed = includes.parse(file.text, rule=True)
             if not parsed.paths and not only_named:
                 self._take(file, parsed, scope, "rule", ())
-            elif parsed.paths and touched_path and globs.matches(touched_path, parsed.paths):
+            elif parsed.paths and touched_path and matches(touched_path, parsed.paths):
                 self._take(file, parsed, scope, f"rule for {', '.join(parsed.paths)}", ())
 
     def add(self, path: str, scope: Scope, why: str, trail: tuple[str, ...] = ()) -> bool:
@@ -261,7 +264,7 @@ class _Loading:
         return "" if target.startswith("~") else os.path.normpath(os.path.join(folder, target))
 
     def _open(self, path: str, scope: Scope, *, included: bool) -> TextFile | None:
-        if scope != "managed" and globs.matches(path, self.places.excludes):
+        if scope != "managed" and matches(path, self.places.excludes):
             if os.path.lexists(path):
                 self.skipped.append(Skipped(path, "excluded by your settings"))
             return None
@@ -272,7 +275,7 @@ class _Loading:
             return None
         if file is None:
             return None
-        if scope != "managed" and globs.matches(file.path, self.places.excludes):
+        if scope != "managed" and matches(file.path, self.places.excludes):
             self.skipped.append(Skipped(file.path, "excluded by your settings"))
             return None
         if scope in ("project", "local") and not self._may_be_read(file.path):
@@ -313,3 +316,70 @@ def _rule_files(folder: Path) -> Iterator[str]:
         for name in sorted(files):
             if name.endswith(".md"):
                 yield os.path.join(parent, name)
+
+
+_MOST = 1_000  # characters of a pattern
+
+
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether any pattern matches the whole path; one without "/" matches the last part anywhere."""
+    return any(_matches(path, pattern) for pattern in patterns)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    pattern = pattern.strip().removeprefix("./")
+    if not pattern or len(pattern) > _MOST:
+        return False
+    if pattern.endswith("/"):
+        pattern += "**"
+    if "/" not in pattern:
+        pattern = f"**/{pattern}"
+    return _compiled(pattern).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> Any:
+    import re2
+
+    options: Any = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(translate(pattern), options)  # pyright: ignore[reportUnknownMemberType] - re2 carries no types
+    except re2.error:  # pyright: ignore[reportUnknownMemberType] - re2 carries no types
+        return re.compile(re.escape(pattern))  # a pattern that makes no sense matches itself only
+
+
+def translate(pattern: str) -> str:
+    """The pattern as a regular expression over the whole path."""
+    out: list[str] = ["(?s)"]
+    at = depth = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
+            out.append("(?:.*/)?")
+            at += 3
+            continue
+        if pattern.startswith("**", at):
+            out.append(".*")
+            at += 2
+            continue
+        close = pattern.find("]", at + 2) if char == "[" else -1
+        if close > 0:
+            inside = pattern[at + 1 : close].replace("\\", "\\\\").replace("[", "\\[")
+            out.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
+            at = close + 1
+            continue
+        piece, depth = _one(char, depth)
+        out.append(piece)
+        at += 1
+    return "".join(out) + ")" * depth
+
+
+def _one(char: str, depth: int) -> tuple[str, int]:
+    if char == "{":
+        return "(?:", depth + 1
+    if char == "}" and depth:
+        return ")", depth - 1
+    if char == "," and depth:
+        return "|", depth
+    return {"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char), depth
