@@ -14,7 +14,7 @@ from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.memories import Meant, Memory, Parted
 from lamina.memory.file_store import FileStore
 from lamina.memory.forgetting import forget, keep_away, meant, not_forgotten
-from lamina.memory.parting import parted
+from lamina.memory.removal import parted
 from lamina.memory.review import attribute
 from lamina.memory.undo import undo
 from lamina.testing import a_memory

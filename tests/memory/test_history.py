@@ -15,7 +15,7 @@ from lamina.events import Event, Warned
 from lamina.memories import Evidence
 from lamina.memory.commits import blame, diff_text, users_word
 from lamina.memory.file_store import FileStore
-from lamina.memory.outside import nothing_new
+from lamina.memory.scan import nothing_new
 from lamina.memory.undo import restore, undo
 from lamina.testing import a_memory
 

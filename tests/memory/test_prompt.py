@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina import prompts
-from lamina.memory.freshness import age_words, caveat, heading
 from lamina.memory.prompt import Index, MemorySection, render
+from lamina.memory.topics import age_words, caveat, heading
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "memory"
 DAY = 86_400.0

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from lamina.memory.forgetting import and_kept_away as and_kept_away
     from lamina.memory.forgetting import holds as holds
     from lamina.memory.forgetting import not_forgotten as not_forgotten
-    from lamina.memory.freshness import age_words as age_words
-    from lamina.memory.freshness import heading as heading
     from lamina.memory.gate import GateContext as GateContext
     from lamina.memory.history import HistoryDamaged as HistoryDamaged
     from lamina.memory.index import ADVISED_LINE as ADVISED_LINE
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
     from lamina.memory.naming import file_name as file_name
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
-    from lamina.memory.outside import LARGEST as LARGEST
     from lamina.memory.paths import memory_place as memory_place
     from lamina.memory.prompt import date_reminder as date_reminder
     from lamina.memory.prompt import day as day
@@ -64,11 +61,14 @@ if TYPE_CHECKING:
     from lamina.memory.prompt import reminder_for as reminder_for
     from lamina.memory.removal import left_out as left_out
     from lamina.memory.removal import takes_back as takes_back
+    from lamina.memory.scan import LARGEST as LARGEST
     from lamina.memory.scan import TICK_NS as TICK_NS
     from lamina.memory.scan import is_memory_path as is_memory_path
     from lamina.memory.scan import manifest as manifest
     from lamina.memory.topics import HEAD_BYTES as HEAD_BYTES
+    from lamina.memory.topics import age_words as age_words
     from lamina.memory.topics import edit_topic as edit_topic
+    from lamina.memory.topics import heading as heading
     from lamina.memory.topics import is_binary as is_binary
     from lamina.memory.topics import new_topic as new_topic
     from lamina.memory.topics import read_header as read_header
@@ -85,14 +85,14 @@ _HOMES = {
     "INDEX": "index",
     "Instruction": "instructions",
     "Instructions": "instructions",
-    "LARGEST": "outside",
+    "LARGEST": "scan",
     "LOADED_BYTES": "index",
     "LOADED_LINES": "index",
     "Pointer": "index",
     "Repaired": "audit",
     "Step": "audit",
     "TICK_NS": "scan",
-    "age_words": "freshness",
+    "age_words": "topics",
     "and_kept_away": "forgetting",
     "as_reminder": "instructions",
     "blame": "commits",
@@ -104,7 +104,7 @@ _HOMES = {
     "file_name": "naming",
     "first_reminder": "prompt",
     "free_names": "naming",
-    "heading": "freshness",
+    "heading": "topics",
     "holds": "forgetting",
     "is_binary": "topics",
     "is_index": "index",

@@ -15,7 +15,6 @@ from typing import Literal, cast
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory import index
-from lamina.memory.freshness import age_days
 from lamina.memory.index import (
     ADVISED_LINE,
     INDEX,
@@ -28,8 +27,8 @@ from lamina.memory.index import (
 )
 from lamina.memory.journalled import INDEX_READ
 from lamina.memory.leaks import for_index, leaks_in
-from lamina.memory.outside import LARGEST
-from lamina.memory.topics import edit_topic, memory_type, read_topic
+from lamina.memory.scan import LARGEST
+from lamina.memory.topics import age_days, edit_topic, memory_type, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording

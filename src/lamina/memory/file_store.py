@@ -33,8 +33,8 @@ from lamina.memories import (
 )
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.journalled import JournalledFiles
-from lamina.memory.outside import nothing_new
 from lamina.memory.paths import claim, memory_place, prepare
+from lamina.memory.scan import nothing_new
 from lamina.ports import Stamp
 
 if TYPE_CHECKING:

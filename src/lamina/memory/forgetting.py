@@ -28,7 +28,7 @@ from lamina.memory import drafts
 from lamina.memory.index import adding, is_index, renaming
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names, printable
-from lamina.memory.parting import SAYS_IT, TOUCHES_IT, parted
+from lamina.memory.removal import SAYS_IT, TOUCHES_IT, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.text import about, wording

@@ -1,7 +1,8 @@
 """Finds the instruction files that hold for a session, in order, with what they include.
 
 Managed, user, project root down to the working directory, local: later is stronger. It reads files
-and nothing else; where to look, what to leave out and what is trusted come in as `Places`.
+and nothing else; where to look, what to leave out and what is trusted come in as `Places`. Patterns
+of rules may come from a cloned repository, so RE2 matches them, in linear time.
 """
 
 from __future__ import annotations

@@ -32,15 +32,14 @@ from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
+from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.inbox import MOST, Inbox, Pins
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known import KnownMemories, search
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
-from lamina.memory.outside import first_sight, nothing_new, record_outside
-from lamina.memory.purge import finish_interrupted, names_of, purge, purge_copies
-from lamina.memory.scan import Scan, Scanner
+from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
 from lamina.memory.tombstones import Tombstones, ids_of
 from lamina.memory.topics import read_topic
 

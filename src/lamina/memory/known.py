@@ -21,8 +21,7 @@ from lamina.memories import Change, Hit, Memory
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.index import INDEX
-from lamina.memory.outside import LARGEST
-from lamina.memory.scan import TICK_NS, Scanner, key_of
+from lamina.memory.scan import LARGEST, TICK_NS, Scanner, key_of
 from lamina.memory.topics import is_binary, read_topic
 from lamina.text import wording
 

@@ -18,8 +18,8 @@ from lamina.memory.inbox import diff_of
 from lamina.memory.index import INDEX, is_index
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names
-from lamina.memory.outside import LARGEST, blob_id, differences, indexes
 from lamina.memory.removal import left_out
+from lamina.memory.scan import LARGEST, blob_id, differences, indexes
 from lamina.memory.tombstones import ids_of
 from lamina.memory.topics import read_topic
 

@@ -1,12 +1,13 @@
 """Topic files: a bounded, tolerant reading of their frontmatter, and edits that keep every other byte.
 
 Frontmatter is flat `key: value` between two `---` lines within the first 30 lines and 4 KB. One
-level of nesting is read as `parent.key`, because other tools write `metadata:` that way. Pure: bytes
-in, bytes out.
+level of nesting is read as `parent.key`, because other tools write `metadata:` that way. And how old
+a memory is, in words, with the caveat for an old one. Pure: bytes in, bytes out.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -391,3 +392,37 @@ def _clean(text: str) -> str:
 def _given(text: str) -> str:
     """For values that come in: a lone surrogate can't be written and becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+_DAY = 86_400.0
+
+
+def age_days(saved: float, now: float) -> int:
+    """Whole days since then; a time in the future or no time at all counts as now."""
+    age = now - saved
+    return int(age // _DAY) if math.isfinite(age) and age > 0 else 0
+
+
+def age_words(saved: float, now: float) -> str:
+    """`today`, `yesterday` or `N days ago`: models judge those better than dates."""
+    days = age_days(saved, now)
+    return {0: "today", 1: "yesterday"}.get(days, f"{days:,} days ago")
+
+
+def caveat(saved: float, now: float, stale_days: float = 1.0) -> str:
+    """ "" for a fresh memory, else a sentence on how far to trust it."""
+    if now - saved <= stale_days * _DAY or not math.isfinite(now - saved):
+        return ""
+    days = max(1, age_days(saved, now))
+    old = "1 day" if days == 1 else f"{days:,} days"
+    return (
+        f"Written {old} ago, so it may be out of date. Look at the present state of things before "
+        "you rely on what it says."
+    )
+
+
+def heading(path: str, saved: float, now: float, stale_days: float = 1.0) -> str:
+    """`Memory (saved N days ago): path`, with the caveat below it where the memory is old."""
+    line = f"Memory (saved {age_words(saved, now)}): {path}"
+    note = caveat(saved, now, stale_days)
+    return f"{line}\n{note}" if note else line
