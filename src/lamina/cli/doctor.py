@@ -1,6 +1,6 @@
-"""`lamina doctor`: tries what Lamina needs on this machine and says what works, what to watch out for and
-what is broken. It writes temporary files in the home (or, before there is one, in the folder that will
-hold it) and removes them again; it never shows a key.
+"""`lamina doctor`: tries what Lamina needs on this machine and says what works, what to watch out
+for and what is broken. It writes temporary files in the home (or, before there is one, in the
+folder that will hold it) and removes them again; it never shows a key.
 """
 
 from __future__ import annotations

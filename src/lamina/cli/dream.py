@@ -1,6 +1,6 @@
-"""`lamina dream`: tidy the memories, show what a dream changed, undo it, stop a running one, and install
-a nightly timer. Memories change only through the dream itself or the store's undo; the timer's units
-are written to systemd's folder for users.
+"""`lamina dream`: tidy the memories, show what a dream changed, undo it, stop a running one, and
+install a nightly timer. Memories change only through the dream itself or the store's undo; the
+timer's units are written to systemd's folder for users.
 """
 
 from __future__ import annotations
@@ -446,15 +446,8 @@ def _timer(config: Config) -> str:
 
 def _quoted(word: str) -> str:
     """A word as systemd reads it: quoted, with systemd's special characters escaped."""
-    for char, instead in {
-        "\\": "\\\\",
-        '"': '\\"',
-        "%": "%%",
-        "$": "$$",
-        "\n": "\\n",
-        "\t": "\\t",
-    }.items():
-        word = word.replace(char, instead)
+    special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
+    word = word.translate(str.maketrans(special))
     return f'"{word}"'
 
 

@@ -1,5 +1,5 @@
-"""`lamina extract`: save what is worth remembering from a recorded session, as after an answer. Writes
-memories through the gate and moves the session's cursor; with --dry-run it does neither.
+"""`lamina extract`: save what is worth remembering from a recorded session, as after an answer.
+Writes memories through the gate and moves the session's cursor; with --dry-run it does neither.
 """
 
 from __future__ import annotations
@@ -85,17 +85,8 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         claude=args.claude,
     ) as session:
         done = await extraction.run(session.state, str(session.ledger.head))
-    return {
-        "session": session_id,
-        "status": done.status,
-        "by": done.by,
-        "files": done.files,
-        "inbox": done.inbox,
-        "refused": done.refused,
-        "warnings": done.warnings,
-        "revived": done.revived,
-        "reason": done.reason,
-    }
+    names = ("status", "by", "files", "inbox", "refused", "warnings", "revived", "reason")
+    return {"session": session_id, **{name: getattr(done, name) for name in names}}
 
 
 def _verdict(store: FileStore, proposal: Proposal) -> Verdict:
@@ -129,7 +120,12 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
             for proposal in extraction.proposals(new, file.stem, time.time())
         ]
     if args.json:
-        shown = [_row(proposal, verdict) for proposal, verdict in rows]
+        names = ("path", "type", "description", "body")
+        shown = [
+            {name: getattr(proposal, name) for name in names}
+            | {"decision": verdict.decision, "reason": verdict.reason}
+            for proposal, verdict in rows
+        ]
         out_json({"session": file.stem, "messages": len(new), "proposals": shown})
         return 0
     if not rows:
@@ -142,14 +138,3 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
     ]
     out(table(cells))
     return 0
-
-
-def _row(proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "path": proposal.path,
-        "type": proposal.type,
-        "description": proposal.description,
-        "body": proposal.body,
-        "decision": verdict.decision,
-        "reason": verdict.reason,
-    }

@@ -1,6 +1,6 @@
-"""`lamina memory`: list, show, add, edit, rename, forget, pin and export memories; the other verbs are in
-`memory_reports`, `memory_history` and `memory_inbox`. Every change goes through the store and its
-gate, as the user's own word.
+"""`lamina memory`: list, show, add, edit, rename, forget, pin and export memories; the other verbs
+are in `memory_reports`, `memory_history` and `memory_inbox`. Every change goes through the store
+and its gate, as the user's own word.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lamina.cli.chat_events import adopted
 from lamina.cli.memory_inbox import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count
 from lamina.cli.terminal import (
+    fitted,
     harmless,
     moment,
     note,
@@ -25,8 +26,6 @@ from lamina.cli.terminal import (
     out,
     out_json,
     plural,
-    style,
-    table,
     width,
 )
 from lamina.errors import UsageError
@@ -172,15 +171,14 @@ def _list(args: argparse.Namespace, store: FileStore) -> int:
     rows = [
         [
             one.type or "-",
-            one_line(one.path, 40) + (" *" if one.path in pinned else ""),
+            one_line(one.path, min(40, width() // 2)) + (" *" if one.path in pinned else ""),
             moment(one.mtime, day_only=True),
-            one_line(one.description or one.name, max(20, width() - 70)),
+            one.description or one.name,
         ]
         for one in shown
     ]
-    heading = [style(word, "bold") for word in ("type", "file", "changed", "what")]
     if rows:
-        out(table(rows, heading))
+        out(fitted(rows, ["type", "file", "changed", "what"], width(), gives_way=(2, 0), cut=3))
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), scan.unreadable, empty=not memories)
     return 0

@@ -1,5 +1,5 @@
-"""`lamina memory log | diff | blame | undo | restore`: the history of the memories. Records first what
-was changed outside Lamina; `undo` and `restore` write through the store.
+"""`lamina memory log | diff | blame | undo | restore`: the history of the memories. Records first
+what was changed outside Lamina; `undo` and `restore` write through the store.
 """
 
 from __future__ import annotations
@@ -69,17 +69,8 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
         note(f"{error} What was recorded before is shown.")
     if changed and not args.quiet and not args.json:
         note(f"Changed outside Lamina since last time, now recorded: {_listed(changed, 5)}.")
-    match args.verb:
-        case "log":
-            return _log(args, store)
-        case "diff":
-            return _diff(args, store)
-        case "blame":
-            return _blame(args, store)
-        case "undo":
-            return _undo(args, store)
-        case _:
-            return _restore(args, store)
+    verbs = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
+    return verbs[args.verb](args, store)
 
 
 def _log(args: argparse.Namespace, store: FileStore) -> int:

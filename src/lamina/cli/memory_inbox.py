@@ -1,5 +1,5 @@
-"""`lamina memory inbox`: proposed changes waiting for review, to accept, edit or reject; and the editor
-in which people write memories. Writes through the store, and temporary files for the editor.
+"""`lamina memory inbox`: proposed changes waiting for review, to accept, edit or reject; and the
+editor in which people write memories. Writes through the store, and temporary files for the editor.
 """
 
 from __future__ import annotations
@@ -60,13 +60,10 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
             note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
         else:
             out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
-            for warning in () if args.quiet else _warnings(row):
+            warnings = cast("list[str]", row.get("warnings", []))
+            for warning in () if args.quiet else warnings:
                 note(harmless(warning))
     return code
-
-
-def _warnings(row: dict[str, object]) -> list[str]:
-    return cast("list[str]", row.get("warnings", []))
 
 
 def _chosen(args: argparse.Namespace, store: FileStore) -> list[InboxItem]:

@@ -1,6 +1,6 @@
-"""`lamina sessions`: list recorded sessions, show one as a conversation, fold one into a summary, show
-what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads the
-ledgers under the home; `compact` and `undo-compact` append to one.
+"""`lamina sessions`: list recorded sessions, show one as a conversation, fold one into a summary,
+show what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads
+the ledgers under the home; `compact` and `undo-compact` append to one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.cli import sessions_search, transcript
 from lamina.cli.options import add_verb, config_of
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, style, width
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 
@@ -58,9 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.verb in ("compact", "expand", "undo-compact"):
-        return _fold_or_undo(args)
     config = config_of(args)
+    fold = {"compact": _compact, "expand": _expand, "undo-compact": _undo}
+    if args.verb in fold:
+        return fold[args.verb](args, choose(find(config), args.id))
     if args.verb == "search":
         return sessions_search.search(args, config)
     files = find(config, everywhere=args.all)
@@ -126,20 +127,17 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         )
         note(f"No sessions here yet.{claude}")
         return 0
-    room = max(20, width() - 52)
-    heading = [
-        style(word, "bold") for word in ("session", "last change", "messages", "begins with")
-    ]
     cells = [
         [
-            one_line(row["id"][:8], 8),
+            harmless(row["id"][:8]),
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
-            one_line(row["title"], room),
+            row["title"],
         ]
         for row in rows
     ]
-    out(table(cells, heading))
+    heading = ["session", "last change", "messages", "begins with"]
+    out(fitted(cells, heading, width(), gives_way=(2, 1), cut=3))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
     return 0
@@ -186,16 +184,6 @@ def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ig
     expand.add_argument(
         "n", nargs="?", default="", metavar="N", help="its number, or an id (the last)"
     )
-
-
-def _fold_or_undo(args: argparse.Namespace) -> int:
-    config = config_of(args)
-    file = choose(find(config), args.id)
-    if args.verb == "compact":
-        return _compact(args, file)
-    if args.verb == "expand":
-        return _expand(args, file)
-    return _undo(args, file)
 
 
 def _compact(args: argparse.Namespace, file: Path) -> int:
@@ -246,19 +234,14 @@ def _expand(args: argparse.Namespace, file: Path) -> int:
     from lamina.ledger.record import Ledger
 
     ledger = Ledger.of(read(file).entries)
-    if args.n and not _is_number(args.n):
-        text = spans.expand(ledger.projection, args.n)
-    else:
-        text = spans.expand(ledger.projection, str(_fold(ledger, args.n)["uuid"]))
+    number = not args.n or (args.n.isascii() and args.n.isdigit() and len(args.n) < 4)
+    entry = str(_fold(ledger, args.n)["uuid"]) if number else args.n  # ids are longer
+    text = spans.expand(ledger.projection, entry)
     if args.json:
         out_json({"session": file.stem, "text": text})
     else:
         out(harmless(text))
     return 0
-
-
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdigit() and len(word) < 4  # ids are longer
 
 
 def _fold(ledger: Ledger, number: str) -> Json:

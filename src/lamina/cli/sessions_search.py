@@ -1,7 +1,7 @@
-"""`lamina sessions grep | search`: what was said in Lamina's sessions and, in Claude mode, in Claude
-Code's transcripts. `grep` prints every line that a regular expression matches, tool calls and results
-included: ripgrep finds the entries that may hold one, and Python's own expression decides. `search`
-ranks by meaning and keeps its derived index up to date. Nothing else is written.
+"""`lamina sessions grep | search`: what was said in Lamina's sessions and, in Claude mode, in
+Claude Code's transcripts. `grep` prints every line that a regular expression matches, tool calls
+and results included: ripgrep finds the entries that may hold one, and Python's own expression
+decides. `search` ranks by meaning and keeps its derived index up to date. Nothing else is written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How the commands write, for people and for programs: styles that show only on a terminal, recorded
-text made harmless, counts and times in words, tables that fit the width, text wrapped as it streams
-in, a line of progress, JSON. Touches stdout and stderr.
+"""How the commands write, for people and for programs: styles that show only on a terminal,
+recorded text made harmless, counts and times in words, tables that fit the width, text wrapped as
+it streams in, a line of progress, JSON. Touches stdout and stderr.
 """
 
 from __future__ import annotations
