@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--continue", action="store_true", dest="go_on", help="continue the last session here"
     )
     old.add_argument(
-        "--resume", metavar="ID", help="continue this session (an id, or how it begins)"
+        "--resume", metavar="ID", help="continue this session (its id or a prefix of it)"
     )
     parser.add_argument(
         "--fork", action="store_true", help="with --continue or --resume: continue a copy"

@@ -40,7 +40,7 @@ SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
 MOST_BREAKS = 8
 EXAMPLES = """
 lamina context                   the last session here
-lamina context 3f2a              the one whose id begins so
+lamina context 3f2a              the one whose id starts with this
 lamina context --json
 """
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="SESSION",
-        help="its id, or how it begins (the last)",
+        help="its id or a prefix of it (the last)",
     )
     parser.add_argument(
         "--all", action="store_true", help="look through the sessions of all projects"

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     undo = add_verb(verbs, "undo", "undo the last dream, or the one you name")
-    undo.add_argument("commit", nargs="?", default="", help="its id, or how it begins (the last)")
+    undo.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
     add_verb(verbs, "kill", "stop a running dream")
 
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 lamina extract                           the last session here
-lamina extract 3f2a                      the one whose id begins so
+lamina extract 3f2a                      the one whose id starts with this
 lamina extract --dry-run                 what the rules find, with no model and nothing written
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "session", nargs="?", default="", help="its id, or how it begins (the last)"
+        "session", nargs="?", default="", help="its id or a prefix of it (the last)"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what the rules find")
     parser.add_argument(

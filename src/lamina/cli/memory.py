@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
     add = add_verb(verbs, "add", "write a memory and its line in the index")
     add.add_argument("text", nargs="?", help="the text; without it, read from stdin or $EDITOR")
-    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="(project)")
+    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="its type (project)")
     add.add_argument("--name", help="its title (the first words)")
     add.add_argument("--description", help="one line to find it by (the first sentence)")
     add.add_argument("--file", help="the file's name (made from type and title)")

@@ -30,9 +30,9 @@ def add_verbs(verbs: Any) -> None:
         nargs="?",
         choices=("show", "accept", "edit", "reject"),
         default="show",
-        help="(show)",
+        help="what to do (show)",
     )
-    inbox.add_argument("item", nargs="*", help="ids, or how they begin")
+    inbox.add_argument("item", nargs="*", help="ids or prefixes of them")
     inbox.add_argument("--all", action="store_true", help="everything in the inbox")
     inbox.add_argument(
         "--allow-secret", action="store_true", help="save it even if it looks like a secret"

@@ -42,7 +42,7 @@ def add_search(verbs: Any) -> None:
 
 def add_why(verbs: Any) -> None:
     verb = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
-    verb.add_argument("session", nargs="?", default="", help="its id, or how it begins (the last)")
+    verb.add_argument("session", nargs="?", default="", help="its id or a prefix of it (the last)")
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 

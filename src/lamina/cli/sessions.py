@@ -26,7 +26,7 @@ EXAMPLES = """
 lamina sessions list                     this project's, newest first
 lamina sessions list --all               those of all projects
 lamina sessions show                     the last session, as a conversation
-lamina sessions show 3f2a                the one whose id begins so
+lamina sessions show 3f2a                the one whose id starts with this
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
 lamina sessions grep "TimeoutError" --since 3d
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
     show.add_argument(
-        "id", nargs="?", default="", help="the session's id, or how it begins (the last)"
+        "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
     )
     show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
     grep = sessions_search.add_verbs(verbs)
@@ -179,7 +179,7 @@ def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ig
     undo = add_verb(verbs, "undo-compact", "undo the last compaction")
     for verb in (compact, expand, undo):
         verb.add_argument(
-            "id", nargs="?", default="", help="the session's id, or how it begins (the last)"
+            "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
         )
     expand.add_argument(
         "n", nargs="?", default="", metavar="N", help="its number, or an id (the last)"

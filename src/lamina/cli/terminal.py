@@ -318,7 +318,7 @@ class StatusLine:
 
     def __init__(self, *, quiet: bool = False, patience: float = 1.0) -> None:
         on = not quiet and sys.stderr.isatty()
-        self._next = time.monotonic() + patience if on else None
+        self._next: float | None = time.monotonic() + patience if on else None
         self._shown = False
 
     def say(self, text: str, *, now: bool = False) -> None:
