@@ -235,7 +235,7 @@ def test_leaving_says_what_is_waited_for_and_ctrl_c_ends_the_wait(
     screen.expect("background: extraction")
     assert silent.silent.wait(30)
     screen.press("\x04")
-    screen.expect("Finishing extraction (Ctrl-C leaves it for the next time) …")
+    screen.expect("Finishing extraction (Ctrl-C leaves it for next time) …")
     screen.press("\x03")
     assert screen.leave() == 0
     assert silent.left.wait(30)

@@ -77,7 +77,7 @@ def test_context_says_what_layers_took_out(lamina: Lamina, world: Path) -> None:
     assert value["saved"]["tool_results"]["count"] == 2
     assert value["saved"]["tool_results"]["tokens"] > 30_000
     text = lamina("context").out
-    assert "Taken out of the view" in text
+    assert "Taken out of the context" in text
     assert value["balance"] is None  # a scripted model has no cache that costs anything
     assert "What comes next" in text
     assert "█" in text
@@ -86,7 +86,7 @@ def test_context_says_what_layers_took_out(lamina: Lamina, world: Path) -> None:
     file.write_text(file.read_text().replace('"model":"scripted"', '"model":"claude-opus-4-6"'))
     priced = lamina("context", "--json").json
     assert priced["balance"] > 1.25 * 30_000  # never written to the cache, and read no more
-    assert "tokens of input saved so far" in lamina("context").out
+    assert "tokens of input saved" in lamina("context").out
 
 
 @pytest.mark.spec("I2")

@@ -156,7 +156,7 @@ def test_a_search_of_sessions_keeps_to_the_time_that_is_asked_for(
     assert lamina(*asked, "--since", "2026-10-01").json == []
     assert lamina(*asked, "--until", "2026-09-01").json == []
     assert lamina("sessions", "search", "mascot walrus", "--since", "soon").code == 2
-    assert "no word to search for" in lamina("sessions", "search", "?!").err
+    assert "no word in that to search for" in lamina("sessions", "search", "?!").err
     assert len(lamina("sessions", "search", "mascot walrus", "-n", "0", "--json").json) >= 1
 
 

@@ -230,7 +230,7 @@ def test_a_pipe_that_is_closed_is_said(lamina: Lamina, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", None)
     ran = lamina("replay", "-")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("lamina: Nothing is piped in; ")
+    assert ran.err.startswith("lamina: Nothing is piped in. ")
 
 
 @pytest.mark.spec("I4")

@@ -174,7 +174,7 @@ def test_grep_finds_lines_and_says_by_its_exit_code_whether(lamina: Run, folder:
     assert hits == [{"session": "aaaa-1", "who": "result", "text": "line", "when": when}] * 3
     assert lamina("sessions", "grep", "a.py", "--json").json[0]["who"] == "call"
     bad = lamina("sessions", "grep", "(")
-    assert (bad.code, "no regular expression" in bad.err) == (2, True)
+    assert (bad.code, "not a regular expression" in bad.err) == (2, True)
 
 
 def test_a_session_without_a_verb_is_told_the_verbs(lamina: Run) -> None:

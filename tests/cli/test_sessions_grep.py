@@ -83,7 +83,7 @@ def test_it_says_when_it_found_nothing_or_not_all(lamina: Run, folder: Path) -> 
     record(folder, "aaaa", "one needle", "two needles", "three needles")
     cut = lamina("sessions", "grep", "needle", "-n", "2")
     assert (cut.code, len(cut.out.splitlines())) == (0, 2)
-    assert cut.err == "There are more: `-n 0` shows all.\n"
+    assert cut.err == "There are more; `-n 0` shows all.\n"
     assert lamina("sessions", "grep", "needle", "-n", "3").err == ""
     assert len(lamina("sessions", "grep", "needle", "-n", "0").out.splitlines()) == 3
     nothing = lamina("sessions", "grep", "haystack")

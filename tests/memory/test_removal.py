@@ -17,9 +17,9 @@ from lamina.errors import GateRefused
 from lamina.memories import Evidence, Memory, Outcome, Writer
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
-from lamina.memory.outside import LARGEST, nothing_new
 from lamina.memory.removal import left_out, still_said, takes_back
 from lamina.memory.review import accept, attribute, inbox_diff, reject
+from lamina.memory.scan import LARGEST, nothing_new
 from lamina.memory.topics import new_topic
 from lamina.messages import Origin
 from lamina.text.claims import carries

@@ -87,7 +87,7 @@ def test_the_command_lists_counts_and_tells_scripts_by_its_code(
     assert value["counts"]["junk"] == 1
     assert len(value["steps"]) == 5
     code, out, _ = audit(store, capsys, "--fix")
-    assert out.count("done") == 5
+    assert out.count("repaired") == 5
     for path in ("feedback_commits.md", "MEMORY.md"):
         (store.directory / path).unlink()
     (store.directory / "MEMORY.md").write_text("- [Role](user_role.md) — accountant\n")

@@ -1,5 +1,5 @@
-"""`lamina chat`: chooses the session and reads what is piped in; then a conversation in the terminal
-(`chat_repl`), or one question and its answer for scripts and pipes.
+"""`lamina chat`: chooses the session and reads what is piped in; then a conversation in the
+terminal (`chat_repl`), or one question and its answer for scripts and pipes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--continue", action="store_true", dest="go_on", help="continue the last session here"
     )
     old.add_argument(
-        "--resume", metavar="ID", help="continue this session (an id, or how it begins)"
+        "--resume", metavar="ID", help="continue this session (its id or a prefix of it)"
     )
     parser.add_argument(
         "--fork", action="store_true", help="with --continue or --resume: continue a copy"
@@ -77,22 +77,18 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"The project {config.project} is not a directory.")
     wish: dict[str, Any] = {"config": config, **_which(args, config)}
     if talk:
-        return _talk(args, wish)
+        if not sys.stdout.isatty():
+            raise UsageError(
+                "A conversation needs a terminal. With -p the answer can go to a file or a pipe."
+            )
+        from lamina.cli import chat_repl
+
+        return chat_repl.talk(wish, quiet=args.quiet)
     pasted = _piped(waits=args.prompt is None)
     if not (args.prompt or "").strip() and not pasted.strip():
         raise UsageError('There is nothing to ask: give -p "…", or pipe something in.')
 
     return ask_once(args, wish, args.prompt or "", pasted)
-
-
-def _talk(args: argparse.Namespace, wish: dict[str, Any]) -> int:
-    if not sys.stdout.isatty():
-        raise UsageError(
-            "A conversation needs a terminal. With -p the answer can go to a file or a pipe."
-        )
-    from lamina.cli.chat_repl import talk
-
-    return talk(wish, quiet=args.quiet)
 
 
 def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
@@ -181,9 +177,6 @@ def _show(args: argparse.Namespace, session_id: str, reply: Reply) -> None:
     elif args.json:
         out_json({**result, "events": [event.to_json() for event in reply.events]})
     else:
-        out(_for_terminal(reply.text) if sys.stdout.isatty() else reply.text)
+        tty = sys.stdout.isatty()
+        out(wrapped(harmless(reply.text), width()) if tty else reply.text)
     sys.stdout.flush()
-
-
-def _for_terminal(text: str) -> str:
-    return wrapped(harmless(text), width())

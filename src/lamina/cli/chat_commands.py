@@ -1,6 +1,6 @@
-"""What can be typed in a conversation besides messages: the slash commands, and the table that names
-them. They look at the session, write memories as the user's own word (through the store's gate), or
-tell the conversation what to do next.
+"""What can be typed in a conversation besides messages: the slash commands, and the table that
+names them. They look at the session, write memories as the user's own word (through the store's
+gate), or tell the conversation what to do next.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A session's events as lines for a person: what a tool does, what a layer did, what went wrong. Events
-without a row in the table are not shown, or are shown elsewhere. Also what Ctrl-C does meanwhile.
+"""A session's events as lines for a person: what a tool does, what a layer did, what went wrong.
+Events without a row in the table are not shown, or are shown elsewhere. Also what Ctrl-C does
+meanwhile.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""`lamina completion`: a script that completes commands, options and settings, for bash, zsh or fish.
-It is made from the parsers themselves, so it is never out of date. Prints only.
+"""`lamina completion`: a script that completes commands, options and settings, for bash, zsh or
+fish. It is made from the parsers themselves, so it is never out of date. Prints only.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from lamina.cli.terminal import out
 
@@ -43,16 +43,16 @@ def _words(
 ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """For each command and sub-command, the words that may follow it."""
     own: list[str] = []
-    for action in parser._actions:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - argparse offers no other way
+    actions: Any = parser._actions  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    for action in actions:  # argparse offers no other way to list what it takes
         own += action.option_strings
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-            children: dict[str, argparse.ArgumentParser] = dict(action.choices)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if isinstance(action.choices, dict):  # of sub-commands
+            children = cast("dict[str, argparse.ArgumentParser]", action.choices)
             own += children
             for name, child in children.items():
                 yield from _words(child, (*path, name))
         elif action.choices:
-            choices: Any = action.choices
-            own += [str(choice) for choice in choices]
+            own += [str(choice) for choice in action.choices]
     yield path, own
 
 

@@ -1,5 +1,5 @@
-"""`lamina context`: what fills a session's window, what each layer has taken out of it, what broke the
-prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
+"""`lamina context`: what fills a session's window, what each layer has taken out of it, what broke
+the prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lamina.cli.terminal import (
 from lamina.ledger import tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row
-from lamina.messages import Block, Json, Usage, dicts
+from lamina.messages import Json, Usage, dicts
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -40,7 +40,7 @@ SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
 MOST_BREAKS = 8
 EXAMPLES = """
 lamina context                   the last session here
-lamina context 3f2a              the one whose id begins so
+lamina context 3f2a              the one whose id starts with this
 lamina context --json
 """
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="SESSION",
-        help="its id, or how it begins (the last)",
+        help="its id or a prefix of it (the last)",
     )
     parser.add_argument(
         "--all", action="store_true", help="look through the sessions of all projects"
@@ -211,11 +211,8 @@ def _part(row: Row, entry: Json) -> str:
         return "attachments" if kind in ("image", "document") else "messages"
     if origin == "recalled":
         return "memory"
-    return "instructions" if _is_instructions(row.block) else "attachments"
-
-
-def _is_instructions(block: Block) -> bool:
-    return _INSTRUCTIONS in str(block.get("text", ""))[:200]
+    beginning = str(row.block.get("text", ""))[:200]
+    return "instructions" if _INSTRUCTIONS in beginning else "attachments"
 
 
 def _scaled(sizes: dict[str, int], total: int) -> dict[str, int]:
@@ -262,8 +259,9 @@ def cache_of(entries: list[Json]) -> Json:
         cause = _SIZES.sub("", str(event.get("cause") or "?"))
         name = (cause, bool(event.get("registered")))
         count, lost = breaks.get(name, (0, 0))
-        gone = _number(event.get("expected")) - _number(event.get("read"))
-        breaks[name] = (count + 1, lost + max(0, gone))
+        sizes = (event.get("expected"), event.get("read"))
+        expected, read = (size if isinstance(size, int) else 0 for size in sizes)
+        breaks[name] = (count + 1, lost + max(0, expected - read))
     return {
         "input": used.prompt,
         "read": used.cache_read,
@@ -276,10 +274,6 @@ def cache_of(entries: list[Json]) -> Json:
 
 # How long a pause was, how much a layer took: such breaks are of one kind, whatever the figures.
 _SIZES = re.compile(r" \(\d+ min\)| of \d+ min$|: [\d,]+ tokens[^;]*")
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 # ---- for a person
@@ -318,7 +312,10 @@ def _parts(parts: dict[str, int], tokens: int, room: int) -> str:
     shown = {name: size for name, size in parts.items() if size}
     if not shown:
         return "  The session is empty."
-    rows = [[name, f"{size:,}", _share(size, tokens)] for name, size in shown.items()]
+    rows = [
+        [name, f"{size:,}", f"{size / tokens:.0%}" if tokens else ""]
+        for name, size in shown.items()
+    ]
     return "\n".join(
         f"  {line}"
         for line in fitted(
@@ -376,7 +373,3 @@ def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
     colour = "red" if tokens >= marks["autocompact"] else "yellow"
     colour = "green" if tokens < marks["warning"] else colour
     return style("".join(cells), colour)
-
-
-def _share(size: int, total: int) -> str:
-    return f"{size / total:.0%}" if total else ""

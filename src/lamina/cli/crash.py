@@ -1,5 +1,6 @@
-"""What an unforeseen error leaves behind: a file under the home with the traceback, and one sentence
-that names it. Writes that one file. A module of its own, so that only a crash pays for its imports.
+"""What an unforeseen error leaves behind: a file under the home with the traceback, and one
+sentence that names it. Writes that one file. A module of its own, so that only a crash pays for its
+imports.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`lamina doctor`: tries what Lamina needs on this machine and says what works, what to watch out for and
-what is broken. It writes temporary files in the home (or, before there is one, in the folder that will
-hold it) and removes them again; it never shows a key.
+"""`lamina doctor`: tries what Lamina needs on this machine and says what works, what to watch out
+for and what is broken. It writes temporary files in the home (or, before there is one, in the
+folder that will hold it) and removes them again; it never shows a key.
 """
 
 from __future__ import annotations
@@ -72,11 +72,12 @@ def run(args: argparse.Namespace) -> int:
         return 1 if failed else 0
     shown = [check for check in checks if not args.quiet or check.state != "ok"]
     wide = max((len(check.name) for check in shown), default=0)
-    beside = width() >= wide + 40  # else the detail goes below the name
+    room = width() if sys.stdout.isatty() else 10_000
+    beside = room >= wide + 40  # else the detail goes below the name
     for check in shown:
         gap = " " * (wide + 2 - len(check.name)) if beside else "\n      "
         line = f"{check.state:4}  {check.name}{gap}{check.detail}"
-        line = wrapped(line, width(), wide + 8 if beside else 6)
+        line = wrapped(line, room, wide + 8 if beside else 6)
         out(style(check.state, _COLOURS[check.state]) + line[len(check.state) :])
     return 1 if failed else 0
 
@@ -142,7 +143,7 @@ def check_home(home: Path) -> list[Check]:
                 _attempt("locks", lambda: _locks(file), note),
             ]
     except OSError as error:
-        said = f"{home} can't be written: {error.strerror}. Choose another with --home."
+        said = f"{home} can't be written: {error.strerror}. Choose another home with --home."
         return [Check("home", "fail", said)]
 
 
@@ -150,7 +151,7 @@ def _attempt(name: str, work: Callable[[], str], note: str) -> Check:
     try:
         return Check(name, "ok", work() + note)
     except OSError as error:
-        said = f"can't be tried: {error.strerror}. Make room, or choose another with --home."
+        said = f"can't be tried: {error.strerror}. Make room, or choose another home with --home."
         return Check(name, "fail", f"{said}{note}")
     except (subprocess.SubprocessError, LaminaError) as error:
         return Check(name, "fail", f"{error}{note}")

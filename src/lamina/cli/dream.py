@@ -1,6 +1,6 @@
-"""`lamina dream`: tidy the memories, show what a dream changed, undo it, stop a running one, and install
-a nightly timer. Memories change only through the dream itself or the store's undo; the timer's units
-are written to systemd's folder for users.
+"""`lamina dream`: tidy the memories, show what a dream changed, undo it, stop a running one, and
+install a nightly timer. Memories change only through the dream itself or the store's undo; the
+timer's units are written to systemd's folder for users.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     undo = add_verb(verbs, "undo", "undo the last dream, or the one you name")
-    undo.add_argument("commit", nargs="?", default="", help="its id, or how it begins (the last)")
+    undo.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
     add_verb(verbs, "kill", "stop a running dream")
 
 
@@ -446,15 +446,8 @@ def _timer(config: Config) -> str:
 
 def _quoted(word: str) -> str:
     """A word as systemd reads it: quoted, with systemd's special characters escaped."""
-    for char, instead in {
-        "\\": "\\\\",
-        '"': '\\"',
-        "%": "%%",
-        "$": "$$",
-        "\n": "\\n",
-        "\t": "\\t",
-    }.items():
-        word = word.replace(char, instead)
+    special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
+    word = word.translate(str.maketrans(special))
     return f'"{word}"'
 
 

@@ -1,5 +1,5 @@
-"""`lamina extract`: save what is worth remembering from a recorded session, as after an answer. Writes
-memories through the gate and moves the session's cursor; with --dry-run it does neither.
+"""`lamina extract`: save what is worth remembering from a recorded session, as after an answer.
+Writes memories through the gate and moves the session's cursor; with --dry-run it does neither.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 lamina extract                           the last session here
-lamina extract 3f2a                      the one whose id begins so
+lamina extract 3f2a                      the one whose id starts with this
 lamina extract --dry-run                 what the rules find, with no model and nothing written
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "session", nargs="?", default="", help="its id, or how it begins (the last)"
+        "session", nargs="?", default="", help="its id or a prefix of it (the last)"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what the rules find")
     parser.add_argument(
@@ -85,17 +85,8 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         claude=args.claude,
     ) as session:
         done = await extraction.run(session.state, str(session.ledger.head))
-    return {
-        "session": session_id,
-        "status": done.status,
-        "by": done.by,
-        "files": done.files,
-        "inbox": done.inbox,
-        "refused": done.refused,
-        "warnings": done.warnings,
-        "revived": done.revived,
-        "reason": done.reason,
-    }
+    names = ("status", "by", "files", "inbox", "refused", "warnings", "revived", "reason")
+    return {"session": session_id, **{name: getattr(done, name) for name in names}}
 
 
 def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:
@@ -129,7 +120,12 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
             for proposal in extraction.proposals(new, file.stem, time.time())
         ]
     if args.json:
-        shown = [_row(proposal, verdict) for proposal, verdict in rows]
+        names = ("path", "type", "description", "body")
+        shown = [
+            {name: getattr(proposal, name) for name in names}
+            | {"decision": verdict.decision, "reason": verdict.reason}
+            for proposal, verdict in rows
+        ]
         out_json({"session": file.stem, "messages": len(new), "proposals": shown})
         return 0
     if not rows:
@@ -142,14 +138,3 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
     ]
     out(table(cells))
     return 0
-
-
-def _row(proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "path": proposal.path,
-        "type": proposal.type,
-        "description": proposal.description,
-        "body": proposal.body,
-        "decision": verdict.decision,
-        "reason": verdict.reason,
-    }

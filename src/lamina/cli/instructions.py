@@ -1,4 +1,6 @@
-"""`lamina instructions`: which instruction files apply here, from where, in which order. Reads only."""
+"""`lamina instructions`: which instruction files apply here, from where, in which order. Reads
+only.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 from lamina.cli.options import config_of
 from lamina.cli.terminal import harmless, note, out, out_json, plural, style, table
-from lamina.memory import Instruction, Instructions, as_reminder, load, places_for, touched
+from lamina.memory import Instructions, as_reminder, load, places_for, touched
 
 EXAMPLES = """
 lamina instructions                      what is loaded, weakest first
@@ -34,7 +36,19 @@ def run(args: argparse.Namespace) -> int:
         more = touched(places, args.file, [item.path for item in found.loaded])
         found = Instructions((*found.loaded, *more.loaded), (*found.skipped, *more.skipped))
     if args.json:
-        out_json(_as_json(found))
+        loaded = [
+            {
+                "path": item.path,
+                "scope": item.scope,
+                "bytes": item.size,
+                "characters": len(item.text),
+                "why": item.why,
+                "warnings": list(item.warnings),
+            }
+            for item in found.loaded
+        ]
+        skipped = [{"path": item.path, "why": item.why} for item in found.skipped]
+        out_json({"loaded": loaded, "skipped": skipped})
     elif args.text:
         out(harmless(as_reminder(found.loaded)))
     else:
@@ -66,21 +80,3 @@ def _remarks(found: Instructions) -> None:
             note(f"{harmless(item.path)}: {harmless(warning)}")
     for item in found.skipped:
         note(f"not loaded: {harmless(item.path)}: {harmless(item.why)}")
-
-
-def _as_json(found: Instructions) -> dict[str, object]:
-    return {
-        "loaded": [_item(item) for item in found.loaded],
-        "skipped": [{"path": item.path, "why": item.why} for item in found.skipped],
-    }
-
-
-def _item(item: Instruction) -> dict[str, object]:
-    return {
-        "path": item.path,
-        "scope": item.scope,
-        "bytes": item.size,
-        "characters": len(item.text),
-        "why": item.why,
-        "warnings": list(item.warnings),
-    }

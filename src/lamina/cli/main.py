@@ -1,6 +1,6 @@
-"""The `lamina` command: finds the named command, loads only that module, runs it, and turns whatever
-goes wrong into one sentence on stderr and an exit code. Nothing heavy is imported here: a fast start
-of `lamina --version` is a promise.
+"""The `lamina` command: finds the named command, loads only that module, runs it, and turns
+whatever goes wrong into one sentence on stderr and an exit code. Nothing heavy is imported here: a
+fast start of `lamina --version` is a promise.
 """
 
 from __future__ import annotations
@@ -209,10 +209,10 @@ def _fill_in(args: argparse.Namespace) -> None:
 
 
 def _complain(sentence: str, code: int) -> int:
-    line = " ".join(sentence.split())
-    stream: Any = sys.stderr
-    encoding = stream.encoding or "utf-8"
-    stream.write(f"lamina: {line}\n".encode(encoding, "replace").decode(encoding))
+    from lamina.cli.terminal import note, width, wrapped
+
+    line = f"lamina: {' '.join(sentence.split())}"
+    note(wrapped(line, width(), 0) if sys.stderr.isatty() else line)
     return code
 
 

@@ -1,6 +1,6 @@
-"""`lamina memory`: list, show, add, edit, rename, forget, pin and export memories; the other verbs are in
-`memory_reports`, `memory_history` and `memory_inbox`. Every change goes through the store and its
-gate, as the user's own word.
+"""`lamina memory`: list, show, add, edit, rename, forget, pin and export memories; the other verbs
+are in `memory_reports`, `memory_history` and `memory_inbox`. Every change goes through the store
+and its gate, as the user's own word.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lamina.cli.chat_events import adopted
 from lamina.cli.memory_inbox import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count
 from lamina.cli.terminal import (
+    fitted,
     harmless,
     moment,
     note,
@@ -26,8 +27,6 @@ from lamina.cli.terminal import (
     out,
     out_json,
     plural,
-    style,
-    table,
     width,
 )
 from lamina.errors import UsageError
@@ -97,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
     add = add_verb(verbs, "add", "write a memory and its line in the index")
     add.add_argument("text", nargs="?", help="the text; without it, read from stdin or $EDITOR")
-    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="(project)")
+    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="its type (project)")
     add.add_argument("--name", help="its title (the first words)")
     add.add_argument("--description", help="one line to find it by (the first sentence)")
     add.add_argument("--file", help="the file's name (made from type and title)")
@@ -147,15 +146,14 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> int:
     rows = [
         [
             one.type or "-",
-            one_line(one.path, 40) + (" *" if one.path in pinned else ""),
+            one_line(one.path, min(40, width() // 2)) + (" *" if one.path in pinned else ""),
             moment(one.mtime, day_only=True),
-            one_line(one.description or one.name, max(20, width() - 70)),
+            one.description or one.name,
         ]
         for one in shown
     ]
-    heading = [style(word, "bold") for word in ("type", "file", "changed", "what")]
     if rows:
-        out(table(rows, heading))
+        out(fitted(rows, ["type", "file", "changed", "what"], width(), gives_way=(2, 0), cut=3))
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
     return 0

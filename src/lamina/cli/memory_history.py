@@ -1,5 +1,5 @@
-"""`lamina memory log | diff | blame | undo | restore`: the history of the memories. Records first what
-was changed outside Lamina; `undo` and `restore` write through the store.
+"""`lamina memory log | diff | blame | undo | restore`: the history of the memories. Records first
+what was changed outside Lamina; `undo` and `restore` write through the store.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ def add_undo(verbs: Any) -> None:
         "commit",
         nargs="?",
         default="",
-        help="its id, or how it begins (the last made through Lamina and not undone yet)",
+        help="its id or a prefix of it (the last made through Lamina and not undone yet)",
     )
 
 
 def add_verbs(verbs: Any) -> None:
     log = add_verb(verbs, "log", "list the changes, newest first")
-    log.add_argument("path", nargs="?", default="", help="of one file only")
+    log.add_argument("path", nargs="?", default="", help="only changes to this file")
     log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     diff = add_verb(verbs, "diff", "show what a change did")
-    diff.add_argument("commit", nargs="?", default="", help="its id, or how it begins (the last)")
+    diff.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
     blame = add_verb(verbs, "blame", "show for each line who wrote it, and when")
     blame.add_argument("path", help="the file")
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
     restore.add_argument("path", help="the file")
-    restore.add_argument("commit", help="the change's id, or how it begins")
+    restore.add_argument("commit", help="the change's id or a prefix of it")
 
 
 def run(args: argparse.Namespace, store: MemoryStore) -> int:

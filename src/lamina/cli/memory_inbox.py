@@ -1,5 +1,5 @@
-"""`lamina memory inbox`: proposed changes waiting for review, to accept, edit or reject; and the editor
-in which people write memories. Writes through the store, and temporary files for the editor.
+"""`lamina memory inbox`: proposed changes waiting for review, to accept, edit or reject; and the
+editor in which people write memories. Writes through the store, and temporary files for the editor.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def add_verbs(verbs: Any) -> None:
         nargs="?",
         choices=("show", "accept", "edit", "reject"),
         default="show",
-        help="(show)",
+        help="what to do (show)",
     )
-    inbox.add_argument("item", nargs="*", help="ids, or how they begin")
+    inbox.add_argument("item", nargs="*", help="ids or prefixes of them")
     inbox.add_argument("--all", action="store_true", help="everything in the inbox")
     inbox.add_argument(
         "--allow-secret", action="store_true", help="save it even if it looks like a secret"
@@ -60,13 +60,10 @@ def run(args: argparse.Namespace, store: MemoryStore) -> int:
             note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
         else:
             out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
-            for warning in () if args.quiet else _warnings(row):
+            warnings = cast("list[str]", row.get("warnings", []))
+            for warning in () if args.quiet else warnings:
                 note(harmless(warning))
     return code
-
-
-def _warnings(row: dict[str, object]) -> list[str]:
-    return cast("list[str]", row.get("warnings", []))
 
 
 def _chosen(args: argparse.Namespace, store: MemoryStore) -> list[InboxItem]:

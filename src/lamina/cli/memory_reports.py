@@ -1,6 +1,6 @@
-"""`lamina memory search | why | audit`: find memories as recall does, explain the recalls of a session,
-and find what is wrong with the memories. Reads memories and ledgers and keeps the derived index up to
-date; `audit --fix` repairs what is certain.
+"""`lamina memory search | why | audit`: find memories as recall does, explain the recalls of a
+session, and find what is wrong with the memories. Reads memories and ledgers and keeps the derived
+index up to date; `audit --fix` repairs what is certain.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, count
 from lamina.cli.terminal import (
+    fitted,
     harmless,
     note,
     one_line,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from lamina.recall import Match
     from lamina.recall.why import RecallRecord
 
-_LEAST_TEXT = 20  # columns for what a memory says
-
 
 def add_search(verbs: Any) -> None:
     verb = add_verb(verbs, "search", "find memories by their words")
@@ -43,7 +42,7 @@ def add_search(verbs: Any) -> None:
 
 def add_why(verbs: Any) -> None:
     verb = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
-    verb.add_argument("session", nargs="?", default="", help="its id, or how it begins (the last)")
+    verb.add_argument("session", nargs="?", default="", help="its id or a prefix of it (the last)")
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
@@ -62,26 +61,20 @@ def search(args: argparse.Namespace, store: MemoryStore) -> int:
     if args.json:
         out_json([_found_json(match, memory) for match, memory in found])
     elif found:
-        out(table(_found_rows(found)))
+        rows = [
+            [
+                f"{match.confidence:.0%}",
+                memory.type or "-",
+                harmless(memory.path),
+                memory.description or memory.body,
+            ]
+            for match, memory in found
+        ]
+        heading = ["match", "type", "file", "what"]
+        out(fitted(rows, heading, width(), gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
     return 0
-
-
-def _found_rows(found: Sequence[tuple[Match, Memory]]) -> list[list[str]]:
-    """Names as whole as they can be: they are what other commands ask for."""
-    longest = max(len(memory.path) for _, memory in found)
-    name = max(20, min(longest, width() - 16 - _LEAST_TEXT))
-    room = max(_LEAST_TEXT, width() - 16 - min(name, longest))
-    return [
-        [
-            f"{match.confidence:.0%}",
-            memory.type or "-",
-            one_line(memory.path, name),
-            one_line(memory.description or memory.body, room),
-        ]
-        for match, memory in found
-    ]
 
 
 def _found_json(match: Match, memory: Memory) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What all commands share in parsing: the common options, help pages with their commands in groups, a
-parser whose complaints are one sentence, numbers and times as arguments, and the settings that the
-options lead to. Reads nothing until `config_of` is called.
+"""What all commands share in parsing: the common options, help pages with their commands in groups,
+a parser whose complaints are one sentence, numbers and times as arguments, and the settings that
+the options lead to. Reads nothing until `config_of` is called.
 """
 
 from __future__ import annotations
@@ -83,10 +83,9 @@ def add_verb(
     return parser
 
 
-def begin_group(commands: argparse._SubParsersAction[Any], heading: str) -> None:  # pyright: ignore[reportPrivateUsage]
+def begin_group(commands: Any, heading: str) -> None:
     """The command added last begins a group in the list of commands."""
-    listed: Any = commands._choices_actions[-1]  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - argparse has no groups of commands
-    listed.heading = heading
+    commands._choices_actions[-1].heading = heading  # noqa: SLF001 - argparse has no such groups
 
 
 def examples(text: str) -> str:

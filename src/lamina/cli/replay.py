@@ -1,6 +1,6 @@
-"""`lamina replay`: what recorded sessions would have cost with Lamina's layers and with other policies.
-Reads the transcripts that it is given and writes only the report that is asked for. What is piped in
-goes through a temporary file, since finding the format takes two passes.
+"""`lamina replay`: what recorded sessions would have cost with Lamina's layers and with other
+policies. Reads the transcripts that it is given and writes only the report that is asked for. What
+is piped in goes through a temporary file, since finding the format takes two passes.
 """
 
 from __future__ import annotations

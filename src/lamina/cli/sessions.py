@@ -1,6 +1,6 @@
-"""`lamina sessions`: list recorded sessions, show one as a conversation, fold one into a summary, show
-what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads the
-ledgers under the home; `compact` and `undo-compact` append to one.
+"""`lamina sessions`: list recorded sessions, show one as a conversation, fold one into a summary,
+show what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads
+the ledgers under the home; `compact` and `undo-compact` append to one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.cli import sessions_search, transcript
 from lamina.cli.options import add_verb, config_of
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, style, width
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 
@@ -26,7 +26,7 @@ EXAMPLES = """
 lamina sessions list                     this project's, newest first
 lamina sessions list --all               those of all projects
 lamina sessions show                     the last session, as a conversation
-lamina sessions show 3f2a                the one whose id begins so
+lamina sessions show 3f2a                the one whose id starts with this
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
 lamina sessions grep "TimeoutError" --since 3d
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
     show.add_argument(
-        "id", nargs="?", default="", help="the session's id, or how it begins (the last)"
+        "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
     )
     show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
     grep = sessions_search.add_verbs(verbs)
@@ -58,9 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.verb in ("compact", "expand", "undo-compact"):
-        return _fold_or_undo(args)
     config = config_of(args)
+    fold = {"compact": _compact, "expand": _expand, "undo-compact": _undo}
+    if args.verb in fold:
+        return fold[args.verb](args, choose(find(config), args.id))
     if args.verb == "search":
         return sessions_search.search(args, config)
     files = find(config, everywhere=args.all)
@@ -126,20 +127,17 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         )
         note(f"No sessions here yet.{claude}")
         return 0
-    room = max(20, width() - 52)
-    heading = [
-        style(word, "bold") for word in ("session", "last change", "messages", "begins with")
-    ]
     cells = [
         [
-            one_line(row["id"][:8], 8),
+            harmless(row["id"][:8]),
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
-            one_line(row["title"], room),
+            row["title"],
         ]
         for row in rows
     ]
-    out(table(cells, heading))
+    heading = ["session", "last change", "messages", "begins with"]
+    out(fitted(cells, heading, width(), gives_way=(2, 1), cut=3))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
     return 0
@@ -181,21 +179,11 @@ def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ig
     undo = add_verb(verbs, "undo-compact", "undo the last compaction")
     for verb in (compact, expand, undo):
         verb.add_argument(
-            "id", nargs="?", default="", help="the session's id, or how it begins (the last)"
+            "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
         )
     expand.add_argument(
         "n", nargs="?", default="", metavar="N", help="its number, or an id (the last)"
     )
-
-
-def _fold_or_undo(args: argparse.Namespace) -> int:
-    config = config_of(args)
-    file = choose(find(config), args.id)
-    if args.verb == "compact":
-        return _compact(args, file)
-    if args.verb == "expand":
-        return _expand(args, file)
-    return _undo(args, file)
 
 
 def _compact(args: argparse.Namespace, file: Path) -> int:
@@ -246,19 +234,14 @@ def _expand(args: argparse.Namespace, file: Path) -> int:
     from lamina.ledger.record import Ledger
 
     ledger = Ledger.of(read(file).entries)
-    if args.n and not _is_number(args.n):
-        text = spans.expand(ledger.projection, args.n)
-    else:
-        text = spans.expand(ledger.projection, str(_fold(ledger, args.n)["uuid"]))
+    number = not args.n or (args.n.isascii() and args.n.isdigit() and len(args.n) < 4)
+    entry = str(_fold(ledger, args.n)["uuid"]) if number else args.n  # ids are longer
+    text = spans.expand(ledger.projection, entry)
     if args.json:
         out_json({"session": file.stem, "text": text})
     else:
         out(harmless(text))
     return 0
-
-
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdigit() and len(word) < 4  # ids are longer
 
 
 def _fold(ledger: Ledger, number: str) -> Json:

@@ -1,7 +1,7 @@
-"""`lamina sessions grep | search`: what was said in Lamina's sessions and, in Claude mode, in Claude
-Code's transcripts. `grep` prints every line that a regular expression matches, tool calls and results
-included: ripgrep finds the entries that may hold one, and Python's own expression decides. `search`
-ranks by meaning and keeps its derived index up to date. Nothing else is written.
+"""`lamina sessions grep | search`: what was said in Lamina's sessions and, in Claude mode, in
+Claude Code's transcripts. `grep` prints every line that a regular expression matches, tool calls
+and results included: ripgrep finds the entries that may hold one, and Python's own expression
+decides. `search` ranks by meaning and keeps its derived index up to date. Nothing else is written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def add_verbs(verbs: Any) -> argparse.ArgumentParser:
     grep.add_argument("-i", "--ignore-case", action="store_true", help="ignore case")
     grep.add_argument("-n", "--number", type=count, default=50, help="how many (50); 0: all")
     grep.add_argument(
-        "--seconds", type=float, default=30.0, help="stop after so many seconds (30); 0: never"
+        "--seconds", type=float, default=30.0, help="stop after this many seconds (30); 0: never"
     )
     add_times(grep)
     search = add_verb(verbs, "search", "find what was said by its meaning, best match first")

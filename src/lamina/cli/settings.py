@@ -1,5 +1,5 @@
-"""`lamina settings`: shows what is set and by which file or variable, and changes it. Reads all settings;
-`set` and `unset` write one file and keep its comments.
+"""`lamina settings`: shows what is set and by which file or variable, and changes it. Reads all
+settings; `set` and `unset` write one file and keep its comments.
 """
 
 from __future__ import annotations

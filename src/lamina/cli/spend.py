@@ -1,5 +1,5 @@
-"""`lamina spend`: what all model calls have cost, by layer, day, session or model. Reads the record of
-spending under the home; changes nothing.
+"""`lamina spend`: what all model calls have cost, by layer, day, session or model. Reads the record
+of spending under the home; changes nothing.
 """
 
 from __future__ import annotations

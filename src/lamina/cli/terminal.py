@@ -1,6 +1,6 @@
-"""How the commands write, for people and for programs: styles that show only on a terminal, recorded
-text made harmless, counts and times in words, tables that fit the width, text wrapped as it streams
-in, a line of progress, JSON. Touches stdout and stderr.
+"""How the commands write, for people and for programs: styles that show only on a terminal,
+recorded text made harmless, counts and times in words, tables that fit the width, text wrapped as
+it streams in, a line of progress, JSON. Touches stdout and stderr.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ class StatusLine:
 
     def __init__(self, *, quiet: bool = False, patience: float = 1.0) -> None:
         on = not quiet and sys.stderr.isatty()
-        self._next = time.monotonic() + patience if on else None
+        self._next: float | None = time.monotonic() + patience if on else None
         self._shown = False
 
     def say(self, text: str, *, now: bool = False) -> None:
