@@ -163,8 +163,8 @@ class Session:
             return "blocked"
         opening.remind(state)
         parts: list[tuple[str, Origin]] = [(prompt, "typed"), (pasted, "pasted")]
-        said = [(text(words), origin) for words, origin in parts if words.strip()]
-        blocks, origins = [block for block, _ in said], [origin for _, origin in said]
+        blocks = [text(words) for words, _ in parts if words.strip()]
+        origins: list[Origin] = [origin for words, origin in parts if words.strip()]
         state.ledger.append(edits.message("user", blocks, origins))
         for words in verdict.context:
             state.say(words, "hook")
