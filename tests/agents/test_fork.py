@@ -12,8 +12,9 @@ from lamina.agents.fork import PLACEHOLDER, TAG, Forks
 from lamina.errors import UsageError
 from lamina.events import Event
 from lamina.ledger import joining, log
+from lamina.messages import Json
 from lamina.models.scripted import ScriptedModel, Step
-from lamina.ports import Decision
+from lamina.ports import Decision, ToolContext, ToolSpec
 
 
 @pytest.fixture
@@ -77,6 +78,34 @@ def test_open_calls_get_the_same_placeholder_before_the_directive(place: Place) 
         assert [b.get("content") for b in fork.messages[-1]["content"][:2]] == [PLACEHOLDER] * 2
         assert fork.messages[-1]["content"][2]["type"] == "text"
         assert [b["type"] for b in fork.messages[-2]["content"]] == ["text", "tool_use", "tool_use"]
+
+    run(story)
+
+
+@pytest.mark.spec("L7.1")
+def test_tasks_and_view_stay_the_parents_whatever_the_fork_may_do(place: Place) -> None:
+    task = {"content": "ship it", "status": "pending"}
+    steps = [
+        use("Todo", todos=[task]),
+        "noted",
+        Step(use("Todo", todos=[]), purpose="notes"),
+        Step(use("Snip", first=1), {"last_result": "keeps no list of tasks"}, purpose="notes"),
+        Step("gave up", {"last_result": "Nothing can be snipped"}, purpose="notes"),
+    ]
+
+    async def anything(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
+        return Decision(allow=True)
+
+    async def story() -> None:
+        async with place.open(steps) as session:
+            await session.ask("remember the task")
+            before = joining.request_bytes(session.view())
+            result = await Forks(session.state)(
+                "Clear it.", purpose="notes", permit=anything, max_calls=5
+            )
+            assert result.text == "gave up"
+            assert session.state.tools.session.todos(None) == [task]
+            assert joining.request_bytes(session.view()) == before
 
     run(story)
 

@@ -269,7 +269,8 @@ async def _connect(server: McpServer, log: Path | None) -> AsyncGenerator[Client
     parameters = StdioServerParameters(
         command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
     )
-    with open(log or os.devnull, "a", encoding="utf-8", opener=open_private) as errors:  # noqa: ASYNC230 - it only opens
+    target = log or os.devnull
+    with open(target, "a", encoding="utf-8", opener=open_private) as errors:  # noqa: ASYNC230
         async with Client(stdio_client(parameters, errlog=errors)) as client:
             yield client
 
