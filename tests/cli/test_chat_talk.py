@@ -94,7 +94,7 @@ def test_commands_are_listed_and_do_what_they_say(talk: Talk, world: Path) -> No
     screen.expect("First question")
     first = load_first_id(world)
     screen.say(f"/resume {first[:8]}")
-    screen.expect("going on after 1 message of yours")
+    screen.expect("continuing: 1 message from you so far")
     screen.say("/exit")
     assert screen.leave() == 0
 
@@ -148,7 +148,7 @@ def test_permission_questions_take_yes_no_and_always(talk: Talk, world: Path) ->
 
     screen = talk(*(write(path) for path in [*outside, *inside]), "All done.")
     screen.say("Write them")
-    screen.expect("? May Write do this?")
+    screen.expect("? Write this file?")
     for answer in ("maybe", "n", "y", "a"):
         screen.expect("n(o)?")
         screen.press(f"{answer}\r")
@@ -216,7 +216,7 @@ def test_a_session_that_is_open_elsewhere_leaves_the_conversation_where_it_was(
         screen.expect("ed.\n" if screen is first else "Heard.\n")
     second.say(f"/resume {load_first_id(world)[:8]}")
     second.expect("is open in another process")
-    second.expect("going on after 1 message of yours")
+    second.expect("continuing: 1 message from you so far")
     second.say("Still there?")
     second.expect("Heard.\n")
 
@@ -232,10 +232,10 @@ def test_leaving_says_what_is_waited_for_and_ctrl_c_ends_the_wait(
     screen = talk(words=("--model", "anthropic:claude-sonnet-4-6"))
     screen.say("I always use tabs")
     screen.expect("Noted.\n")
-    screen.expect("in the background: extraction")
+    screen.expect("background: extraction")
     assert silent.silent.wait(30)
     screen.press("\x04")
-    screen.expect("Finishing extraction (Ctrl-C leaves it for the next time) …")
+    screen.expect("Finishing extraction (Ctrl-C leaves it for next time) …")
     screen.press("\x03")
     assert screen.leave() == 0
     assert silent.left.wait(30)

@@ -77,7 +77,7 @@ def test_context_says_what_layers_took_out(lamina: Lamina, world: Path) -> None:
     assert value["saved"]["tool_results"]["count"] == 2
     assert value["saved"]["tool_results"]["tokens"] > 30_000
     text = lamina("context").out
-    assert "Taken out of the view" in text
+    assert "Taken out of the context" in text
     assert value["balance"] is None  # a scripted model has no cache that costs anything
     assert "What comes next" in text
     assert "█" in text
@@ -86,7 +86,7 @@ def test_context_says_what_layers_took_out(lamina: Lamina, world: Path) -> None:
     file.write_text(file.read_text().replace('"model":"scripted"', '"model":"claude-opus-4-6"'))
     priced = lamina("context", "--json").json
     assert priced["balance"] > 1.25 * 30_000  # never written to the cache, and read no more
-    assert "tokens of input saved so far" in lamina("context").out
+    assert "tokens of input saved" in lamina("context").out
 
 
 @pytest.mark.spec("I2")
@@ -208,7 +208,7 @@ def test_the_longest_bar_is_the_dearest_and_the_others_are_in_proportion() -> No
 def test_spend_before_the_first_call_says_so(lamina: Lamina, world: Path) -> None:
     ran = lamina("spend")
     assert ran.code == 0
-    assert "No model call has been booked yet." in ran.err
+    assert "No model calls have been made yet." in ran.err
 
 
 NAMES = [
@@ -286,7 +286,7 @@ def test_of_very_many_the_dearest_or_the_latest_are_shown_and_the_rest_is_one_ro
     assert lines[1].startswith(first)
     assert lines[-2].startswith(last)
     assert "█" not in next(line for line in lines if "others" in line)
-    assert lines[-1].startswith("$499,500.00 in 1,000 calls, 499,500 tokens in")
+    assert lines[-1].startswith("$499,500.00 in 1,000 calls of all projects, 499,500 tokens in")
     value = lamina("spend", "--by", by, "--json").json
     assert len(value["groups"]) == 1_000
     assert value["cost"] == 499_500

@@ -73,7 +73,9 @@ def test_a_disk_that_takes_no_byte_more_is_said_in_words(world: Path) -> None:
     )
     assert ran.returncode == 1
     [line] = [line for line in ran.stdout.splitlines() if line.startswith("fail  home")]
-    assert line.endswith("can't be tried: File too large. Make room, or give another with --home.")
+    assert line.endswith(
+        "can't be tried: File too large. Make room, or choose another home with --home."
+    )
 
 
 @pytest.mark.spec("I6")

@@ -90,12 +90,12 @@ def test_what_a_dream_refused_is_named_with_its_reason_wherever_it_is_looked_at(
     before = hand.read_bytes()
     for given in (("--dry-run",), ("--now",)):
         ran = lamina("dream", *given)
-        assert "not taken over: deploy_a.md stays as it was: " in ran.err
+        assert "not applied: deploy_a.md stays as it was: " in ran.err
         assert hand.read_bytes() == before
     [problem] = lamina("dream", "--now", "--json").json["problems"]
     assert "1,000" in problem
     assert lamina("dream", "log", "--json").json[0]["problems"] == [problem]
-    assert "not taken over: deploy_a.md" in lamina("dream", "log").out
+    assert "not applied: deploy_a.md" in lamina("dream", "log").out
 
 
 @pytest.mark.spec("L6.2")
@@ -237,7 +237,7 @@ def test_with_systemd_the_timer_is_put_in_place_and_started(
     assert [unit.rpartition(".")[2] for unit in units] == ["service", "timer"]
     assert f"--user enable --now {units[1]}" in (world / "called").read_text()
     ran = lamina("dream", "--uninstall-timer")
-    assert (ran.code, ran.out) == (0, f"{units[1]} is removed: no more dreams at night.\n")
+    assert (ran.code, ran.out) == (0, f"{units[1]} is removed: no more nightly dreams.\n")
     assert [*(world / ".config/systemd/user").iterdir()] == []
     called = (world / "called").read_text().splitlines()
     assert called[-2:] == [f"--user disable --now {units[1]}", "--user daemon-reload"]
@@ -290,14 +290,14 @@ def test_with_memory_off_both_say_so(lamina: Run, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--now", "undo"], "go without `undo`"),
-        (["--dry-run", "log"], "go without `log`"),
+        (["--now", "undo"], "can't be used with `undo`"),
+        (["--dry-run", "log"], "can't be used with `log`"),
         (["log", "-n", "-3"], "0 shows all"),
-        (["--install-timer", "--uninstall-timer"], "goes without"),
-        (["--uninstall-timer", "--now"], "--uninstall-timer goes without --now"),
-        (["--install-timer", "kill"], "--install-timer goes without `kill`"),
-        (["--uninstall-timer", "--print"], "goes without --print"),
-        (["--print"], "--print goes with --install-timer"),
+        (["--install-timer", "--uninstall-timer"], "can't be used with"),
+        (["--uninstall-timer", "--now"], "--uninstall-timer can't be used with --now"),
+        (["--install-timer", "kill"], "--install-timer can't be used with `kill`"),
+        (["--uninstall-timer", "--print"], "can't be used with --print"),
+        (["--print"], "--print needs --install-timer"),
     ],
 )
 def test_words_that_do_not_go_together_are_wrong_use(
@@ -333,7 +333,7 @@ def test_a_conversation_dreams_when_it_is_told_to(
             await run_command(session, "/dream")
             assert not (directory / "deploy_b.md").exists()
             await run_command(session, "/dream")
-            with pytest.raises(UsageError, match="takes nothing"):
+            with pytest.raises(UsageError, match="takes no argument"):
                 await run_command(session, "/dream of electric sheep")
             lock = dream_lock.acquire(directory / dream_lock.NAME, now=place.clock.now())
             with pytest.raises(LaminaError, match="dreams already"):

@@ -65,7 +65,7 @@ def test_compact_expand_show_and_undo(lamina: Run, session: Path) -> None:
     assert "numbers" in line
 
     back = lamina("sessions", "undo-compact", "3f2a")
-    assert "back in the view" in back.out
+    assert "back in the context" in back.out
     again = view_of(session)
     assert b"w0q900" in again
     assert b"<summary>" not in again
@@ -87,7 +87,7 @@ def test_partial_by_the_beginning_of_an_entry_s_id(lamina: Run, session: Path) -
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (("expand", "3f2a"), "Nothing was folded"),
+        (("expand", "3f2a"), "Nothing was compacted or snipped"),
         (("expand", "3f2a", "beef1234"), "no entry"),
         (("undo-compact", "3f2a"), "no compaction"),
         (("compact", "nowhere"), "There is no session nowhere"),
@@ -126,7 +126,7 @@ def test_in_a_conversation(talk: Talk, world: Path) -> None:  # noqa: F811
     screen.expect("1. Question 0 about ports")
     screen.expect("4. Question 3 about ports")
     screen.say("/snip 1-2 the first two")
-    screen.expect("tokens left the view")
+    screen.expect("tokens left the context")
     screen.say("/snip nonsense")
     screen.expect("Say which rounds")
     screen.say("/undo")

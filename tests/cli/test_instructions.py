@@ -56,7 +56,7 @@ def test_what_was_not_loaded_is_said_beside_the_result(lamina: Run, world: Path)
 def test_a_file_shows_what_working_on_it_adds(lamina: Run, world: Path) -> None:
     rule = "---\npaths: src/**\n---\nUse types."
     write(world, {"project/.lamina/rules/py.md": rule, "project/src/AGENTS.md": "src"})
-    assert "No instruction files here" in lamina("instructions").out
+    assert "There are no instruction files here" in lamina("instructions").out
     found = lamina("instructions", "--for", "src/a.py", "--json").json
     assert [item["why"] for item in found["loaded"]] == ["rule for src/**", "AGENTS.md of src"]
     assert found["skipped"] == []

@@ -240,7 +240,7 @@ def test_what_is_not_there_has_no_blame_and_a_count_is_a_number(lamina: Run) -> 
     for verb in (["log"], ["list"], ["search", "deploys"]):
         ran = lamina("memory", *verb, "-n", "-5")
         assert ran.code == 2
-        assert "'-5' is no number from 0 on" in ran.err
+        assert "'-5' is not a whole number, 0 or more" in ran.err
 
 
 def test_a_history_that_cannot_be_written_is_told_and_the_memory_is_kept(

@@ -49,7 +49,10 @@ def test_why_says_what_was_weighed_picked_shown_and_used(place: Place, lamina: R
     for wrong in ("7", "0", "-1"):
         refused = lamina("memory", "why", "--turn", wrong)
         assert (refused.code, refused.out) == (2, "")
-        assert f"There is no message {wrong} in session {name[:8]}: 1 was typed." in refused.err
+        assert (
+            f"There is no message {wrong} in session {name[:8]}: it has 1 typed message."
+            in refused.err
+        )
     assert lamina("memory", "why", "nobody").code == 2
 
 
@@ -153,7 +156,7 @@ def test_a_search_of_sessions_keeps_to_the_time_that_is_asked_for(
     assert lamina(*asked, "--since", "2026-10-01").json == []
     assert lamina(*asked, "--until", "2026-09-01").json == []
     assert lamina("sessions", "search", "mascot walrus", "--since", "soon").code == 2
-    assert "no word to search for" in lamina("sessions", "search", "?!").err
+    assert "no word in that to search for" in lamina("sessions", "search", "?!").err
     assert len(lamina("sessions", "search", "mascot walrus", "-n", "0", "--json").json) >= 1
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lamina.cli.sessions_search import Progress
+from lamina.cli.terminal import Progress
 
 
 class Terminal(io.StringIO):

@@ -230,7 +230,7 @@ def test_a_pipe_that_is_closed_is_said(lamina: Lamina, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", None)
     ran = lamina("replay", "-")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("lamina: Nothing is piped in; ")
+    assert ran.err.startswith("lamina: Nothing is piped in. ")
 
 
 @pytest.mark.spec("I4")
@@ -262,10 +262,10 @@ def test_a_folder_that_may_not_be_looked_into_is_named(world: Path) -> None:
     closed.mkdir(mode=0o000)
     done = powerless("replay", str(folder))
     assert done.returncode == 0
-    assert done.stderr == f"lamina: not looked into: {closed} (Permission denied).\n"
+    assert done.stderr == f"lamina: can't open {closed} (Permission denied).\n"
     done = powerless("replay", str(closed))
     assert done.returncode == 2
-    assert done.stderr == f"lamina: Can't look into {closed}: Permission denied.\n"
+    assert done.stderr == f"lamina: Can't open {closed}: Permission denied.\n"
 
 
 def test_an_empty_folder_among_others_stops_none_of_them(lamina: Lamina, world: Path) -> None:

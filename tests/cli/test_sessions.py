@@ -100,7 +100,7 @@ def test_a_session_reads_as_a_conversation_that_can_not_steer_the_terminal(
         "agent: I look.",
         'call: Read {"path": "a.py"}  [toolu_1]',
     ]
-    assert "[1000 more characters: --result toolu_1 prints them]" in lines
+    assert "[1,000 more characters: --result toolu_1 prints them all]" in lines
     assert lines[-1] == "agent: Done ␛[2Jnow."
     assert "hm" not in out.split()
 
@@ -158,7 +158,7 @@ def test_edits_are_told_and_damaged_lines_named(lamina: Run, folder: Path) -> No
     with path.open("ab") as file:
         file.write(b"{broken\n")
     ran = lamina("sessions", "show")
-    assert "edit: microcompact replaced 1 blocks in the view" in ran.out
+    assert "edit: microcompact replaced 1 block" in ran.out
     assert "line 6" in ran.err
     assert lamina("sessions", "show", "--quiet").err == ""
 
@@ -174,7 +174,7 @@ def test_grep_finds_lines_and_says_by_its_exit_code_whether(lamina: Run, folder:
     assert hits == [{"session": "aaaa-1", "who": "result", "text": "line", "when": when}] * 3
     assert lamina("sessions", "grep", "a.py", "--json").json[0]["who"] == "call"
     bad = lamina("sessions", "grep", "(")
-    assert (bad.code, "no regular expression" in bad.err) == (2, True)
+    assert (bad.code, "not a regular expression" in bad.err) == (2, True)
 
 
 def test_a_session_without_a_verb_is_told_the_verbs(lamina: Run) -> None:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lamina.cli.sessions_grep import candidate_pattern
-from lamina.cli.sessions_search import since, until
+from lamina.cli.options import since, until
+from lamina.cli.sessions_search import candidate_pattern
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
@@ -65,7 +65,7 @@ def test_hits_are_kept_to_a_time(lamina: Run, folder: Path) -> None:
     ]
     assert texts(lamina(*grep, "--since", "1d")) == []
     refused = lamina(*grep, "--since", "someday")
-    assert (refused.code, "is no time; write 2026-11-01" in refused.err) == (2, True)
+    assert (refused.code, "is not a time; write 2026-11-01" in refused.err) == (2, True)
 
 
 def test_times_are_read_as_people_write_them() -> None:
@@ -83,7 +83,7 @@ def test_it_says_when_it_found_nothing_or_not_all(lamina: Run, folder: Path) -> 
     record(folder, "aaaa", "one needle", "two needles", "three needles")
     cut = lamina("sessions", "grep", "needle", "-n", "2")
     assert (cut.code, len(cut.out.splitlines())) == (0, 2)
-    assert cut.err == "There are more: `-n 0` shows all.\n"
+    assert cut.err == "There are more; `-n 0` shows all.\n"
     assert lamina("sessions", "grep", "needle", "-n", "3").err == ""
     assert len(lamina("sessions", "grep", "needle", "-n", "0").out.splitlines()) == 3
     nothing = lamina("sessions", "grep", "haystack")

@@ -62,8 +62,8 @@ def test_explain_names_the_winner_and_those_that_it_beat(
     assert lines[0] == "bash.timeout = 9.0"
     assert lines[2:] == [
         "    set by environment: LAMINA_BASH_TIMEOUT",
-        f"    stronger than 8.0 of project: {world / 'project' / '.lamina' / 'settings.toml'}",
-        f"    stronger than 7.0 of user: {world / 'home' / 'settings.toml'}",
+        f"    overrides 8.0 from project: {world / 'project' / '.lamina' / 'settings.toml'}",
+        f"    overrides 7.0 from user: {world / 'home' / 'settings.toml'}",
     ]
 
 
@@ -84,7 +84,7 @@ def test_set_says_so_when_something_stronger_makes_it_useless(
     monkeypatch.setenv("LAMINA_DREAM_HOURS", "3")
     ran = lamina("settings", "set", "dream.hours", "2")
     assert ran.code == 0
-    assert "environment: LAMINA_DREAM_HOURS is stronger" in ran.err
+    assert "environment: LAMINA_DREAM_HOURS overrides it" in ran.err
     assert lamina("settings", "set", "dream.hours", "2", "--quiet").err == ""
 
 
@@ -96,7 +96,7 @@ def test_set_says_so_when_something_stronger_makes_it_useless(
         (["set", "compact.auto", "maybe"], "compact.auto in the command must be true or false"),
         (["set", "memory.directory", "/a/b", "--local"], "inside the project"),
         (["set", "hooks", "{}", "--project-file"], "inside the project"),
-        (["set", "compact.auto"], "no form of this command"),
+        (["set", "compact.auto"], "not how this command is used"),
         (["unset", "compact.auto"], "is not set in"),
         (["compactt"], "There is no setting compactt"),
         (["set", "a", "b", "--local", "--user"], "not allowed with"),
@@ -129,7 +129,7 @@ def test_a_change_beside_another_fault_is_made_and_the_fault_named(
     path.write_text("wrong = 1\n")
     ran = lamina("settings", "set", "dream.hours", "3")
     assert ran.code == 0
-    assert "The change is made, but: There is no setting wrong" in ran.err
+    assert "The change was saved, but: There is no setting wrong" in ran.err
 
 
 def test_files_that_can_not_be_changed_are_left_as_they_are(lamina: Run, world: Path) -> None:
@@ -140,7 +140,7 @@ def test_files_that_can_not_be_changed_are_left_as_they_are(lamina: Run, world: 
     assert (ran.code, path.read_text()) == (2, "model = \n")
     assert "not valid TOML" in ran.err
     path.write_text("dream = 3\n")
-    assert "has dream as a value" in lamina("settings", "set", "dream.hours", "3").err
+    assert "dream is a value" in lamina("settings", "set", "dream.hours", "3").err
     assert path.read_text() == "dream = 3\n"
     path.unlink()
     path.parent.rmdir()

@@ -72,7 +72,7 @@ def test_undo_after_the_first_add_leaves_every_file_of_others(place: Place, lami
     assert [one["writer"] for one in place.commits()] == ["user", "user", "outside"]
     again = place.memory("undo")
     assert (again.code, again.out) == (0, "")
-    assert "Nothing that was changed through Lamina is left to undo." in again.err
+    assert "There is no change made through Lamina left to undo." in again.err
     assert place.files() == FOREIGN
     assert lamina("memory", *hinted(undone.err)).code == 0, "the hint as it stands redoes it"
     assert "review.md" in place.files()
@@ -109,7 +109,7 @@ def test_a_forgotten_memory_comes_back_though_others_wrote_meanwhile(
     assert "user_profile.md" not in place.files()
     (place.directory / "project_new.md").write_text("Claude wrote this meanwhile.\n")
     undone = lamina("memory", *hinted(forgotten.err)) if by_hint else place.memory("undo")
-    assert "Changed outside since the last time, now recorded: project_new.md." in undone.err
+    assert "Changed outside Lamina since last time, now recorded: project_new.md." in undone.err
     assert place.files() == {**FOREIGN, "project_new.md": "Claude wrote this meanwhile.\n"}
 
 
@@ -163,7 +163,7 @@ def test_json_names_the_commits_and_stays_silent_otherwise(place: Place) -> None
 def test_forget_and_then_purge_work_in_this_order_by_the_short_name(place: Place) -> None:
     place.memory("forget", "user_profile")
     purged = place.memory("forget", "user_profile", "--purge")
-    assert purged.out == ("Forgotten: user_profile.md, and taken out of the history for good.\n")
+    assert purged.out == ("Forgotten: user_profile.md, and removed from the history for good.\n")
     assert "user_profile" not in place.memory("log", "-n", "0", "--json").out
     assert place.memory("forget", "user_profile", "--purge").code == 1
     rest = {name: text for name, text in FOREIGN.items() if name != "user_profile.md"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.cli import memory_audit
+from lamina.cli import memory_reports
 from lamina.memory.audit import look_over, repair
 from lamina.memory.file_store import FileStore
 
@@ -67,10 +67,9 @@ def audit(
     store: FileStore, capsys: pytest.CaptureFixture[str], *words: str
 ) -> tuple[int, str, str]:
     parser = argparse.ArgumentParser()
-    memory_audit.add_arguments(parser)
-    for option in ("--json", "--quiet"):
+    for option in ("--fix", "--json", "--quiet"):
         parser.add_argument(option, action="store_true")
-    code = memory_audit.run(parser.parse_args(words), store)
+    code = memory_reports.audit(parser.parse_args(words), store)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -80,7 +79,7 @@ def test_the_command_lists_counts_and_tells_scripts_by_its_code(
 ) -> None:
     code, out, err = audit(store, capsys)
     assert code == 1
-    assert "4 memories looked at: " in out.splitlines()[-1]
+    assert "4 memories checked: " in out.splitlines()[-1]
     assert "5 repairs" in err
     assert (store.directory / "empty.md").exists()
     code, out, _ = audit(store, capsys, "--json")
@@ -88,11 +87,11 @@ def test_the_command_lists_counts_and_tells_scripts_by_its_code(
     assert value["counts"]["junk"] == 1
     assert len(value["steps"]) == 5
     code, out, _ = audit(store, capsys, "--fix")
-    assert out.count("done") == 5
+    assert out.count("repaired") == 5
     for path in ("feedback_commits.md", "MEMORY.md"):
         (store.directory / path).unlink()
     (store.directory / "MEMORY.md").write_text("- [Role](user_role.md) — accountant\n")
-    assert audit(store, capsys)[:2] == (0, "1 memory looked at: nothing wrong\n")
+    assert audit(store, capsys)[:2] == (0, "1 memory checked: nothing wrong\n")
 
 
 def test_an_index_of_many_megabytes_is_one_fault_and_is_not_read_whole(store: FileStore) -> None:
@@ -110,7 +109,7 @@ def test_a_name_with_a_line_break_does_not_break_the_table(
 ) -> None:
     (store.directory / "two\nlines.md").write_text("short")
     args = argparse.Namespace(fix=False, json=False, quiet=True)
-    memory_audit.run(args, store)
+    memory_reports.audit(args, store)
     printed = capsys.readouterr().out.splitlines()
     assert any("two lines.md" in line for line in printed)
     assert not any(line.startswith("lines.md") for line in printed)

@@ -1,5 +1,5 @@
-"""`lamina chat`: a conversation in the terminal, or one question and its answer for scripts and pipes.
-Opens a session and renders what it says; stdin is read where something is piped in.
+"""`lamina chat`: chooses the session and reads what is piped in; then a conversation in the
+terminal (`chat_repl`), or one question and its answer for scripts and pipes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,110 @@ from lamina.errors import LaminaError, UsageError
 from lamina.events import Event, ToolFinished
 from lamina.session import Reply, Session
 
+EXAMPLES = """
+lamina chat                              talk; /help lists what else you can type
+lamina chat --continue                   continue the last session here
+lamina chat -p "What does this project do?"
+git diff | lamina chat -p "Review this change"
+lamina chat -p "List the open tasks" --continue --json
+lamina chat --model openai:gpt-6-luna
+"""
+
+LARGEST_INPUT = 20_000_000  # bytes that may be piped in
+SECONDS_FOR_INPUT = 3.0  # with -p, how long a pipe may stay silent before it counts as empty
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-p",
+        "--print",
+        metavar="PROMPT",
+        dest="prompt",
+        help="ask this, print the answer and exit",
+    )
+    parser.add_argument(
+        "--stream-json", action="store_true", help="with -p: print every event as a line of JSON"
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, scripted:…, none"
+    )
+    old = parser.add_mutually_exclusive_group()
+    old.add_argument(
+        "--continue", action="store_true", dest="go_on", help="continue the last session here"
+    )
+    old.add_argument(
+        "--resume", metavar="ID", help="continue this session (its id or a prefix of it)"
+    )
+    parser.add_argument(
+        "--fork", action="store_true", help="with --continue or --resume: continue a copy"
+    )
+    parser.add_argument("--bare", action="store_true", help="work without memory")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.fork and not (args.go_on or args.resume):
+        raise UsageError("--fork needs --continue or --resume: there is nothing to copy.")
+    overrides: dict[str, Any] = {"model": args.model} if args.model else {}
+    if args.bare:
+        overrides["bare"] = True
+    talk = args.prompt is None and sys.stdin.isatty() and not (args.json or args.stream_json)
+    if not talk:
+        # A script neither waits for a dream at its end nor pays for one that is cut short.
+        overrides["dream.enabled"] = False
+    config = config_of(args, **overrides)
+    if not config.project.is_dir():
+        raise UsageError(f"The project {config.project} is not a directory.")
+    wish: dict[str, Any] = {"config": config, **_which(args, config)}
+    if talk:
+        if not sys.stdout.isatty():
+            raise UsageError(
+                "A conversation needs a terminal. With -p the answer can go to a file or a pipe."
+            )
+        from lamina.cli import chat_repl
+
+        return chat_repl.talk(wish, quiet=args.quiet)
+    pasted = _piped(waits=args.prompt is None)
+    if not (args.prompt or "").strip() and not pasted.strip():
+        raise UsageError('There is nothing to ask: give -p "…", or pipe something in.')
+
+    return ask_once(args, wish, args.prompt or "", pasted)
+
+
+def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
+    """Which session: a new one, the last, or the one named."""
+    if not (args.go_on or args.resume):
+        return {}
+    from lamina.ledger import log
+
+    files = sessions.find(config)
+    if args.go_on:  # one that was opened and left at once is not what the user means
+        files = [*islice(filter(log.was_used, files), 1)] or files
+    file = sessions.choose(files, args.resume or "")
+    return {"session_id": file.stem, "resume": True, "fork": args.fork}
+
+
+def _piped(*, waits: bool) -> str:
+    """What was piped in. With -p, a pipe that nobody writes to must not hang the command."""
+    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - it is None when closed
+        return ""
+    import select
+
+    source = sys.stdin.buffer
+    try:
+        if not waits and not select.select([source], [], [], SECONDS_FOR_INPUT)[0]:
+            note("lamina: Nothing came through the pipe in 3 seconds; continuing without it.")
+            return ""
+        content = source.read(LARGEST_INPUT + 1)
+    except OSError as error:
+        raise LaminaError(f"Can't read what is piped in: {error.strerror}.") from error
+    if len(content) > LARGEST_INPUT:
+        raise UsageError("More than 20 MB was piped in. Put it in a file and name the file.")
+    return content.decode("utf-8", "replace")
+
+
+# ---- one question
+
+
 _ENDS = {"end_turn": DONE, "max_tokens": DONE, "stopped by a hook": DONE, "cancelled": INTERRUPTED}
 _KEEPS = ("Remember", "Forget")
 
@@ -34,8 +138,8 @@ def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted
 
 
 def _refused(events: Sequence[Event]) -> bool:
-    """Was the last thing tried refused, or the last wish to remember or forget? A model may well find
-    another way after a refusal; then the answer is what counts."""
+    """Was the last tool call refused, or the last wish to remember or forget? After any other refusal a
+    model may well find another way, and then the answer is what counts."""
     calls = [event for event in events if isinstance(event, ToolFinished)]
     last = {call.name: call for call in calls}
     return any(call.refused for call in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
@@ -55,8 +159,8 @@ async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, past
     async with Session.open(**wish, on_event=hear) as session:
         reply = await session.ask(prompt, pasted=pasted)
         if not args.stream_json:
-            _show(args, session.id, reply)  # before the background is waited for
-    if args.stream_json:  # there the result ends the stream of events
+            _show(args, session.id, reply)  # before waiting for background work
+    if args.stream_json:  # the result ends the stream of events
         _show(args, session.id, reply)
     return reply
 
@@ -73,110 +177,6 @@ def _show(args: argparse.Namespace, session_id: str, reply: Reply) -> None:
     elif args.json:
         out_json({**result, "events": [event.to_json() for event in reply.events]})
     else:
-        out(_for_terminal(reply.text) if sys.stdout.isatty() else reply.text)
+        tty = sys.stdout.isatty()
+        out(wrapped(harmless(reply.text), width()) if tty else reply.text)
     sys.stdout.flush()
-
-
-def _for_terminal(text: str) -> str:
-    return wrapped(harmless(text), width())
-
-
-EXAMPLES = """
-lamina chat                              talk; /help lists what else you can type
-lamina chat --continue                   go on with the last session here
-lamina chat -p "What does this project do?"
-git diff | lamina chat -p "Review this change"
-lamina chat -p "List the open tasks" --continue --json
-lamina chat --model openai:gpt-6-luna
-"""
-
-LARGEST_INPUT = 20_000_000  # bytes that can be piped in
-SECONDS_FOR_INPUT = 3.0  # with -p, how long a pipe may stay silent before it counts as empty
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-p",
-        "--print",
-        metavar="PROMPT",
-        dest="prompt",
-        help="ask this, print the answer and leave",
-    )
-    parser.add_argument(
-        "--stream-json", action="store_true", help="with -p: every event as a line of JSON"
-    )
-    parser.add_argument(
-        "--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, scripted:…, none"
-    )
-    old = parser.add_mutually_exclusive_group()
-    old.add_argument(
-        "--continue", action="store_true", dest="go_on", help="go on with the last session here"
-    )
-    old.add_argument("--resume", metavar="ID", help="go on with this session (or its beginning)")
-    parser.add_argument(
-        "--fork", action="store_true", help="with --continue or --resume: go on with a copy"
-    )
-    parser.add_argument("--bare", action="store_true", help="without memory")
-
-
-def run(args: argparse.Namespace) -> int:
-    if args.fork and not (args.go_on or args.resume):
-        raise UsageError("--fork needs --continue or --resume: there is nothing to copy.")
-    overrides: dict[str, Any] = {"model": args.model} if args.model else {}
-    if args.bare:
-        overrides["bare"] = True
-    talk = args.prompt is None and sys.stdin.isatty() and not (args.json or args.stream_json)
-    if not talk:
-        # A script does not wait for a dream at its end, nor pays for one that is cut short there.
-        overrides["dream.enabled"] = False
-    config = config_of(args, **overrides)
-    if not config.project.is_dir():
-        raise UsageError(f"The project {config.project} is not a directory.")
-    wish: dict[str, Any] = {"config": config, **_which(args, config)}
-    if talk:
-        return _talk(args, wish)
-    pasted = _piped(waits=args.prompt is None)
-    if not (args.prompt or "").strip() and not pasted.strip():
-        raise UsageError('There is nothing to ask: give -p "…", or pipe something in.')
-
-    return ask_once(args, wish, args.prompt or "", pasted)
-
-
-def _talk(args: argparse.Namespace, wish: dict[str, Any]) -> int:
-    if not sys.stdout.isatty():
-        raise UsageError("A conversation needs a terminal; with -p the answer goes anywhere.")
-    from lamina.cli.chat_repl import talk
-
-    return talk(wish, quiet=args.quiet)
-
-
-def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
-    """Which session: a new one, the last, or the one named."""
-    if not (args.go_on or args.resume):
-        return {}
-    from lamina.ledger import log
-
-    files = sessions.find(config)
-    if args.go_on:  # one that was opened and left again is not what the user talked about
-        files = [*islice(filter(log.was_used, files), 1)] or files
-    file = sessions.choose(files, args.resume or "")
-    return {"session_id": file.stem, "resume": True, "fork": args.fork}
-
-
-def _piped(*, waits: bool) -> str:
-    """What was piped in. With -p, a pipe that nobody writes to must not hang the command."""
-    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - it is None when closed
-        return ""
-    import select
-
-    source = sys.stdin.buffer
-    try:
-        if not waits and not select.select([source], [], [], SECONDS_FOR_INPUT)[0]:
-            note("lamina: Nothing came through the pipe in 3 seconds; going on without it.")
-            return ""
-        content = source.read(LARGEST_INPUT + 1)
-    except OSError as error:
-        raise LaminaError(f"Can't read what is piped in: {error.strerror}.") from error
-    if len(content) > LARGEST_INPUT:
-        raise UsageError("More than 20 MB were piped in. Put it in a file and name that.")
-    return content.decode("utf-8", "replace")

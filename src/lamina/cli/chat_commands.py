@@ -1,17 +1,34 @@
-"""What can be typed in a conversation beside messages: one table of slash commands. A layer's command
-is one more line in it. They look at the session or tell the conversation what to do next.
+"""What can be typed in a conversation besides messages: the slash commands, and the table that
+names them. They look at the session, write memories as the user's own word (through the store's
+gate), or tell the conversation what to do next.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.terminal import harmless, note, one_line, out, style, table, width, wrapped
-from lamina.errors import UsageError
+import anyio
+import anyio.to_thread
+
+from lamina.cli.chat_events import on_ctrl_c
+from lamina.cli.terminal import (
+    harmless,
+    note,
+    one_line,
+    out,
+    plural,
+    style,
+    table,
+    width,
+    wrapped,
+)
+from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
+    from lamina.memory.file_store import FileStore
     from lamina.session import Session
 
 
@@ -22,7 +39,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Go on with another session; with no wish, a new one."""
+    """Continue with another session; with no wish, a new one."""
 
     wish: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -58,7 +75,7 @@ async def run_command(session: Session, line: str) -> Next:
     return await command.run(session, argument.strip())
 
 
-async def _help(session: Session, argument: str) -> Next:  # noqa: ARG001 - all take the same
+async def _help(session: Session, argument: str) -> None:  # noqa: ARG001 - all take the same
     names = [f"{name} {command.argument}".rstrip() for name, command in COMMANDS.items()]
     wide, room = max(map(len, names)), width()
     beside = room >= wide + 30  # else a command's help goes below its name
@@ -66,10 +83,12 @@ async def _help(session: Session, argument: str) -> Next:  # noqa: ARG001 - all 
         pad = " " * (wide + 2 - len(name)) if beside else "\n      "
         lines = wrapped(f"  {name}{pad}{command.help}", room, wide + 4 if beside else 6)
         out(lines.replace(name, style(name, "bold"), 1))
-    keys = "  Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of a line starts a new one."
-    out(wrapped(keys, width()))
-    out(wrapped("  Ctrl-C stops the answer, Ctrl-D leaves.", width()))
-    return None
+    keys = "  Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of a line starts a new line."
+    out(wrapped(keys, room))
+    out(wrapped("  Ctrl-C stops the answer, Ctrl-D leaves.", room))
+
+
+# ---- which session, which model
 
 
 async def _clear(session: Session, argument: str) -> Next:  # noqa: ARG001
@@ -100,13 +119,17 @@ async def _resume(session: Session, argument: str) -> Next:
         return None
     for file in files[:10]:
         row = transcript.summary(file)
-        title = one_line(row["title"], max(20, width() - 32))
-        out(f"  {style(row['id'][:8], 'bold')}  {row['changed']}  {title}")
-    out("  /resume ID goes on with one of them.")
+        changed = row["changed"][:16].replace("T", " ")
+        title = one_line(row["title"], max(20, width() - 30))
+        out(f"  {style(row['id'][:8], 'bold')}  {changed}  {title}")
+    out("  /resume ID continues one of them.")
     return None
 
 
-async def _context(session: Session, argument: str) -> Next:  # noqa: ARG001
+# ---- the context
+
+
+async def _context(session: Session, argument: str) -> None:  # noqa: ARG001
     from lamina.cli.context import parts_of
 
     status = session.status()
@@ -114,50 +137,223 @@ async def _context(session: Session, argument: str) -> Next:  # noqa: ARG001
     out(f"  {status.tokens:,} of {status.window:,} tokens ({share:.0f}%)")
     parts = parts_of(session.ledger).items()
     out(table([[f"    {name}", f"{tokens:,}"] for name, tokens in parts if tokens]))
-    return None
 
 
-def _in(module: str, name: str) -> Handler:
-    """A command of a sibling module, which is loaded when the command is first used."""
+async def _compact(session: Session, argument: str) -> None:
+    """Fold the conversation now; Ctrl-C stops it and leaves everything as it was."""
+    from lamina.cli.sessions import compaction_sentence
 
-    async def run(session: Session, argument: str) -> Next:
-        from importlib import import_module
+    async with on_ctrl_c(session.cancel):
+        done = await session.compact(argument)
+    out(wrapped(f"  {compaction_sentence(done)} /undo brings it back.", width()))
 
-        await getattr(import_module(f"lamina.cli.{module}"), name)(session, argument)
-        return None
 
-    return run
+_ROUNDS = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?(?:\s+(.*))?", re.DOTALL)
+
+
+async def _snip(session: Session, argument: str) -> None:
+    """`N`, or `N-M`, then what it was; without an argument the rounds are listed."""
+    if not argument:
+        for line in session.rounds():
+            out(f"  {one_line(line, max(20, width() - 4))}")
+        hint = (
+            "  /snip 2-4 WHAT hides rounds 2 to 4 (a question and its answer each) from the model."
+        )
+        out(style(wrapped(hint, width(), 2), "dim"))
+        return
+    found = _ROUNDS.fullmatch(argument)
+    if found is None:
+        raise UsageError("Say which rounds: /snip 2, or /snip 2-4 and what they were about.")
+    first = int(found[1])
+    before = session.status().tokens
+    session.snip(first, int(found[2] or first), found[3] or "")
+    out(f"  {before - session.status().tokens:,} tokens left the context. /undo brings them back.")
+
+
+async def _undo(session: Session, argument: str) -> None:
+    """Bring back the last fold, or the one with this id."""
+    name = session.undo(argument)
+    layer = next(e["layer"] for e in session.ledger.entries if e["uuid"] == name)
+    tokens = session.status().tokens
+    out(f"  Undone: {harmless(str(layer))}. The context has {tokens:,} tokens again.")
+
+
+# ---- memory
+
+
+async def _memory(session: Session, argument: str) -> None:
+    """Where memory is and what it holds, or the memories that fit some words."""
+    from lamina.recall.memory_index import MemoryIndex, fitting
+
+    store = _store(session)
+    index = session.state.deps.memory_index or MemoryIndex(store)
+    room = max(20, width() - 48)
+    if argument:
+        now = session.state.deps.clock.now()
+        hits = await anyio.to_thread.run_sync(lambda: fitting(index, argument, 10, now))
+        found = [memory for _, memory in hits]
+    else:
+        found = await anyio.to_thread.run_sync(store.list)
+        waiting = len(list(store.inbox.items()))
+        inbox = f", {waiting} in the inbox (lamina memory inbox)" if waiting else ""
+        many = plural(len(found), "memory", "memories")
+        out(f"  {many} in {harmless(str(store.directory))}{inbox}")
+    rows = [
+        [f"  {one.type or '-'}", one_line(one.path, 36), one_line(one.description, room)]
+        for one in found[:20]
+    ]
+    if rows:
+        out(table(rows))
+    elif argument:
+        note("  Nothing found.")
+    if len(found) > len(rows):
+        out(f"  … and {len(found) - len(rows)} more: lamina memory list")
+
+
+async def _remember(session: Session, argument: str) -> None:
+    """Save this at once, as the user's own word."""
+    from lamina.local.extractor import kind_of
+    from lamina.memories import Proposal
+    from lamina.memory.naming import file_name, title_of
+
+    if not argument:
+        raise UsageError("Say what to remember: /remember I deploy from the host pelican")
+    first = re.split(r"(?<=[.!?])\s|\n", argument, maxsplit=1)[0]
+    name = title_of(argument)
+    kind = await anyio.to_thread.run_sync(kind_of, argument)
+    proposal = Proposal(
+        path=file_name(kind, name, argument),
+        name=name,
+        description=" ".join(first.split())[:200],
+        type=kind,
+        body=f"{argument}\n",
+        writer="user",
+        session=session.id,
+        reason="/remember",
+    )
+    outcome = await anyio.to_thread.run_sync(_store(session).remember, proposal)
+    if not outcome.changed:  # a change is told as an event
+        out(f"  {harmless(outcome.sentence)}")
+    for warning in outcome.warnings:
+        note(f"  {harmless(warning)}")
+
+
+_GONE = (
+    "<system-reminder>\nThe user had the memory {path} forgotten. Don't use what it said, wherever "
+    "it still stands in this conversation.\n</system-reminder>"
+)
+_PART_GONE = (
+    "<system-reminder>\nThe user had a part of the memory {path} forgotten; what else it said is in "
+    "{rest}. Don't use that part, wherever it still stands in this conversation.\n</system-reminder>"
+)
+
+
+async def _forget(session: Session, argument: str) -> None:
+    """Forget the memory of this name, or the one that certainly fits some words, as the user."""
+    from lamina.memory import forgetting
+    from lamina.text.asks import forget_wish
+
+    if not argument:
+        raise UsageError("Say what to forget: /forget user_role.md, or what the memory says.")
+    wish = forget_wish(f"forget {argument}")  # "/forget that I …" and "/forget I …" mean the same
+    words = wish.words if wish else argument
+    store = _store(session)
+
+    def work() -> forgetting.Forgotten:
+        found = forgetting.meant(store, words)
+        if found.fit == "certain":
+            return forgetting.forget(
+                store,
+                found.memories[0],
+                part=found.part,
+                writer="user",
+                session=session.id,
+                reason="/forget",
+            )
+        told = forgetting.not_forgotten(found, words, "`/forget NAME` forgets one of them.")
+        claim = wish is not None and wish.claim and found.fit in ("near", "none")
+        kept = claim and forgetting.keep_away(store, words, found.memories)
+        return forgetting.and_kept_away(told) if kept else told
+
+    done = await anyio.to_thread.run_sync(work)
+    for line in done.sentence.splitlines():
+        out(f"  {harmless(line)}")
+    if done.path:
+        # What was recalled of it, and its index line, may still stand in the view.
+        text = _PART_GONE if done.rest else _GONE
+        session.state.say(text.format(path=done.path, rest=done.rest), "system")
+
+
+async def _dream(session: Session, argument: str) -> None:
+    """Whether or not one is due; `--dry-run` changes nothing."""
+    from lamina.layers import dream
+    from lamina.layers.dream.record import DreamRecord
+
+    if argument not in ("", "--dry-run"):
+        raise UsageError("/dream takes no argument, or --dry-run to only show what would change.")
+    store = _store(session)
+    with anyio.CancelScope() as scope:
+        async with on_ctrl_c(scope.cancel):
+            done = await dream.run(session.state, apply=not argument)
+        for line in done.diff.splitlines() if argument else ():
+            out(f"  {harmless(line)}")
+        if done.status not in ("completed", "nothing"):
+            raise LaminaError(done.text)
+        if argument or done.status == "nothing":
+            out(f"  {harmless(done.text)}")  # what was improved is told as an event
+        for doubt in done.step.doubtful:
+            note(f"  doubtful: {harmless(doubt)}")
+        for problem in done.problems:
+            note(f"  not applied: {harmless(problem)}")
+    if scope.cancelled_caught:
+        note(f"  {harmless(str(DreamRecord(store.state).status().get('text', '')))}")
+
+
+async def _why(session: Session, argument: str) -> None:
+    """The recalls of a turn; with no number those of the last turn that had any."""
+    from lamina.cli.memory_reports import show_recalls
+    from lamina.recall.why import recalls_of, turns_of
+
+    found = recalls_of(session.ledger.entries)
+    typed = turns_of(session.ledger.entries)
+    if argument and not (argument.isdecimal() and 1 <= int(argument) <= typed):
+        raise UsageError(f"/why takes the number of a message; you have typed {typed} so far.")
+    turn = int(argument) if argument else max((one.turn for one in found), default=0)
+    chosen = [one for one in found if one.turn == turn]
+    show_recalls(chosen)
+    if not chosen:
+        which = "for that message" if argument else "yet"
+        note(f"  Nothing was recalled {which}.")
+
+
+def _store(session: Session) -> FileStore:
+    store = session.state.deps.memory
+    if store is None:
+        raise UsageError("Memory is off here. `lamina settings --explain` says why.")
+    return store
 
 
 COMMANDS: dict[str, SlashCommand] = {
-    "/help": SlashCommand(_help, "this list"),
+    "/help": SlashCommand(_help, "show this list"),
     "/clear": SlashCommand(_clear, "start a new session; this one stays recorded"),
-    "/context": SlashCommand(_context, "what fills the context"),
+    "/context": SlashCommand(_context, "show what fills the context"),
     "/compact": SlashCommand(
-        _in("chat_actions", "compact"), "fold the conversation into a summary", "[WHAT TO STRESS]"
+        _compact, "replace the conversation so far by a summary", "[WHAT TO STRESS]"
     ),
     "/snip": SlashCommand(
-        _in("chat_actions", "snip"), "list finished rounds, or take some out", "[N[-M] [WHAT]]"
+        _snip, "list finished rounds, or hide some from the model", "[N[-M] [WHAT]]"
     ),
-    "/undo": SlashCommand(_in("chat_actions", "undo"), "bring back what was folded last", "[ID]"),
+    "/undo": SlashCommand(_undo, "bring back what was compacted or snipped last", "[ID]"),
     "/memory": SlashCommand(
-        _in("chat_actions", "memory"), "what is remembered, or what fits some words", "[WORDS]"
+        _memory, "list what is remembered, or find what fits some words", "[WORDS]"
     ),
-    "/remember": SlashCommand(
-        _in("chat_actions", "remember"), "save this for later sessions", "TEXT"
-    ),
-    "/forget": SlashCommand(
-        _in("chat_actions", "forget"), "remove a memory so that it stays away", "NAME OR WORDS"
-    ),
+    "/remember": SlashCommand(_remember, "save this for later sessions", "TEXT"),
+    "/forget": SlashCommand(_forget, "remove a memory so that it stays away", "NAME OR WORDS"),
     "/dream": SlashCommand(
-        _in("chat_actions", "dream"),
-        "tidy the memories now, or show what that would change",
-        "[--dry-run]",
+        _dream, "tidy the memories now, or show what that would change", "[--dry-run]"
     ),
-    "/why": SlashCommand(
-        _in("chat_actions", "why"), "why memories were recalled, and if they were used", "[N]"
-    ),
-    "/model": SlashCommand(_model, "show the model, or go on with another", "[NAME]"),
-    "/resume": SlashCommand(_resume, "list earlier sessions, or go on with one", "[ID]"),
+    "/why": SlashCommand(_why, "say why memories were recalled, and if they were used", "[N]"),
+    "/model": SlashCommand(_model, "show the model, or switch to another", "[NAME]"),
+    "/resume": SlashCommand(_resume, "list earlier sessions, or continue one", "[ID]"),
     "/exit": SlashCommand(_exit, "leave"),
 }

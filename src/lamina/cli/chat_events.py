@@ -1,5 +1,6 @@
-"""Events as lines for a person: what a tool does, what a layer did, what went wrong. One row an event
-that is shown; the others are not, or are shown otherwise. Pure.
+"""A session's events as lines for a person: what a tool does, what a layer did, what went wrong.
+Events without a row in the table are not shown, or are shown elsewhere. Also what Ctrl-C does
+meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import anyio
 
 from lamina import events
-from lamina.cli.terminal import harmless, one_line
+from lamina.cli.terminal import harmless, one_line, plural
 from lamina.errors import alone
 
 
@@ -50,47 +51,6 @@ def line_of(event: events.Event) -> Line | None:
     return make(event) if make is not None else None
 
 
-def _started(event: events.ToolStarted) -> Line:
-    return Line(f"• {event.name} {_about(event.input)}".rstrip(), "cyan")
-
-
-def _finished(event: events.ToolFinished) -> Line | None:
-    return Line(f"  {event.name} failed", "yellow") if event.is_error else None
-
-
-def _refused(event: events.PermissionRefused) -> Line:
-    return Line(f"  {event.tool} refused: {_cut(event.reason)}", "yellow")
-
-
-def _warned(event: events.Warned) -> Line:
-    return Line(harmless(event.message), "yellow")
-
-
-def _retrying(event: events.Retrying) -> Line:
-    return Line(f"  trying again in {event.delay:.0f} s: {_cut(event.reason)}")
-
-
-def _restarted(event: events.StreamRestarted) -> Line:
-    return Line(f"  the answer starts again: {_cut(event.reason)}")
-
-
-def _acted(event: events.LayerActed) -> Line:
-    saved = f", {event.tokens_saved:,} tokens saved" if event.tokens_saved else ""
-    return Line(f"  {event.layer}: {_cut(event.what)}{saved}")
-
-
-def _layer_failed(event: events.LayerFailed) -> Line:
-    return Line(f"  {event.layer} failed: {_cut(event.error)}", "yellow")
-
-
-def _recovered(event: events.PromptRecovered) -> Line:
-    return Line(f"  the prompt was too long: {_cut(event.how)}")
-
-
-def _broke(event: events.CacheBroke) -> Line | None:
-    return None if event.registered else Line(f"  the prompt cache broke: {_cut(event.cause)}")
-
-
 def _remembered(event: events.MemoryUpdated) -> Line | None:
     if event.writer == "dream":
         return None  # it says itself how much it improved
@@ -103,50 +63,44 @@ def _remembered(event: events.MemoryUpdated) -> Line | None:
     return None if said or not told else Line(f"  Memory {'; '.join(told)}", "green")
 
 
-def _adopted(event: events.MemoryAdopted) -> Line:
-    return Line(f"  {adopted(len(event.files))}")
+def _dreamt(event: events.DreamChanged) -> Line | None:
+    if event.status != "completed" or event.phase != "updating":
+        return None
+    return Line(f"  dream: {_cut(event.text)} `lamina dream diff` shows it.", "green")
 
 
 def adopted(count: int, by: str = "") -> str:
     """What is said at first sight of a directory that others filled."""
-    many = "1 memory" if count == 1 else f"{count} memories"
+    many = plural(count, "memory", "memories")
     return f"Found {many} {by or 'that Lamina did not write'}; now tracked."
 
 
-def _recalled(event: events.MemoryRecalled) -> Line:
-    return Line(f"  recalled: {', '.join(map(harmless, event.files))}")
+def _failed(what: str, why: str = "") -> Line:
+    return Line(f"  {what} failed" + (f": {_cut(why)}" if why else ""), "yellow")
 
 
-def _dreamt(event: events.DreamChanged) -> Line | None:
-    done = event.status == "completed" and event.phase == "updating"
-    return (
-        Line(f"  dream: {_cut(event.text)} `lamina dream diff` shows it.", "green")
-        if done
-        else None
-    )
-
-
-def _background(event: events.BackgroundChanged) -> Line | None:
-    failed = event.state == "failed"
-    return Line(f"  {event.task} failed: {_cut(event.detail)}", "yellow") if failed else None
+def _saved(tokens: int) -> str:
+    return f", {tokens:,} tokens saved" if tokens else ""
 
 
 _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
-    events.ToolStarted: _started,
-    events.ToolFinished: _finished,
-    events.PermissionRefused: _refused,
-    events.Warned: _warned,
-    events.Retrying: _retrying,
-    events.StreamRestarted: _restarted,
-    events.LayerActed: _acted,
-    events.LayerFailed: _layer_failed,
-    events.PromptRecovered: _recovered,
-    events.CacheBroke: _broke,
+    events.ToolStarted: lambda e: Line(f"• {e.name} {_about(e.input)}".rstrip(), "cyan"),
+    events.ToolFinished: lambda e: _failed(e.name) if e.is_error else None,
+    events.PermissionRefused: lambda e: Line(f"  {e.tool} refused: {_cut(e.reason)}", "yellow"),
+    events.Warned: lambda e: Line(harmless(e.message), "yellow"),
+    events.Retrying: lambda e: Line(f"  trying again in {e.delay:.0f} s: {_cut(e.reason)}"),
+    events.StreamRestarted: lambda e: Line(f"  the answer starts again: {_cut(e.reason)}"),
+    events.LayerActed: lambda e: Line(f"  {e.layer}: {_cut(e.what)}{_saved(e.tokens_saved)}"),
+    events.LayerFailed: lambda e: _failed(e.layer, e.error),
+    events.PromptRecovered: lambda e: Line(f"  the prompt was too long: {_cut(e.how)}"),
+    events.CacheBroke: lambda e: (
+        None if e.registered else Line(f"  the prompt cache broke: {_cut(e.cause)}")
+    ),
     events.MemoryUpdated: _remembered,
-    events.MemoryAdopted: _adopted,
-    events.MemoryRecalled: _recalled,
+    events.MemoryAdopted: lambda e: Line(f"  {adopted(len(e.files))}"),
+    events.MemoryRecalled: lambda e: Line(f"  recalled: {', '.join(map(harmless, e.files))}"),
     events.DreamChanged: _dreamt,
-    events.BackgroundChanged: _background,
+    events.BackgroundChanged: lambda e: _failed(e.task, e.detail) if e.state == "failed" else None,
 }
 
 # Of a tool's input, what says most about the call.

@@ -1,6 +1,6 @@
-"""The conversation: a line editor with history, streamed answers, a status line, questions about
-permissions. Ctrl-C stops a turn, Ctrl-D leaves. Touches the terminal and, in the home, the history
-of what was typed.
+"""The conversation in `lamina chat`: a line editor with history, streamed answers, a status line,
+questions about permissions. Ctrl-C stops a turn, Ctrl-D leaves. Touches the terminal and, in the
+home, the history of what was typed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lamina.cli.terminal import (
     note,
     one_line,
     out,
+    plural,
     stream,
     style,
     width,
@@ -140,8 +141,8 @@ class Editor:
         """A long paste stands in the line as a mark and travels beside it."""
         if "\n" not in text.strip("\n") and len(text) <= LONGEST_TYPED_PASTE:
             return text.strip("\n")
-        lines = text.strip("\n").count("\n") + 1
-        mark = f"[pasted {len(self._pastes) + 1}: {lines} lines]"
+        lines = plural(text.strip("\n").count("\n") + 1, "line")
+        mark = f"[pasted {len(self._pastes) + 1}: {lines}]"
         self._pastes[mark] = text
         return mark
 
@@ -169,7 +170,7 @@ class Conversation:
         self._session: Session | None = None
         self._streamed: WordWrap | None = None  # an answer that stands on the line
         self._refused = False  # the last event said so
-        self._compacting = False  # by hand: the command says what came of it
+        self._compacting = False  # by hand: the command itself reports the result
         self._asking = anyio.Lock()  # one question at a time
 
     async def run(self) -> int:
@@ -179,7 +180,7 @@ class Conversation:
             wish = {"config": self._config, **following.wish}
             try:
                 left, following = await self._visit(wish)
-            except LaminaError as error:  # that session can't be had; the one before can
+            except LaminaError as error:  # that session can't be opened; the one before can
                 self._complain(error)
                 back = {"config": self._config, "session_id": left, "resume": True}
                 left, following = await self._visit(back)
@@ -201,7 +202,7 @@ class Conversation:
         """Background work may take its time; Ctrl-C leaves it for the next open."""
         if not (names := session.status().background):
             return
-        said = f"  Finishing {', '.join(names)} (Ctrl-C leaves it for the next time) …"
+        said = f"  Finishing {', '.join(names)} (Ctrl-C leaves it for next time) …"
         enough = anyio.CancelScope()
         async with on_ctrl_c(enough.cancel):
             note(style(wrapped(said, width()), "dim", sys.stderr))
@@ -252,7 +253,7 @@ class Conversation:
             return
         refused, self._refused = self._refused, isinstance(event, PermissionRefused)
         if refused and isinstance(event, ToolFinished):
-            return  # that it was refused is said
+            return  # the refusal has been reported
         if self._compacting and isinstance(event, LayerActed) and event.layer == "compaction":
             return
         line = line_of(event)
@@ -270,11 +271,11 @@ class Conversation:
         sentence = wrapped(f"lamina: {harmless(str(error))}", width())
         note(style(sentence, "red", sys.stderr))
 
-    async def _may(self, question: str, detail: str) -> Literal["once", "always", "no"]:
+    async def _may(self, tool: str, detail: str) -> Literal["once", "always", "no"]:
         """A question about a permission; Ctrl-C says no and stops the turn."""
         async with self._asking:
             self._end_line()
-            out(style(f"? May {one_line(question, width() - 16)} do this?", "yellow"))
+            out(style(f"? {_asked(tool)}", "yellow"))
             for line in harmless(detail).splitlines()[:20]:
                 out(f"    {line[: width() - 4]}")
             try:
@@ -293,8 +294,7 @@ class Conversation:
         out(style("Lamina", "bold") + wrapped(f"Lamina {about} · /help", width())[6:])
         if resumed:
             said = sum("typed" in (e.get("origins") or ()) for _, e in session.ledger.messages())
-            plural = "" if said == 1 else "s"
-            out(style(f"  going on after {said} message{plural} of yours", "dim"))
+            out(style(f"  continuing: {plural(said, 'message')} from you so far", "dim"))
 
     def _status(self) -> str:
         """The line at the bottom: model, tokens of window, cache hit rate, background tasks."""
@@ -307,12 +307,18 @@ class Conversation:
         if status.fidelity is not None:
             parts.append(f"summary keeps only {status.fidelity:.0%} (/undo)")
         if status.background:
-            parts.append("in the background: " + ", ".join(status.background))
+            parts.append("background: " + ", ".join(status.background))
         return " · ".join(harmless(part) for part in parts)
 
 
+def _asked(tool: str) -> str:
+    """A question about a permission; the detail below it says what exactly."""
+    asked = {"Bash": "Run this command?", "Write": "Write this file?", "Edit": "Edit this file?"}
+    return asked.get(tool) or f"Allow {one_line(tool, width() - 12)}?"
+
+
 def _short(tokens: int) -> str:
-    """1,234 as 1.2k, 200,000 as 200k and 1,000,000 as 1M."""
+    """1,234 as 1.2k, 200,000 as 200k, 1,000,000 as 1M."""
     if tokens < 1_000:
         return str(tokens)
     if tokens >= 1_000_000:

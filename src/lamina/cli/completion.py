@@ -1,19 +1,20 @@
-"""`lamina completion`: a script that completes commands, options and settings, for bash, zsh or fish.
-It is made from the parsers themselves, so it can't fall behind them. Prints only.
+"""`lamina completion`: a script that completes commands, options and settings, for bash, zsh or
+fish. It is made from the parsers themselves, so it is never out of date. Prints only.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from lamina.cli.terminal import out
-from lamina.errors import UsageError
 
 EXAMPLES = """
+mkdir -p ~/.local/share/bash-completion/completions
 lamina completion bash > ~/.local/share/bash-completion/completions/lamina
-lamina completion zsh > ~/.zfunc/_lamina
+mkdir -p ~/.zfunc && lamina completion zsh > ~/.zfunc/_lamina
+mkdir -p ~/.config/fish/completions
 lamina completion fish > ~/.config/fish/completions/lamina.fish
 """
 
@@ -33,15 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     words = dict(_words(build_parser(everything=True), ()))
     words[("settings",)] += [*("set", "unset", "path"), *(row.name for row in SETTINGS)]
-    match args.shell:
-        case "bash":
-            out(_bash(words))
-        case "zsh":
-            out(_zsh(words))
-        case "fish":
-            out(_fish(words))
-        case other:
-            raise UsageError(f"There is no completion for {other}.")
+    out({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](words))
     return 0
 
 
@@ -50,16 +43,16 @@ def _words(
 ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """For each command and sub-command, the words that may follow it."""
     own: list[str] = []
-    for action in parser._actions:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - argparse offers no other way
+    actions: Any = parser._actions  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    for action in actions:  # argparse offers no other way to list what it takes
         own += action.option_strings
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-            children: dict[str, argparse.ArgumentParser] = dict(action.choices)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if isinstance(action.choices, dict):  # of sub-commands
+            children = cast("dict[str, argparse.ArgumentParser]", action.choices)
             own += children
             for name, child in children.items():
                 yield from _words(child, (*path, name))
         elif action.choices:
-            choices: Any = action.choices
-            own += [str(choice) for choice in choices]
+            own += [str(choice) for choice in action.choices]
     yield path, own
 
 

@@ -1,5 +1,5 @@
-"""`lamina context`: a session's fuel gauge. What fills the window, what each layer has taken out of it,
-what broke the prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
+"""`lamina context`: what fills a session's window, what each layer has taken out of it, what broke
+the prompt cache, and when the next layer would act. Reads one recorded session; changes nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lamina.cli.terminal import (
     one_line,
     out,
     out_json,
+    plural,
     style,
     width,
     wrapped,
@@ -25,7 +26,7 @@ from lamina.cli.terminal import (
 from lamina.ledger import tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row, dicts
-from lamina.messages import Block, Json, Usage
+from lamina.messages import Json, Usage
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -35,135 +36,25 @@ if TYPE_CHECKING:
     from lamina.ports import Capabilities
 
 
-# In the order of the prompt.
-PARTS: tuple[str, ...] = (
-    "system",
-    "tools",
-    "instructions",
-    "memory",
-    "summaries",
-    "messages",
-    "results",
-    "attachments",
-)
-_MEMORY_HEADING = "# Memory"
-_INSTRUCTIONS = "These instruction files hold"
-
-
-def parts_of(ledger: Ledger) -> dict[str, int]:
-    """Part → its tokens, in the order of the prompt; they add up to the ledger's own count."""
-    sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
-    frame: Json = ledger.projection.frame or {}
-    for block in dicts(frame.get("system")):
-        words = str(block.get("text", ""))
-        name = "memory" if words.lstrip().startswith(_MEMORY_HEADING) else "system"
-        sizes[name] += tokens.of_block(block)
-    sizes["tools"] = sum(tokens.of_json(tool) for tool in dicts(frame.get("tools")))
-    for row in ledger.projection.rows:
-        sizes[_part(row, ledger.entries[row.entry])] += row.tokens
-    return _scaled(sizes, ledger.tokens())
-
-
-def _part(row: Row, entry: Json) -> str:
-    kind = row.block.get("type")
-    if row.number < 0:
-        return "summaries"
-    if kind == "tool_result":
-        return "results"
-    if row.role == "assistant":
-        return "messages"
-    origins: list[Any] = entry.get("origins") or []
-    origin = origins[row.number] if row.number < len(origins) else "typed"
-    if origin in ("typed", "pasted"):
-        return "attachments" if kind in ("image", "document") else "messages"
-    if origin == "recalled":
-        return "memory"
-    return "instructions" if _is_instructions(row.block) else "attachments"
-
-
-def _is_instructions(block: Block) -> bool:
-    return _INSTRUCTIONS in str(block.get("text", ""))[:200]
-
-
-def _scaled(sizes: dict[str, int], total: int) -> dict[str, int]:
-    """Estimates stretched to the provider's own count; the largest part takes the rounding."""
-    estimate = sum(sizes.values())
-    if not estimate or total == estimate:
-        return sizes
-    scaled = {name: round(size * total / estimate) for name, size in sizes.items()}
-    largest = max(scaled, key=lambda name: scaled[name])
-    scaled[largest] += total - sum(scaled.values())
-    return scaled
-
-
-def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
-    """Layer → how often its edits changed the view, and by how many tokens it shrank."""
-    projection = Projection()
-    sums: dict[str, tuple[int, int]] = {}
-    for entry in entries:
-        before = projection.tokens
-        projection.add(entry)
-        if entry["kind"] != "edit":
-            continue
-        layer, times = str(entry.get("layer") or "?"), 1
-        if entry.get("op") == "revoke":
-            undone = projection.entry(str(entry.get("edit"))) or {}
-            layer, times = str(undone.get("layer") or "?"), -1
-        count, saved = sums.get(layer, (0, 0))
-        sums[layer] = (count + times, saved + before - projection.tokens)
-    return sums
-
-
-def cache_of(entries: list[Json]) -> Json:
-    """How much of all input came from the provider's cache, and every cause that broke it: how often,
-    and how many tokens were not read that should have been."""
-    used = Usage()
-    breaks: dict[tuple[str, bool], tuple[int, int]] = {}
-    for entry in entries:
-        if entry["kind"] == "message" and entry.get("role") == "assistant":
-            used += Usage.from_json(entry.get("usage"))
-        told: Any = entry.get("event") if entry["kind"] == "event" else None
-        if not isinstance(told, dict) or cast("Json", told).get("kind") != "cache_broke":
-            continue
-        event = cast("Json", told)
-        cause = _SIZES.sub("", str(event.get("cause") or "?"))
-        name = (cause, bool(event.get("registered")))
-        count, lost = breaks.get(name, (0, 0))
-        gone = _number(event.get("expected")) - _number(event.get("read"))
-        breaks[name] = (count + 1, lost + max(0, gone))
-    return {
-        "input": used.prompt,
-        "read": used.cache_read,
-        "breaks": [
-            {"cause": cause, "expected": registered, "count": count, "tokens": lost}
-            for (cause, registered), (count, lost) in breaks.items()
-        ],
-    }
-
-
-# How long a pause was and how much a layer took: such breaks are one kind, however large.
-_SIZES = re.compile(r" \(\d+ min\)| of \d+ min$|: [\d,]+ tokens[^;]*")
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-SIDE_BY_SIDE = 60  # columns from which names stand beside what is said of them
+SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
 MOST_BREAKS = 8
 EXAMPLES = """
-lamina context                   of the last session here
-lamina context 3f2a              by the beginning of its id
+lamina context                   the last session here
+lamina context 3f2a              the one whose id starts with this
 lamina context --json
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "session", nargs="?", default="", metavar="SESSION", help="its id or the beginning (last)"
+        "session",
+        nargs="?",
+        default="",
+        metavar="SESSION",
+        help="its id or a prefix of it (the last)",
     )
     parser.add_argument(
-        "--all", action="store_true", help="look among the sessions of all projects"
+        "--all", action="store_true", help="look through the sessions of all projects"
     )
 
 
@@ -238,7 +129,7 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
     if flags.on("time_clearing"):
         yield _clearing(ledger, flags, able)
     if flags.on("worn_clearing") and able.cache != "none":
-        words = "old results are dropped where that pays, out of what was saved so far"
+        words = "old results are dropped where that saves more than it costs"
         yield {"layer": "microcompact", "when": words, "in_tokens": None}
     if flags.on("notes"):
         last: Json = ledger.state("notes") or {}
@@ -247,10 +138,14 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
         mark = int(last.get("tokens") or 0) + every if last else first
         yield _at("notes", "the notes are written", mark, tokens)
     if flags.on("collapse"):
-        yield {"layer": "collapse", "when": "finished rounds are folded", "in_tokens": None}
+        yield {
+            "layer": "collapse",
+            "when": "finished exchanges are folded into summaries",
+            "in_tokens": None,
+        }
     elif flags.on("autocompact"):
         yield _at("compaction", "the conversation is compacted", window.autocompact, tokens)
-    yield _at("blocking", "no more input is taken", window.blocking, tokens)
+    yield _at("blocking", "no more input is accepted", window.blocking, tokens)
 
 
 def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
@@ -265,9 +160,120 @@ def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
     rows = old_results(ledger, lambda tool: tool in CLEARABLE, flags.value("microcompact.keep"))
     minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
     size = sum(row.tokens for row in rows)
-    what = f"{len(rows)} old results ({size:,} tokens)" if rows else "nothing yet"
+    what = f"{plural(len(rows), 'old result')} ({size:,} tokens)" if rows else "nothing yet"
     words = f"a pause of {minutes:g} min would clear {what}"
     return {"layer": "microcompact", "when": words, "in_tokens": None}
+
+
+# ---- what fills the window
+
+
+# In the order of the prompt.
+PARTS: tuple[str, ...] = (
+    "system",
+    "tools",
+    "instructions",
+    "memory",
+    "summaries",
+    "messages",
+    "results",
+    "attachments",
+)
+_MEMORY_HEADING = "# Memory"
+_INSTRUCTIONS = "These instruction files hold"
+
+
+def parts_of(ledger: Ledger) -> dict[str, int]:
+    """Part → its tokens, in the order of the prompt; they add up to the ledger's own count."""
+    sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
+    frame: Json = ledger.projection.frame or {}
+    for block in dicts(frame.get("system")):
+        words = str(block.get("text", ""))
+        name = "memory" if words.lstrip().startswith(_MEMORY_HEADING) else "system"
+        sizes[name] += tokens.of_block(block)
+    sizes["tools"] = sum(tokens.of_json(tool) for tool in dicts(frame.get("tools")))
+    for row in ledger.projection.rows:
+        sizes[_part(row, ledger.entries[row.entry])] += row.tokens
+    return _scaled(sizes, ledger.tokens())
+
+
+def _part(row: Row, entry: Json) -> str:
+    kind = row.block.get("type")
+    if row.number < 0:
+        return "summaries"
+    if kind == "tool_result":
+        return "results"
+    if row.role == "assistant":
+        return "messages"
+    origins: list[Any] = entry.get("origins") or []
+    origin = origins[row.number] if row.number < len(origins) else "typed"
+    if origin in ("typed", "pasted"):
+        return "attachments" if kind in ("image", "document") else "messages"
+    if origin == "recalled":
+        return "memory"
+    beginning = str(row.block.get("text", ""))[:200]
+    return "instructions" if _INSTRUCTIONS in beginning else "attachments"
+
+
+def _scaled(sizes: dict[str, int], total: int) -> dict[str, int]:
+    """Estimates stretched to the provider's own count; the largest part takes the rounding."""
+    estimate = sum(sizes.values())
+    if not estimate or total == estimate:
+        return sizes
+    scaled = {name: round(size * total / estimate) for name, size in sizes.items()}
+    largest = max(scaled, key=lambda name: scaled[name])
+    scaled[largest] += total - sum(scaled.values())
+    return scaled
+
+
+def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
+    """Layer → how often its edits changed the view, and by how many tokens it shrank."""
+    projection = Projection()
+    sums: dict[str, tuple[int, int]] = {}
+    for entry in entries:
+        before = projection.tokens
+        projection.add(entry)
+        if entry["kind"] != "edit":
+            continue
+        layer, times = str(entry.get("layer") or "?"), 1
+        if entry.get("op") == "revoke":
+            undone = projection.entry(str(entry.get("edit"))) or {}
+            layer, times = str(undone.get("layer") or "?"), -1
+        count, saved = sums.get(layer, (0, 0))
+        sums[layer] = (count + times, saved + before - projection.tokens)
+    return sums
+
+
+def cache_of(entries: list[Json]) -> Json:
+    """How much of all input came from the provider's cache, and each cause that broke it: how often, and
+    how many tokens were not read from the cache that should have been."""
+    used = Usage()
+    breaks: dict[tuple[str, bool], tuple[int, int]] = {}
+    for entry in entries:
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            used += Usage.from_json(entry.get("usage"))
+        told: Any = entry.get("event") if entry["kind"] == "event" else None
+        if not isinstance(told, dict) or cast("Json", told).get("kind") != "cache_broke":
+            continue
+        event = cast("Json", told)
+        cause = _SIZES.sub("", str(event.get("cause") or "?"))
+        name = (cause, bool(event.get("registered")))
+        count, lost = breaks.get(name, (0, 0))
+        sizes = (event.get("expected"), event.get("read"))
+        expected, read = (size if isinstance(size, int) else 0 for size in sizes)
+        breaks[name] = (count + 1, lost + max(0, expected - read))
+    return {
+        "input": used.prompt,
+        "read": used.cache_read,
+        "breaks": [
+            {"cause": cause, "expected": registered, "count": count, "tokens": lost}
+            for (cause, registered), (count, lost) in breaks.items()
+        ],
+    }
+
+
+# How long a pause was, how much a layer took: such breaks are of one kind, whatever the figures.
+_SIZES = re.compile(r" \(\d+ min\)| of \d+ min$|: [\d,]+ tokens[^;]*")
 
 
 # ---- for a person
@@ -285,13 +291,14 @@ def _show(value: Json) -> None:
     out(_parts(value["parts"], tokens, room))
     if value["saved"] or value["balance"]:
         out()
-        out(style("Taken out of the view", "bold"))
+        out(style("Taken out of the context", "bold"))
         for layer, row in value["saved"].items():
-            _line(harmless(layer), f"{row['count']}×, {row['tokens']:,} tokens")
+            if row["count"] or row["tokens"]:
+                _line(harmless(layer), f"{row['count']}×, {row['tokens']:,} tokens")
     if value["balance"]:
         earned = "saved" if value["balance"] > 0 else "lost"
         words = (
-            f"Breaks and re-reads paid, {abs(value['balance']):,} tokens of input {earned} so far"
+            f"After cache breaks and re-reads, {abs(value['balance']):,} tokens of input {earned}"
         )
         out(wrapped(f"  {words}", room, 4))
     _show_cache(value["cache"])
@@ -305,7 +312,10 @@ def _parts(parts: dict[str, int], tokens: int, room: int) -> str:
     shown = {name: size for name, size in parts.items() if size}
     if not shown:
         return "  The session is empty."
-    rows = [[name, f"{size:,}", _share(size, tokens)] for name, size in shown.items()]
+    rows = [
+        [name, f"{size:,}", f"{size / tokens:.0%}" if tokens else ""]
+        for name, size in shown.items()
+    ]
     return "\n".join(
         f"  {line}"
         for line in fitted(
@@ -327,7 +337,8 @@ def _show_cache(cache: Json) -> None:
         return
     out()
     out(style("The prompt cache", "bold"))
-    words = f"{cache['read'] / max(1, cache['input']):.0%} of {cache['input']:,} tokens of input read from it"
+    share = cache["read"] / max(1, cache["input"])
+    words = f"{share:.0%} of {cache['input']:,} tokens of input were read from it"
     out(wrapped(f"  {words}", width(), 4))
     breaks = sorted(cache["breaks"], key=lambda row: (row["expected"], -row["tokens"]))
     for row in breaks[:MOST_BREAKS]:
@@ -340,11 +351,11 @@ def _show_cache(cache: Json) -> None:
             None if row["expected"] else "yellow",
         )
     if more := len(breaks[MOST_BREAKS:]):
-        _line("", f"and {more} other cause{'s' * (more > 1)}")
+        _line("", f"and {plural(more, 'other cause')}")
 
 
 def _line(name: str, words: str, colour: str | None = None) -> None:
-    """A name and what is to be said of it, broken between words and indented where it goes on."""
+    """A name and what is said about it; continued lines are indented."""
     room = width()
     beside = room >= SIDE_BY_SIDE
     said = f"  {name:<12}  {words}" if beside else f"  {name}: {words}" if name else f"  {words}"
@@ -353,7 +364,7 @@ def _line(name: str, words: str, colour: str | None = None) -> None:
 
 
 def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
-    """A bar over the window; `|` stands where autocompaction and the end of input are."""
+    """A bar over the window; `|` marks autocompaction and the end of input."""
     filled = min(room, round(room * tokens / window)) if window else 0
     cells = ["█"] * filled + ["░"] * (room - filled)
     for name in ("autocompact", "blocking"):
@@ -362,7 +373,3 @@ def gauge(tokens: int, window: int, marks: dict[str, int], room: int) -> str:
     colour = "red" if tokens >= marks["autocompact"] else "yellow"
     colour = "green" if tokens < marks["warning"] else colour
     return style("".join(cells), colour)
-
-
-def _share(size: int, total: int) -> str:
-    return f"{size / total:.0%}" if total else ""

@@ -1,5 +1,6 @@
-"""What is left of an error that nobody foresaw: a file under the home with the traceback, and one
-sentence that names it. Writes that one file.
+"""What an unforeseen error leaves behind: a file under the home with the traceback, and one
+sentence that names it. Writes that one file. A module of its own, so that only a crash pays for its
+imports.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from lamina._version import __version__
 from lamina.errors import SettingsError
 
-# Options whose value may be the user's own words; a crash log is made to be passed on.
+# Options whose value is the user's own words: a crash log is meant to be sent to others.
 _PRIVATE = frozenset({"-p", "--print"})
 
 
@@ -38,11 +39,8 @@ def record(error: BaseException, words: Sequence[str]) -> str:
             write_private(path, content.encode("utf-8", "backslashreplace"))
         except OSError:
             continue
-        return (
-            f"Something went wrong that should not ({type(error).__name__}). "
-            f"Please report it with the file {path}."
-        )
-    return f"Something went wrong that should not: {type(error).__name__}: {error}."
+        return f"Lamina hit a bug ({type(error).__name__}). Please report it with the file {path}."
+    return f"Lamina hit a bug: {type(error).__name__}: {error}."
 
 
 def _folders(words: Sequence[str]) -> list[Path]:

@@ -1,7 +1,7 @@
 """`lamina demo`: a whole life in under a minute. Two coding sessions with a scripted model and real
-tools, what the rules take into memory from them, a dream that tidies it, and a third session that
-recalls it; what each layer did, and the money. In a temporary project and home: touches nothing else
-but the report that it leaves in the system's folder for temporary files.
+tools, what the rules save from them, a dream that tidies the memories, and a third session that
+recalls them; then what each layer did, and the cost. It works in a temporary project and home and
+leaves nothing but a report among the system's temporary files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import terminal
+from lamina.cli.terminal import WordWrap, harmless, out, out_json, out_wrapped, stream, style, width
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,207 +24,23 @@ if TYPE_CHECKING:
     from lamina.replay.results import PolicyResult, ReplayResult
     from lamina.session import Opening
 
-
-PRICED_AS = "anthropic:claude-sonnet-4-6"
-
-_LOG = "".join(
-    f"2026-11-{n % 28 + 1:02} 12:{n % 60:02} order {10_000 + n} quantity {n % 13} "
-    f"net {n * 7 % 900}.{n % 100:02} EUR {'ok' if n % 97 else 'REJECTED: negative discount'}\n"
-    for n in range(900)
-)
-
-FILES = {
-    "cart.py": '''"""A shopping cart."""
-
-
-def total(prices, discount=0):
-    """The sum of the prices, less a discount in percent."""
-    return sum(prices) * (1 + discount / 100)
-''',
-    "test_cart.py": """import unittest
-
-from cart import total
-
-
-class Total(unittest.TestCase):
-    def test_plain(self):
-        self.assertEqual(total([1, 2, 3]), 6)
-
-    def test_discount(self):
-        self.assertEqual(total([100], discount=10), 90)
-
-
-if __name__ == "__main__":
-    unittest.main()
-""",
-    "orders.log": _LOG,
-}
-
-# What somebody left in the memory directory by hand: said twice, and a pointer to nothing.
-BY_HAND = {
-    "reference_tracker.md": (
-        "---\nname: Issue tracker\ndescription: Bugs are tracked in the SHOP board\n"
-        "type: reference\n---\nBugs of the shop are tracked in the SHOP board.\n"
-    ),
-    "reference_bug_board.md": (
-        "---\nname: Bug board\ndescription: Bugs are tracked in the SHOP board\n"
-        "type: reference\n---\nBugs of the shop are tracked in the SHOP board.\n"
-    ),
-}
-INDEX_BY_HAND = "- [Old plan](project_old_plan.md) — a file that is gone\n"
-
-FIRST = (
-    "The discount test fails. Please fix it.",
-    "No, don't round prices anywhere in this project. The shop goes live in three weeks.",
-)
-SECOND = ("Does orders.log show the same problem?",)
-THIRD = ("Can I round prices in the monthly report?",)
-
-
-def first(python: str) -> list[Any]:
-    from lamina.models.scripted import Step
-
-    tests = f"{shlex.quote(python)} -m unittest -q"
-    old, new = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
-    plain = "(1 - discount / 100)"
-    return [
-        Step(
-            {
-                "text": "I run the tests and read the code.",
-                "tool_use": [
-                    {"name": "Bash", "input": {"command": tests}},
-                    {"name": "Read", "input": {"file_path": "cart.py"}},
-                ],
-            },
-            {"last_user": "discount test fails", "tools": ["Read", "Edit", "Bash"]},
-        ),
-        Step(
-            {
-                "text": "The discount is added instead of taken off.",
-                "tool_use": _edit(old, new),
-            },
-            {"last_result": ["FAILED", "def total"], "prefix": True},
-        ),
-        Step({"tool_use": {"name": "Bash", "input": {"command": tests}}}, {"prefix": True}),
-        Step(
-            "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
-            "Both tests pass.",
-            {"last_result": "OK", "prefix": True},
-        ),
-        Step(
-            {"text": "Then without rounding.", "tool_use": _edit(new, plain)},
-            {"last_user": "don't round", "prefix": True},
-        ),
-        Step({"tool_use": {"name": "Bash", "input": {"command": tests}}}, {"prefix": True}),
-        Step(
-            "Done: nothing is rounded, and the tests pass.", {"last_result": "OK", "prefix": True}
-        ),
-    ]
-
-
-def _edit(old: str, new: str) -> dict[str, Any]:
-    given = {"file_path": "cart.py", "old_string": old, "new_string": new}
-    return {"name": "Edit", "input": given}
-
-
-def second() -> list[Any]:
-    from lamina.models.scripted import Step
-
-    return [
-        Step(
-            {
-                "text": "I look at the log.",
-                "tool_use": {"name": "Bash", "input": {"command": "cat orders.log"}},
-            },
-            {"last_user": "orders.log"},
-        ),
-        Step(
-            {
-                "text": "The log is long; it is on disk now, and I search it.",
-                "tool_use": {
-                    "name": "Grep",
-                    "input": {"pattern": "REJECTED", "path": "orders.log", "output_mode": "count"},
-                },
-            },
-            {"last_result": "<persisted-output>", "prefix": True},
-        ),
-        Step(
-            "Yes: ten orders were rejected for a negative discount, which is the same sign error.",
-            {"last_result": "10", "prefix": True},
-        ),
-    ]
-
-
-def third() -> list[Any]:
-    from lamina.models.scripted import Step
-
-    return [
-        Step(
-            {
-                "text": "Let me see what you told me.",
-                "tool_use": {"name": "Glob", "input": {"pattern": "*.py"}},
-            },
-            {"last_user": "round prices"},
-        ),
-        Step(
-            "No. You said not to round prices anywhere in this project.",
-            {"contains": ["Memory (saved", "round prices"], "prefix": True},
-        ),
-    ]
-
-
-def write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
-    """Write the report into this folder, or among temporary files; its path, or "" if that fails.
-
-    A new file each time: at a known name in a folder that all share, somebody else's link may wait.
-    """
-    from lamina.replay.report import render_report
-
-    results = [
-        _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
-    ]
-    try:
-        descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", keep)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(render_report(results, title="Lamina demo"))
-    except OSError:
-        return ""
-    return path
-
-
-def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
-    from dataclasses import replace
-
-    from lamina.replay.policies import open_policy
-    from lamina.replay.readers import read_recording
-    from lamina.replay.results import result_of
-    from lamina.replay.run import replay
-    from lamina.replay.weigh import Weigher
-
-    weigher = Weigher(replace(read_recording(ledger), file=name))
-    done: list[PolicyResult] = []
-    for policy_name in ("none", "lamina"):
-        with open_policy(policy_name, weigher, config, model=PRICED_AS) as policy:
-            done.append(replay(weigher.recording, policy, model=PRICED_AS, weigher=weigher))
-    return result_of(weigher.recording, done)
-
-
 EXAMPLES = """
 lamina demo
-lamina demo --keep ./lamina-demo     and look at the files it leaves
+lamina demo --keep ./lamina-demo     keep the files, to look at them
 lamina demo --json
 """
+PRICED_AS = "anthropic:claude-sonnet-4-6"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", metavar="DIR", help="leave project and home in this new folder")
+    parser.add_argument("--keep", metavar="DIR", help="keep project and home in this new folder")
 
 
 def run(args: argparse.Namespace) -> int:
     import anyio
 
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
-        raise UsageError(f"{args.keep} is there already and not empty. Name a new folder.")
+        raise UsageError(f"{args.keep} exists already and is not empty. Name a new folder.")
     root = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="lamina-demo-"))
     life = _Life(root.resolve(), show=not (args.json or args.quiet), keep=bool(args.keep))
     try:
@@ -233,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.keep:
             shutil.rmtree(root, ignore_errors=True)
     if args.json:
-        terminal.out_json(result)
+        out_json(result)
     elif not args.quiet:
         _farewell(result, args.keep)
     return 0 if result["fixed"] and result["recalled"] else 1
@@ -246,7 +62,7 @@ class _Life:
         self.show = show
         self.keep = root if keep else None
         self.events: list[Event] = []
-        self._at_start = True
+        self._streamed: WordWrap | None = None  # an answer whose line has not ended
 
     async def live(self) -> dict[str, Any]:
         import anyio.to_thread
@@ -255,15 +71,15 @@ class _Life:
         for name, content in FILES.items():
             (self.project / name).write_text(content)
         self._title("The first session", "a bug is fixed, and the user corrects the agent")
-        one = await self._talk(first(sys.executable), FIRST)
+        one = await self._talk(_first(sys.executable), FIRST)
         self._title("The second session", "a large result goes to disk")
-        two = await self._talk(second(), SECOND)
-        self._title("Extraction", "what the user said that is worth keeping, by rules, no model")
+        two = await self._talk(_second(), SECOND)
+        self._title("Extraction", "what the user said that is worth keeping; by rules, no model")
         kept = [path for id_ in (one, two) for path in await self._extract(id_)]
-        self._title("A dream", "memory is tidied: said twice, pointing at nothing")
+        self._title("A dream", "duplicates are merged and dead links dropped")
         dreamt = await self._dream()
-        self._title("The third session", "what was said is there again")
-        await self._talk(third(), THIRD)
+        self._title("The third session", "what was said in the first is remembered")
+        await self._talk(_third(), THIRD)
         report = await anyio.to_thread.run_sync(self._report, (one, two))
         return {**self._summary(kept, dreamt), "report": report}
 
@@ -285,7 +101,7 @@ class _Life:
         model = ScriptedModel(steps, name=PRICED_AS, capabilities=can)
         async with self._open(model) as session:
             for question in questions:
-                self._line(f"> {question}", "bold")
+                self._line(f"> {question}", "bold", 2)
                 reply = await session.ask(question)
                 self.events += reply.events
                 self._end_line()
@@ -316,24 +132,23 @@ class _Life:
             index_now = index.read_text()
         self._line("  MEMORY.md now:", "dim")
         for line in index_now.splitlines():
-            self._line(f"    {line}", "dim")
+            self._line(f"    {line}", "dim", 6)
         return {"status": done.status, "text": done.text, "files": files}
 
     # ---- showing it
 
     def _title(self, name: str, about: str) -> None:
-        if self.show:
-            terminal.out("\n" + terminal.style(f"── {name}: {about}", "bold"))
+        self._line(f"\n── {name}: {about}", "bold", 3)
 
-    def _line(self, words: str, style: str) -> None:
+    def _line(self, words: str, styled: str, indent: int = 4) -> None:
         self._end_line()
         if self.show:
-            terminal.out(terminal.style(words, style))
+            out_wrapped(words, indent, styled)
 
     def _end_line(self) -> None:
-        if self.show and not self._at_start:
-            terminal.out()
-        self._at_start = True
+        if self._streamed is not None:
+            stream(self._streamed.end() + "\n")
+            self._streamed = None
 
     def _hear(self, event: Event) -> None:
         from lamina.cli.chat_events import line_of
@@ -341,8 +156,8 @@ class _Life:
 
         if isinstance(event, TextDelta):
             if self.show:
-                terminal.stream(event.text)
-            self._at_start = False
+                self._streamed = self._streamed or WordWrap(width())
+                stream(self._streamed.feed(harmless(event.text)))
         elif line := line_of(event):
             self._line(line.text, line.style)
 
@@ -379,40 +194,211 @@ class _Life:
         }
 
     def _report(self, sessions: tuple[str, ...]) -> str:
-        """Both coding sessions replayed, as a page that stays."""
+        """A page about both coding sessions, replayed."""
         from lamina.config import load
 
         folders = self.home / "projects"
         ledgers = [next(folders.glob(f"*/{session}.jsonl")) for session in sessions]
-        return write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
+        return _write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
 
 
 def _farewell(result: dict[str, Any], kept: str | None) -> None:
     share = result["read_from_cache"] / max(1, result["prompt_tokens"])
-    terminal.out("\n" + terminal.style("What happened", "bold"))
-    terminal.out(
-        f"  {result['calls']} model calls with {result['prompt_tokens']:,} prompt tokens, "
-        f"{share:.0%} of them read from the prompt cache"
-    )
+    out("\n" + style("What happened", "bold"))
+    prompt = f"{result['prompt_tokens']:,} prompt tokens"
+    told = [f"{result['calls']} model calls with {prompt}, {share:.0%} of them read from the cache"]
     for layer in result["layers"]:
         saved = layer["tokens_saved"]
-        kept_out = f", {saved:,} tokens kept out" if saved > 0 else ""
-        terminal.out(f"  {layer['layer']}: {layer['what']}{kept_out}")
-    terminal.out(f"  memory: {', '.join(result['dream']['files'])}")
-    terminal.out(
-        f"  at {PRICED_AS.partition(':')[2]}'s prices ${result['cost']:.4f}; "
+        kept_out = f", {saved:,} tokens kept out of the context" if saved > 0 else ""
+        told.append(f"{layer['layer']}: {layer['what']}{kept_out}")
+    told.append(f"memory: {', '.join(result['dream']['files'])}")
+    told.append(
+        f"${result['cost']:.4f} at the prices of {PRICED_AS.partition(':')[2]}; "
         f"${result['cost_without_cache']:.4f} without the cache"
     )
     if result["report"]:
-        terminal.out(f"  both sessions with and without Lamina: {Path(result['report']).as_uri()}")
+        told.append(f"both sessions with and without Lamina: {Path(result['report']).as_uri()}")
     if kept:
-        terminal.out(f"  ledgers, memory and history: {result['home']}")
-    terminal.out("\n" + terminal.style("What to try next", "bold"))
+        told.append(f"ledgers, memories and history: {result['home']}")
+    for line in told:
+        out_wrapped(f"  {line}", 4)
+    out("\n" + style("What to try next", "bold"))
     for command, why in (
-        ("lamina chat", "talk in this directory; no key is needed to look around"),
+        ("lamina chat", "talk in this directory; works without a key, too"),
         ("ANTHROPIC_API_KEY=… lamina chat", "the same with a model"),
-        ("lamina memory list", "what this project remembers, and where from"),
+        ("lamina memory list", "what this project remembers"),
         ("lamina replay FILE.jsonl", "what Lamina would have saved in a recorded session"),
         ("lamina doctor", "does everything work on this machine?"),
     ):
-        terminal.out(f"  {command:<34} {why}")
+        beside = width() >= 90
+        out_wrapped(f"  {command:<34} {why}" if beside else f"  {command}\n      {why}", 6)
+
+
+# ---- the script
+
+
+_LOG = "".join(
+    f"2026-11-{n % 28 + 1:02} 12:{n % 60:02} order {10_000 + n} quantity {n % 13} "
+    f"net {n * 7 % 900}.{n % 100:02} EUR {'ok' if n % 97 else 'REJECTED: negative discount'}\n"
+    for n in range(900)
+)
+
+FILES = {
+    "cart.py": '''"""A shopping cart."""
+
+
+def total(prices, discount=0):
+    """The sum of the prices, less a discount in percent."""
+    return sum(prices) * (1 + discount / 100)
+''',
+    "test_cart.py": """import unittest
+
+from cart import total
+
+
+class Total(unittest.TestCase):
+    def test_plain(self):
+        self.assertEqual(total([1, 2, 3]), 6)
+
+    def test_discount(self):
+        self.assertEqual(total([100], discount=10), 90)
+
+
+if __name__ == "__main__":
+    unittest.main()
+""",
+    "orders.log": _LOG,
+}
+
+# What somebody left in the memory directory by hand: the same thing twice, and a dead link.
+_BOARD = (
+    "description: Bugs are tracked in the SHOP board\ntype: reference\n---\n"
+    "Bugs of the shop are tracked in the SHOP board.\n"
+)
+BY_HAND = {
+    "reference_tracker.md": f"---\nname: Issue tracker\n{_BOARD}",
+    "reference_bug_board.md": f"---\nname: Bug board\n{_BOARD}",
+}
+INDEX_BY_HAND = "- [Old plan](project_old_plan.md) — a file that is gone\n"
+
+FIRST = (
+    "The discount test fails. Please fix it.",
+    "No, don't round prices anywhere in this project. The shop goes live in three weeks.",
+)
+SECOND = ("Does orders.log show the same problem?",)
+THIRD = ("Can I round prices in the monthly report?",)
+
+
+def _call(tool: str, **given: str) -> dict[str, Any]:
+    return {"name": tool, "input": given}
+
+
+def _says(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
+    return {"text": text, "tool_use": list(calls)}
+
+
+def _first(python: str) -> list[Any]:
+    from lamina.models.scripted import Step
+
+    test = _call("Bash", command=f"{shlex.quote(python)} -m unittest -q")
+    wrong, rounded = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
+    fix = _call("Edit", file_path="cart.py", old_string=wrong, new_string=rounded)
+    plain = {**fix["input"], "old_string": rounded, "new_string": "(1 - discount / 100)"}
+    return [
+        Step(
+            _says(
+                "I'll run the tests and read the code.", test, _call("Read", file_path="cart.py")
+            ),
+            {"last_user": "discount test fails", "tools": ["Read", "Edit", "Bash"]},
+        ),
+        Step(
+            _says("The discount is added instead of subtracted.", fix),
+            {"last_result": ["FAILED", "def total"], "prefix": True},
+        ),
+        Step({"tool_use": test}, {"prefix": True}),
+        Step(
+            "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
+            "Both tests pass.",
+            {"last_result": "OK", "prefix": True},
+        ),
+        Step(
+            _says("Without rounding, then.", _call("Edit", **plain)),
+            {"last_user": "don't round", "prefix": True},
+        ),
+        Step({"tool_use": test}, {"prefix": True}),
+        Step(
+            "Done: nothing is rounded, and the tests pass.", {"last_result": "OK", "prefix": True}
+        ),
+    ]
+
+
+def _second() -> list[Any]:
+    from lamina.models.scripted import Step
+
+    search = _call("Grep", pattern="REJECTED", path="orders.log", output_mode="count")
+    return [
+        Step(
+            _says("Let me look at the log.", _call("Bash", command="cat orders.log")),
+            {"last_user": "orders.log"},
+        ),
+        Step(
+            _says("The log is long, so it went to disk; I'll search it.", search),
+            {"last_result": "<persisted-output>", "prefix": True},
+        ),
+        Step(
+            "Yes: ten orders were rejected for a negative discount, which is the same sign error.",
+            {"last_result": "10", "prefix": True},
+        ),
+    ]
+
+
+def _third() -> list[Any]:
+    from lamina.models.scripted import Step
+
+    return [
+        Step(
+            _says("Let me see what you told me.", _call("Glob", pattern="*.py")),
+            {"last_user": "round prices"},
+        ),
+        Step(
+            "No. You said not to round prices anywhere in this project.",
+            {"contains": ["Memory (saved", "round prices"], "prefix": True},
+        ),
+    ]
+
+
+# ---- the report
+
+
+def _write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
+    """Write the report to this folder, or among temporary files; its path, or "" if that fails. A new
+    name each time: in a folder that all share, a known one may be somebody else's link."""
+    from lamina.replay.report import render_report
+
+    results = [
+        _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
+    ]
+    try:
+        descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", keep)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(render_report(results, title="Lamina demo"))
+    except OSError:
+        return ""
+    return path
+
+
+def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
+    from dataclasses import replace
+
+    from lamina.replay.policies import open_policy
+    from lamina.replay.readers import read_recording
+    from lamina.replay.results import result_of
+    from lamina.replay.run import replay
+    from lamina.replay.weigh import Weigher
+
+    weigher = Weigher(replace(read_recording(ledger), file=name))
+    done: list[PolicyResult] = []
+    for policy_name in ("none", "lamina"):
+        with open_policy(policy_name, weigher, config, model=PRICED_AS) as policy:
+            done.append(replay(weigher.recording, policy, model=PRICED_AS, weigher=weigher))
+    return result_of(weigher.recording, done)

@@ -1,6 +1,6 @@
-"""`lamina doctor`: tries what Lamina needs on this machine and says what works, what to mind and what
-is broken. It writes temporary files in the home (or, before there is one, in the folder that will
-hold it) and removes them again; it shows no key.
+"""`lamina doctor`: tries what Lamina needs on this machine and says what works, what to watch out
+for and what is broken. It writes temporary files in the home (or, before there is one, in the
+folder that will hold it) and removes them again; it never shows a key.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Literal
 
 from lamina.cli.options import config_of
-from lamina.cli.terminal import colours, out, out_json, style, table
+from lamina.cli.terminal import colours, out, out_json, style, width, wrapped
 from lamina.config import KEYS, Config
 from lamina.errors import LaminaError
 
 State = Literal["ok", "warn", "fail"]
-SECONDS = 10  # for any program that is asked
+SECONDS = 10  # that a program may take to answer
 PACKAGES = {
     "anthropic": "Anthropic's models",
     "openai": "OpenAI's models and compatible ones",
@@ -33,7 +33,7 @@ PACKAGES = {
     "xllamacpp": "local GGUF models",
     "openfeature-sdk": "flag providers",
 }
-# A second process tries the lock that the first holds: 3 says "not free", 0 "mine".
+# A second process tries the lock that the first holds: 3 says "taken", 0 "mine".
 _TRY_LOCK = """
 import fcntl, sys
 with open(sys.argv[1], "r+b") as file:
@@ -51,11 +51,66 @@ class Check:
     detail: str
 
 
+EXAMPLES = """
+lamina doctor
+lamina doctor --json
+lamina doctor --home /mnt/shared/lamina     are locks safe there?
+"""
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults()  # the common options are all it takes
+
+
+def run(args: argparse.Namespace) -> int:
+    checks = [*_settings(args), *all_checks(_config(args))]
+    failed = any(check.state == "fail" for check in checks)
+    if args.json:
+        out_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
+        return 1 if failed else 0
+    shown = [check for check in checks if not args.quiet or check.state != "ok"]
+    wide = max((len(check.name) for check in shown), default=0)
+    room = width() if sys.stdout.isatty() else 10_000
+    beside = room >= wide + 40  # else the detail goes below the name
+    for check in shown:
+        gap = " " * (wide + 2 - len(check.name)) if beside else "\n      "
+        line = f"{check.state:4}  {check.name}{gap}{check.detail}"
+        line = wrapped(line, room, wide + 8 if beside else 6)
+        out(style(check.state, _COLOURS[check.state]) + line[len(check.state) :])
+    return 1 if failed else 0
+
+
+def _settings(args: argparse.Namespace) -> list[Check]:
+    try:
+        config = config_of(args)
+    except LaminaError as error:
+        return [Check("settings", "fail", str(error))]
+    if config.warnings:
+        return [Check("settings", "warn", " ".join(config.warnings))]
+    return [Check("settings", "ok", "all files and variables are valid")]
+
+
+def _config(args: argparse.Namespace) -> Config:
+    """The settings for the other checks; the defaults if they are broken."""
+    try:
+        return config_of(args)
+    except LaminaError:
+        from lamina.config import defaults, find_home
+
+        home, claude = find_home(args.home, claude=args.claude)
+        return defaults(args.project, home, claude=claude)
+
+
+# ---- the checks
+
+
 def all_checks(config: Config) -> Iterator[Check]:
     yield check_python()
     yield from check_home(config.own_home)
     yield check_memory(config)
-    yield check_program("git", ["git", "--version"], "history and worktrees need it")
+    yield check_program("git", ["git", "--version"], "needed for history and worktrees")
     yield check_ripgrep()
     yield check_sandbox()
     yield from check_packages()
@@ -74,11 +129,11 @@ def check_python() -> Check:
 
 
 def check_home(home: Path) -> list[Check]:
-    """Writable, durable and lockable, tried on the home's own file system."""
+    """Is it writable, durable and lockable? Tried on the home's own file system."""
     place = home
     while not place.exists() and place != place.parent:
         place = place.parent
-    note = "" if place == home else f" (tried in {place}: the home is not there yet)"
+    note = "" if place == home else f" (tried in {place}: the home does not exist yet)"
     try:
         with tempfile.TemporaryDirectory(prefix=".lamina-doctor-", dir=place) as folder:
             file = Path(folder) / "file"
@@ -88,7 +143,7 @@ def check_home(home: Path) -> list[Check]:
                 _attempt("locks", lambda: _locks(file), note),
             ]
     except OSError as error:
-        said = f"{home} can't be written: {error.strerror}. Give another with --home."
+        said = f"{home} can't be written: {error.strerror}. Choose another home with --home."
         return [Check("home", "fail", said)]
 
 
@@ -96,7 +151,7 @@ def _attempt(name: str, work: Callable[[], str], note: str) -> Check:
     try:
         return Check(name, "ok", work() + note)
     except OSError as error:
-        said = f"can't be tried: {error.strerror}. Make room, or give another with --home."
+        said = f"can't be tried: {error.strerror}. Make room, or choose another home with --home."
         return Check(name, "fail", f"{said}{note}")
     except (subprocess.SubprocessError, LaminaError) as error:
         return Check(name, "fail", f"{error}{note}")
@@ -106,7 +161,7 @@ def _write(file: Path, home: Path) -> str:
     file.write_bytes(b"x")
     free = shutil.disk_usage(file.parent).free
     if free < 100_000_000:
-        raise LaminaError(f"{home} has only {free // 1_000_000} MB left. Make room.")
+        raise LaminaError(f"{home} has only {free // 1_000_000} MB free. Make room.")
     return f"{home} is writable, {free / 1e9:.1f} GB free"
 
 
@@ -121,7 +176,7 @@ def _sync(file: Path) -> str:
 
 
 def _locks(file: Path) -> str:
-    """Held here, a second process must not get it; released, it must."""
+    """While it is held here a second process must not get it; after that it must."""
     command = [sys.executable, "-I", "-S", "-c", _TRY_LOCK, str(file)]
     with file.open("r+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +209,7 @@ def check_memory(config: Config) -> Check:
     except LaminaError as error:
         return Check("memory", "fail", str(error))
     if not place.directory.exists():
-        return Check("memory", "ok", f"{place.directory} (made when first written)")
+        return Check("memory", "ok", f"{place.directory} (created on first use)")
     if not os.access(place.directory, os.R_OK | os.W_OK | os.X_OK):
         return Check(
             "memory", "fail", f"{place.directory} can't be written. Check its permissions."
@@ -188,8 +243,8 @@ def check_sandbox() -> Check:
 
     reason = available()
     if reason is None:
-        return Check("sandbox", "ok", "Landlock and seccomp hold shell commands")
-    return Check("sandbox", "warn", f"{reason}; background agents get no shell")
+        return Check("sandbox", "ok", "Landlock and seccomp confine shell commands")
+    return Check("sandbox", "warn", f"{reason}; background agents have no shell")
 
 
 def check_packages() -> Iterator[Check]:
@@ -215,7 +270,7 @@ def check_model(config: Config) -> Check:
     if needs_key and not config.secret(provider):
         return Check("model", "fail", f"{model} needs {KEYS[provider]}. Set it, or another model.")
     if model == "none":
-        return Check("model", "warn", "none: only what works without a model; set a key or `model`")
+        return Check("model", "warn", "none: only what works without one; set a key, or `model`")
     return Check("model", "ok", f"{model} ({config.source('model')})")
 
 
@@ -223,53 +278,8 @@ def check_terminal() -> Check:
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     if encoding != "utf8":
         return Check(
-            "terminal", "warn", f"its encoding is {sys.stdout.encoding}; set LANG to UTF-8"
+            "terminal", "warn", f"its encoding is {sys.stdout.encoding}; set LANG to a UTF-8 locale"
         )
     if not sys.stdout.isatty():
         return Check("terminal", "ok", "output goes to a file or a pipe")
     return Check("terminal", "ok", "colours" if colours(sys.stdout) else "no colours")
-
-
-EXAMPLES = """
-lamina doctor
-lamina doctor --json
-lamina doctor --home /mnt/shared/lamina     are locks safe there?
-"""
-
-_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults()  # the common options are all it takes
-
-
-def run(args: argparse.Namespace) -> int:
-    checks = [*_settings(args), *all_checks(_config(args))]
-    failed = any(check.state == "fail" for check in checks)
-    if args.json:
-        out_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
-        return 1 if failed else 0
-    shown = [check for check in checks if not args.quiet or check.state != "ok"]
-    out(table([[style(c.state, _COLOURS[c.state]), c.name, c.detail] for c in shown]))
-    return 1 if failed else 0
-
-
-def _settings(args: argparse.Namespace) -> list[Check]:
-    try:
-        config = config_of(args)
-    except LaminaError as error:
-        return [Check("settings", "fail", str(error))]
-    if config.warnings:
-        return [Check("settings", "warn", " ".join(config.warnings))]
-    return [Check("settings", "ok", "all files and variables can be read")]
-
-
-def _config(args: argparse.Namespace) -> Config:
-    """The settings for the other checks; where they are broken, the defaults."""
-    try:
-        return config_of(args)
-    except LaminaError:
-        from lamina.config import defaults, find_home
-
-        home, claude = find_home(args.home, claude=args.claude)
-        return defaults(args.project, home, claude=claude)

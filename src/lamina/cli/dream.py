@@ -1,6 +1,6 @@
-"""`lamina dream`: tidy memory now, look at what a dream did, take it back, end one that runs.
-
-Everything that changes memory goes through the dream itself, or through the store's undo.
+"""`lamina dream`: tidy the memories, show what a dream changed, undo it, stop a running one, and
+install a nightly timer. Memories change only through the dream itself or the store's undo; the
+timer's units are written to systemd's folder for users.
 """
 
 from __future__ import annotations
@@ -20,7 +20,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lamina import opening
 from lamina.cli.options import add_verb, command, config_of
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.terminal import (
+    StatusLine,
+    harmless,
+    moment,
+    note,
+    one_line,
+    out,
+    out_json,
+    plural,
+    print_diff,
+    style,
+    table,
+    width,
+)
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Emit
@@ -36,11 +49,307 @@ if TYPE_CHECKING:
     from lamina.memory.file_store import FileStore
 
 
+EXAMPLES = """
+lamina dream                             if one is due
+lamina dream --now                       even if none is due
+lamina dream --dry-run                   show what it would change, as a diff
+lamina dream diff                        what the last one changed
+lamina dream log
+lamina dream undo                        undo the last one
+lamina dream kill                        stop a running one; memories stay as they were
+lamina dream --install-timer --print     how to dream every night, by systemd or cron
+lamina dream --uninstall-timer           stop dreaming every night
+"""
+
+_COLOURS = {"completed": "green", "nothing": "dim", "failed": "red", "killed": "yellow"}
+_WAIT = 10.0  # seconds to wait for a dream to stop
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--now", action="store_true", help="dream even if none is due")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument(
+        "--model", metavar="NAME", help="use this model instead of the one in the settings"
+    )
+    parser.add_argument("--install-timer", action="store_true", help="dream every night")
+    parser.add_argument(
+        "--print", action="store_true", help="with --install-timer: only print the timer"
+    )
+    parser.add_argument("--uninstall-timer", action="store_true", help="stop dreaming every night")
+    verbs = parser.add_subparsers(dest="verb", metavar="diff | log | undo | kill", required=False)
+    add_verb(verbs, "diff", "show what the last dream changed")
+    log = add_verb(verbs, "log", "list dreams, newest first")
+    log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
+    undo = add_verb(verbs, "undo", "undo the last dream, or the one you name")
+    undo.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
+    add_verb(verbs, "kill", "stop a running dream")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    if args.install_timer or args.uninstall_timer:
+        return _set_timer(args, config)
+    if args.print:
+        raise UsageError("--print needs --install-timer.")
+    if args.verb:
+        if args.now or args.dry_run or args.model:
+            raise UsageError(f"--now, --dry-run and --model can't be used with `{args.verb}`.")
+        from lamina.cli.memory import open_store
+
+        with open_store(config) as store:
+            return _VERBS[args.verb](args, store)
+    if not config.bool("memory.enabled"):
+        raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
+    if not (args.now or args.dry_run) and (why := _not_due(config)):
+        return _say(args, {"status": "not due", "text": why})
+    return _dream(args)
+
+
+def _set_timer(args: argparse.Namespace, config: Config) -> int:
+    given = {
+        "--install-timer": args.install_timer,
+        "--uninstall-timer": args.uninstall_timer,
+        "--now": args.now,
+        "--dry-run": args.dry_run,
+        "--model": args.model,
+        f"`{args.verb}`": args.verb,
+        "--print": args.print and args.uninstall_timer,
+    }
+    first, *others = [name for name, value in given.items() if value]
+    if others:
+        raise UsageError(f"{first} can't be used with {others[0]}.")
+    return (_install if args.install_timer else _uninstall)(args, config)
+
+
+# ---- dreaming
+
+
+def _not_due(config: Config) -> str:
+    from lamina.cli.memory import open_store
+    from lamina.layers.dream.lock import NAME, last_dream, repair
+
+    with open_store(config) as store:
+        repair(store.directory / NAME)
+        since = time.time() - last_dream(store.directory / NAME)
+    hours = config.float("dream.hours")
+    if not 0 <= since < hours * 3600:
+        return ""
+    return (
+        f"Not due: the last dream was {since / 3600:.1f} hours ago, and the next is due after "
+        f"{hours:g}. `--now` dreams anyway."
+    )
+
+
+def _dream(args: argparse.Namespace) -> int:
+    import anyio
+
+    done = anyio.run(_run, args)
+    if args.dry_run and not args.json and done.status == "completed":
+        print_diff(done.diff)
+        note(done.text)
+        _show_problems(done.problems)
+        return 0
+    value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
+    return _say(args, value)
+
+
+async def _run(args: argparse.Namespace) -> Dreamt:
+    from lamina.layers import dream
+
+    live = _Live(quiet=args.quiet or args.json)
+    async with _outside_sessions(args, live.hear) as state:
+        try:
+            return await dream.run(state, apply=not args.dry_run)
+        finally:
+            live.clear()
+
+
+@asynccontextmanager
+async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenerator[State]:
+    """What a fork needs outside of any session: model, tools, memory and a system prompt."""
+    options = Options(
+        project=Path(args.project),
+        model=getattr(args, "model", None),
+        home=args.home,
+        claude=args.claude,
+        on_event=hear,
+    )
+    config = opening.load_config(options)
+    name = f"apart-{uuid.uuid4()}"
+    path = project_folder(config.own_home, config.project) / f"{name}.jsonl"
+    async with AsyncExitStack() as stack:
+        ledger = Ledger.of(now=options.clock.now)
+        state = await opening.make_state(options, config, ledger, path, stack)
+        state.ledger.append(opening.first_frame(state))
+        yield state
+
+
+class _Live:
+    """One line on the terminal that says where the dream is."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._line = StatusLine(quiet=quiet, patience=0)
+        self.clear = self._line.clear
+
+    def hear(self, event: Event) -> None:
+        from lamina.events import DreamChanged, Warned
+
+        if isinstance(event, Warned):
+            self.clear()
+            note(f"lamina: {harmless(event.message)}")
+        elif isinstance(event, DreamChanged) and event.status == "running":
+            tools = f", {plural(event.tools, 'tool call')}" if event.tools else ""
+            files = f", {plural(len(event.files), 'file')}" if event.files else ""
+            self._line.say(f"{event.phase} · {event.step} · {event.text}{tools}{files}")
+
+
+def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
+    status = str(value["status"])
+    failed = status in ("refused", "gave way", "failed", "killed")
+    if args.json:
+        out_json(value)
+        return int(failed)
+    if failed:
+        raise LaminaError(str(value["text"]))
+    out(harmless(str(value["text"])))
+    if not args.quiet:
+        for line in [
+            *value.get("reasons", ()),
+            *(f"doubtful: {d}" for d in value.get("doubtful", ())),
+        ]:
+            out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
+        _show_problems(value.get("problems", ()))
+        if value.get("commit"):
+            undo = command(args, f"dream undo {str(value['commit'])[:8]}")
+            note(f"{undo} undoes it.")
+    return 0
+
+
+def _show_problems(problems: Sequence[str]) -> None:
+    for line in problems:
+        note(f"not applied: {harmless(line)}")
+
+
+# ---- looking back
+
+
+def _diff(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream.record import last_dream
+    from lamina.memory.commits import diff_text
+
+    dream = last_dream(store)
+    if dream is None:
+        raise UsageError(
+            "There is no dream to show: none has changed anything, or the last was undone."
+        )
+    commit = dream.change
+    changes = store.journal.history.changes(commit.id)
+    text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
+    if args.json:
+        out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
+    else:
+        print_diff(text)
+    return 0
+
+
+def _log(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream import lock as dream_lock
+    from lamina.layers.dream.record import DreamRecord
+
+    record = DreamRecord(store.state)
+    if args.number < 0:
+        raise UsageError("-n takes a number of dreams; 0 shows all.")
+    lines = record.log()
+    lines = lines[: args.number] if args.number else lines
+    if args.json:
+        out_json(lines)
+        return 0
+    status = record.status()
+    if status.get("status") == "running" and dream_lock.is_held(store.directory / dream_lock.NAME):
+        words = f"{status['phase']} · {status['step']} · {status['text']}"
+        note(f"A dream is running in process {status['process']}: {harmless(words)}")
+        for turn in status["turns"]:
+            note(f"  {harmless(str(turn))}")
+    if not lines:
+        note("No dreams yet.")
+        return 0
+    room = max(20, width() - 45)
+    rows: list[list[str]] = []
+    for line in lines:
+        rows.append(
+            [
+                moment(float(line.get("when") or 0)),
+                style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
+                str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
+                one_line(str(line.get("text")), room),
+            ]
+        )
+        rows += [
+            ["", "", "", one_line(f"not applied: {problem}", room)]
+            for problem in _texts(line.get("problems"))
+        ]
+    out(table(rows))
+    return 0
+
+
+def _texts(value: Any) -> list[str]:
+    """A list of texts; empty if the record is damaged."""
+    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
+
+
+def _undo(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream.record import take_back
+
+    commit, paths = take_back(store, args.commit)
+    redo = store.journal.newest_of_ours() if paths else ""
+    if args.json:
+        out_json({"commit": commit.id, "files": paths, "redo": redo})
+        return 0
+    restored = f"{plural(len(paths), 'file')} {'is' if len(paths) == 1 else 'are'} as before"
+    out(f"The dream {commit.id[:8]} is undone: {restored}.")
+    if redo and not args.quiet:
+        note(f"{command(args, f'memory undo {redo}')} redoes it.")
+    return 0
+
+
+def _kill(args: argparse.Namespace, store: FileStore) -> int:
+    from lamina.layers.dream import lock as dream_lock
+    from lamina.layers.dream.record import DreamRecord
+
+    record = DreamRecord(store.state)
+    status = record.status()
+    if (
+        not dream_lock.is_held(store.directory / dream_lock.NAME)
+        or status.get("status") != "running"
+    ):
+        raise UsageError("No dream is running.")
+    record.ask_to_end(str(status["id"]))
+    until = time.monotonic() + _WAIT
+    while time.monotonic() < until:
+        now = record.status()
+        if now.get("id") != status["id"] or now.get("status") != "running":
+            ended = str(now.get("text") or "")
+            by_itself = now.get("id") != status["id"] or now.get("status") != "killed"
+            text = f"The dream had already ended: {ended}" if by_itself else ended
+            return _say(args, {"status": "done", "text": text})
+        time.sleep(0.05)
+    raise LaminaError(
+        f"The dream in process {status.get('process')} does not respond. If it hangs, end that "
+        "process: memories stay as they were."
+    )
+
+
+_VERBS = {"diff": _diff, "log": _log, "undo": _undo, "kill": _kill}
+
+
+# ---- the nightly timer
+
+
 _HOUR = 3
 
 
-def install(args: argparse.Namespace, config: Config) -> int:
-    """Print it, or put it in place."""
+def _install(args: argparse.Namespace, config: Config) -> int:
+    """Print the timer, or install it."""
     name = _name(config)
     command = _command(args, config)
     units = {f"{name}.service": _service(command, config), f"{name}.timer": _timer(config)}
@@ -55,7 +364,7 @@ def install(args: argparse.Namespace, config: Config) -> int:
         return 0
     if not _has_systemd():
         raise LaminaError(
-            f"There is no systemd for users here. Add this line by `crontab -e`: {cron}"
+            f"There is no systemd for users here. Add this line with `crontab -e`: {cron}"
         )
     folder = _folder()
     try:
@@ -71,18 +380,18 @@ def install(args: argparse.Namespace, config: Config) -> int:
         return 0
     out(f"{name}.timer runs every night at {_HOUR}:00.")
     if not args.quiet:
-        note("`lamina dream --uninstall-timer` ends that.")
+        note("`lamina dream --uninstall-timer` removes it.")
     return 0
 
 
-def uninstall(args: argparse.Namespace, config: Config) -> int:
-    """Take it away again."""
+def _uninstall(args: argparse.Namespace, config: Config) -> int:
+    """Remove the timer."""
     name = _name(config)
     folder = _folder()
     there = [path for kind in ("timer", "service") if (path := folder / f"{name}.{kind}").is_file()]
     if not there:
         raise UsageError(
-            f"There is no {name}.timer in {folder}. A line that you gave to cron goes by `crontab -e`."
+            f"There is no {name}.timer in {folder}. Remove a line of cron's with `crontab -e`."
         )
     systemd = _has_systemd()
     if systemd:
@@ -97,7 +406,7 @@ def uninstall(args: argparse.Namespace, config: Config) -> int:
     if args.json:
         out_json({"status": "removed", "timer": f"{name}.timer"})
     else:
-        out(f"{name}.timer is removed: no more dreams at night.")
+        out(f"{name}.timer is removed: no more nightly dreams.")
     return 0
 
 
@@ -136,21 +445,14 @@ def _timer(config: Config) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it: in quotes, with its own special characters escaped."""
-    for char, instead in {
-        "\\": "\\\\",
-        '"': '\\"',
-        "%": "%%",
-        "$": "$$",
-        "\n": "\\n",
-        "\t": "\\t",
-    }.items():
-        word = word.replace(char, instead)
+    """A word as systemd reads it: quoted, with systemd's special characters escaped."""
+    special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
+    word = word.translate(str.maketrans(special))
     return f'"{word}"'
 
 
 def _described(config: Config) -> str:
-    """The project on one line; to systemd a single % is the start of a name to fill in."""
+    """The project on one line; to systemd a single % starts a placeholder."""
     return " ".join(str(config.project).split()).replace("%", "%%")
 
 
@@ -166,302 +468,3 @@ def _has_systemd() -> bool:
         ["systemctl", "--user", "show-environment"], capture_output=True, check=False
     )
     return done.returncode == 0
-
-
-@asynccontextmanager
-async def parts(args: argparse.Namespace, hear: Emit) -> AsyncGenerator[State]:
-    """Everything that a fork needs: model, tools, memory, and a system prompt to begin with."""
-    options = Options(
-        project=Path(args.project),
-        model=getattr(args, "model", None),
-        home=args.home,
-        claude=args.claude,
-        on_event=hear,
-    )
-    config = opening.load_config(options)
-    name = f"apart-{uuid.uuid4()}"
-    path = project_folder(config.own_home, config.project) / f"{name}.jsonl"
-    async with AsyncExitStack() as stack:
-        ledger = Ledger.of(now=options.clock.now)
-        state = await opening.make_state(options, config, ledger, path, stack)
-        state.ledger.append(opening.first_frame(state))
-        yield state
-
-
-EXAMPLES = """
-lamina dream                             if one is due
-lamina dream --now                       whatever the clock says
-lamina dream --dry-run                   show what it would change, as a diff
-lamina dream diff                        what the last one changed
-lamina dream log
-lamina dream undo                        take the last one back
-lamina dream kill                        end one that runs; memory stays as it was
-lamina dream --install-timer --print     a nightly dream, by systemd or cron
-lamina dream --uninstall-timer           no more of them
-"""
-
-_COLOURS = {"completed": "green", "nothing": "dim", "failed": "red", "killed": "yellow"}
-_WAIT = 10.0  # seconds that a kill is waited for
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--now", action="store_true", help="dream even if none is due")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
-    parser.add_argument("--model", metavar="NAME", help="this model instead of the setting's")
-    parser.add_argument("--install-timer", action="store_true", help="dream every night")
-    parser.add_argument("--print", action="store_true", help="with it: only print how")
-    parser.add_argument("--uninstall-timer", action="store_true", help="no more nightly dreams")
-    verbs = parser.add_subparsers(dest="verb", metavar="diff | log | undo | kill", required=False)
-    add_verb(verbs, "diff", "show what the last dream changed")
-    log = add_verb(verbs, "log", "list dreams, newest first")
-    log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
-    undo = add_verb(verbs, "undo", "take the last dream back, or the one that you name")
-    undo.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
-    add_verb(verbs, "kill", "end a dream that runs")
-
-
-def run(args: argparse.Namespace) -> int:
-    config = config_of(args)
-    if args.install_timer or args.uninstall_timer:
-        return _set_timer(args, config)
-    if args.print:
-        raise UsageError("--print goes with --install-timer.")
-    if args.verb:
-        if args.now or args.dry_run or args.model:
-            raise UsageError(f"--now, --dry-run and --model go without `{args.verb}`.")
-        from lamina.cli.memory import open_store
-
-        with open_store(config) as store:
-            return _VERBS[args.verb](args, store)
-    if not config.bool("memory.enabled"):
-        raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
-    if not (args.now or args.dry_run) and (why := _not_due(config)):
-        return _say(args, {"status": "not due", "text": why})
-    return _dream(args)
-
-
-def _set_timer(args: argparse.Namespace, config: Config) -> int:
-
-    given = {
-        "--install-timer": args.install_timer,
-        "--uninstall-timer": args.uninstall_timer,
-        "--now": args.now,
-        "--dry-run": args.dry_run,
-        "--model": args.model,
-        f"`{args.verb}`": args.verb,
-        "--print": args.print and args.uninstall_timer,
-    }
-    first, *others = [name for name, value in given.items() if value]
-    if others:
-        raise UsageError(f"{first} goes without {others[0]}.")
-    return (install if args.install_timer else uninstall)(args, config)
-
-
-# ---- dreaming
-
-
-def _not_due(config: Config) -> str:
-    from lamina.cli.memory import open_store
-    from lamina.layers.dream.lock import NAME, last_dream, repair
-
-    with open_store(config) as store:
-        repair(store.directory / NAME)
-        since = time.time() - last_dream(store.directory / NAME)
-    hours = config.float("dream.hours")
-    if not 0 <= since < hours * 3600:
-        return ""
-    return f"Not due: the last dream was {since / 3600:.1f} hours ago, and one is due after {hours:g}. `--now` dreams anyway."
-
-
-def _dream(args: argparse.Namespace) -> int:
-    import anyio
-
-    done = anyio.run(_run, args)
-    if args.dry_run and not args.json and done.status == "completed":
-        _show_diff(done.diff)
-        note(done.text)
-        _show_problems(done.problems)
-        return 0
-    value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
-    return _say(args, value)
-
-
-async def _run(args: argparse.Namespace) -> Dreamt:
-    from lamina.layers import dream
-
-    live = _Live(shown=sys.stderr.isatty() and not args.quiet and not args.json)
-    async with parts(args, live.hear) as state:
-        try:
-            return await dream.run(state, apply=not args.dry_run)
-        finally:
-            live.clear()
-
-
-class _Live:
-    """One line on the terminal that says where the dream is."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self._shown = shown
-
-    def hear(self, event: Event) -> None:
-        from lamina.events import DreamChanged, Warned
-
-        if isinstance(event, Warned):
-            self.clear()
-            note(f"lamina: {harmless(event.message)}")
-        elif isinstance(event, DreamChanged) and self._shown and event.status == "running":
-            tools = f", {event.tools} tool calls" if event.tools else ""
-            files = f", {len(event.files)} files" if event.files else ""
-            words = one_line(
-                f"{event.phase} · {event.step} · {event.text}{tools}{files}", width() - 1
-            )
-            sys.stderr.write(f"\r\x1b[K{words}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
-    status = str(value["status"])
-    failed = status in ("refused", "gave way", "failed", "killed")
-    if args.json:
-        out_json(value)
-        return int(failed)
-    if failed:
-        raise LaminaError(str(value["text"]))
-    out(harmless(str(value["text"])))
-    if not args.quiet:
-        for line in [
-            *value.get("reasons", ()),
-            *(f"doubtful: {d}" for d in value.get("doubtful", ())),
-        ]:
-            out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
-        _show_problems(value.get("problems", ()))
-        if value.get("commit"):
-            undo = command(args, f"dream undo {str(value['commit'])[:8]}")
-            note(f"{undo} takes it back.")
-    return 0
-
-
-def _show_problems(problems: Sequence[str]) -> None:
-    for line in problems:
-        note(f"not taken over: {harmless(line)}")
-
-
-# ---- looking back
-
-
-def _show_diff(text: str) -> None:
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines():
-        shown = harmless(line)
-        out(style(shown, colours[line[0]]) if line[:1] in colours else shown)
-
-
-def _diff(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream.record import last_dream
-    from lamina.memory.commits import diff_text
-
-    dream = last_dream(store)
-    if dream is None:
-        raise UsageError("There is no dream to show: none has changed anything, or it was undone.")
-    commit = dream.change
-    changes = store.journal.history.changes(commit.id)
-    text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
-    if args.json:
-        out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
-    else:
-        _show_diff(text)
-    return 0
-
-
-def _log(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream import lock as dream_lock
-    from lamina.layers.dream.record import DreamRecord
-
-    record = DreamRecord(store.state)
-    if args.number < 0:
-        raise UsageError("-n takes a number of dreams; 0 shows all.")
-    lines = record.log()
-    lines = lines[: args.number] if args.number else lines
-    if args.json:
-        out_json(lines)
-        return 0
-    status = record.status()
-    if status.get("status") == "running" and dream_lock.is_held(store.directory / dream_lock.NAME):
-        words = f"{status['phase']} · {status['step']} · {status['text']}"
-        note(f"A dream is running in process {status['process']}: {harmless(words)}")
-        for turn in status["turns"]:
-            note(f"  {harmless(str(turn))}")
-    if not lines:
-        note("No dreams yet.")
-        return 0
-    room = max(20, width() - 45)
-    rows: list[list[str]] = []
-    for line in lines:
-        rows.append(
-            [
-                time.strftime("%Y-%m-%d %H:%M", time.localtime(float(line.get("when") or 0))),
-                style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
-                str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
-                one_line(str(line.get("text")), room),
-            ]
-        )
-        rows += [
-            ["", "", "", one_line(f"not taken over: {problem}", room)]
-            for problem in _texts(line.get("problems"))
-        ]
-    out(table(rows))
-    return 0
-
-
-def _texts(value: Any) -> list[str]:
-    """A list of texts, whatever a damaged record holds."""
-    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
-
-
-def _undo(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream.record import take_back
-
-    commit, paths = take_back(store, args.commit)
-    redo = store.journal.newest_of_ours() if paths else ""
-    if args.json:
-        out_json({"commit": commit.id, "files": paths, "redo": redo})
-        return 0
-    out(f"The dream {commit.id[:8]} is undone: {len(paths)} files are as they were.")
-    if redo and not args.quiet:
-        note(f"{command(args, f'memory undo {redo}')} does it again.")
-    return 0
-
-
-def _kill(args: argparse.Namespace, store: FileStore) -> int:
-    from lamina.layers.dream import lock as dream_lock
-    from lamina.layers.dream.record import DreamRecord
-
-    record = DreamRecord(store.state)
-    status = record.status()
-    if (
-        not dream_lock.is_held(store.directory / dream_lock.NAME)
-        or status.get("status") != "running"
-    ):
-        raise UsageError("No dream is running.")
-    record.ask_to_end(str(status["id"]))
-    until = time.monotonic() + _WAIT
-    while time.monotonic() < until:
-        now = record.status()
-        if now.get("id") != status["id"] or now.get("status") != "running":
-            ended = str(now.get("text") or "")
-            by_itself = now.get("id") != status["id"] or now.get("status") != "killed"
-            text = f"The dream had ended by itself: {ended}" if by_itself else ended
-            return _say(args, {"status": "done", "text": text})
-        time.sleep(0.05)
-    raise LaminaError(
-        f"The dream of process {status.get('process')} does not answer; it holds no memory back. "
-        "End that process if it hangs: memory stays as it was."
-    )
-
-
-_VERBS = {"diff": _diff, "log": _log, "undo": _undo, "kill": _kill}

@@ -1,6 +1,5 @@
-"""`lamina extract`: take from a recorded session what is worth remembering, as after an answer.
-
-Writes memories through the gate and moves the session's cursor; with --dry-run neither.
+"""`lamina extract`: save what is worth remembering from a recorded session, as after an answer.
+Writes memories through the gate and moves the session's cursor; with --dry-run it does neither.
 """
 
 from __future__ import annotations
@@ -23,15 +22,19 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 lamina extract                           the last session here
-lamina extract 3f2a                      by the beginning of its id
+lamina extract 3f2a                      the one whose id starts with this
 lamina extract --dry-run                 what the rules find, with no model and nothing written
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", nargs="?", default="", help="its id or the beginning (the last)")
+    parser.add_argument(
+        "session", nargs="?", default="", help="its id or a prefix of it (the last)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only show what the rules find")
-    parser.add_argument("--model", metavar="NAME", help="this model instead of the setting's")
+    parser.add_argument(
+        "--model", metavar="NAME", help="use this model instead of the one in the settings"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
         out(f"Nothing to remember{': ' + value['reason'] if value['reason'] else ''}.")
     if not args.quiet:
         for path in value["revived"]:
-            note(f"{harmless(path)} was forgotten; you asked for it again, so it is back.")
+            note(f"{harmless(path)} had been forgotten; you asked for it again, so it is back.")
         for path in value["inbox"]:
-            note(f"{harmless(path)} waits in the inbox; `lamina memory inbox` shows why.")
+            note(f"{harmless(path)} is in the inbox; `lamina memory inbox` shows why.")
         for warning in value["warnings"]:
             note(harmless(warning))
         for reason in value["refused"]:
-            note(f"not taken: {harmless(reason)}")
+            note(f"not saved: {harmless(reason)}")
     return 0
 
 
@@ -82,17 +85,8 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         claude=args.claude,
     ) as session:
         done = await extraction.run(session.state, str(session.ledger.head))
-    return {
-        "session": session_id,
-        "status": done.status,
-        "by": done.by,
-        "files": done.files,
-        "inbox": done.inbox,
-        "refused": done.refused,
-        "warnings": done.warnings,
-        "revived": done.revived,
-        "reason": done.reason,
-    }
+    names = ("status", "by", "files", "inbox", "refused", "warnings", "revived", "reason")
+    return {"session": session_id, **{name: getattr(done, name) for name in names}}
 
 
 def _verdict(store: FileStore, proposal: Proposal) -> Verdict:
@@ -106,7 +100,7 @@ def _verdict(store: FileStore, proposal: Proposal) -> Verdict:
 
 
 def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
-    """What the local extractor proposes, and what the gate says of it."""
+    """What the local extractor proposes, and what the gate decides."""
     import time
 
     from lamina.layers import extraction
@@ -118,7 +112,7 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
     ledger = Ledger.of(entries)
     store = make_memory(config, file, lambda _: None, ledger)
     if store is None:
-        raise UsageError("Memory has no place here. `lamina doctor` says more.")
+        raise UsageError("There is no place for memories here. `lamina doctor` says more.")
     with store:
         new = extraction.after_cursor(ledger)
         rows = [
@@ -126,11 +120,16 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
             for proposal in extraction.proposals(new, file.stem, time.time())
         ]
     if args.json:
-        shown = [_row(proposal, verdict) for proposal, verdict in rows]
+        names = ("path", "type", "description", "body")
+        shown = [
+            {name: getattr(proposal, name) for name in names}
+            | {"decision": verdict.decision, "reason": verdict.reason}
+            for proposal, verdict in rows
+        ]
         out_json({"session": file.stem, "messages": len(new), "proposals": shown})
         return 0
     if not rows:
-        note("The rules find nothing to remember in what is new.")
+        note("The rules find nothing new to remember.")
         return 0
     room = max(20, width() - 60)
     cells = [
@@ -139,14 +138,3 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
     ]
     out(table(cells))
     return 0
-
-
-def _row(proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
-    return {
-        "path": proposal.path,
-        "type": proposal.type,
-        "description": proposal.description,
-        "body": proposal.body,
-        "decision": verdict.decision,
-        "reason": verdict.reason,
-    }

@@ -1,4 +1,6 @@
-"""`lamina instructions`: which instruction files hold here, from where, in which order. Reads only."""
+"""`lamina instructions`: which instruction files apply here, from where, in which order. Reads
+only.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,8 @@ import argparse
 from pathlib import Path
 
 from lamina.cli.options import config_of
-from lamina.cli.terminal import harmless, note, out, out_json, style, table
+from lamina.cli.terminal import harmless, note, out, out_json, plural, style, table
 from lamina.memory.instructions import (
-    Instruction,
     Instructions,
     as_reminder,
     load,
@@ -18,14 +19,16 @@ from lamina.memory.instructions import (
 
 EXAMPLES = """
 lamina instructions                      what is loaded, weakest first
-lamina instructions --for src/api/x.py   and what working on that file adds
+lamina instructions --for src/api/x.py   with what working on that file adds
 lamina instructions --text               the text as the model gets it
 lamina instructions --json
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--for", dest="file", metavar="PATH", help="add what this file brings in")
+    parser.add_argument(
+        "--for", dest="file", metavar="PATH", help="include what working on this file adds"
+    )
     parser.add_argument("--text", action="store_true", help="print the text that the model gets")
 
 
@@ -39,7 +42,19 @@ def run(args: argparse.Namespace) -> int:
         more = touched(places, args.file, [item.path for item in found.loaded])
         found = Instructions((*found.loaded, *more.loaded), (*found.skipped, *more.skipped))
     if args.json:
-        out_json(_as_json(found))
+        loaded = [
+            {
+                "path": item.path,
+                "scope": item.scope,
+                "bytes": item.size,
+                "characters": len(item.text),
+                "why": item.why,
+                "warnings": list(item.warnings),
+            }
+            for item in found.loaded
+        ]
+        skipped = [{"path": item.path, "why": item.why} for item in found.skipped]
+        out_json({"loaded": loaded, "skipped": skipped})
     elif args.text:
         out(harmless(as_reminder(found.loaded)))
     else:
@@ -51,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(found: Instructions) -> None:
     if not found.loaded:
-        out("No instruction files here. AGENTS.md or CLAUDE.md in the project would be read.")
+        out(
+            "There are no instruction files here. AGENTS.md or CLAUDE.md in the project would be read."
+        )
         return
     rows = [
         [str(number), item.scope, f"{item.size:,}", harmless(item.path), harmless(item.why)]
@@ -59,8 +76,8 @@ def _show(found: Instructions) -> None:
     ]
     out(table(rows, ["", "scope", "bytes", "file", "why"]))
     total = sum(item.size for item in found.loaded)
-    files = "1 file" if len(rows) == 1 else f"{len(rows)} files"
-    out(style(f"{files}, {total:,} bytes; where two disagree, the later wins", "dim"))
+    files = plural(len(rows), "file")
+    out(style(f"{files}, {total:,} bytes; where two disagree, the later one wins", "dim"))
 
 
 def _remarks(found: Instructions) -> None:
@@ -69,21 +86,3 @@ def _remarks(found: Instructions) -> None:
             note(f"{harmless(item.path)}: {harmless(warning)}")
     for item in found.skipped:
         note(f"not loaded: {harmless(item.path)}: {harmless(item.why)}")
-
-
-def _as_json(found: Instructions) -> dict[str, object]:
-    return {
-        "loaded": [_item(item) for item in found.loaded],
-        "skipped": [{"path": item.path, "why": item.why} for item in found.skipped],
-    }
-
-
-def _item(item: Instruction) -> dict[str, object]:
-    return {
-        "path": item.path,
-        "scope": item.scope,
-        "bytes": item.size,
-        "characters": len(item.text),
-        "why": item.why,
-        "warnings": list(item.warnings),
-    }

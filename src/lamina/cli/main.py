@@ -1,6 +1,6 @@
-"""The `lamina` command: finds the named command, loads that module alone, runs it, and turns whatever
-goes wrong into one sentence on stderr and an exit code. Nothing heavy is imported here: the cold
-start of `lamina --version` is a promise.
+"""The `lamina` command: finds the named command, loads only that module, runs it, and turns
+whatever goes wrong into one sentence on stderr and an exit code. Nothing heavy is imported here: a
+fast start of `lamina --version` is a promise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Protocol, TypeAlias
 
-    Command: TypeAlias = tuple[str, str]  # the module, and a line of help
+    Commands: TypeAlias = dict[str, tuple[str, str]]  # name → module, and a line of help
 
     class Module(Protocol):
         EXAMPLES: str
@@ -31,21 +31,30 @@ DONE, FAILED, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 # A command's module has `EXAMPLES`, `add_arguments(parser)` and `run(args) -> int`.
-COMMANDS: dict[str, Command] = {
-    "chat": ("lamina.cli.chat", "talk with an agent, or ask one question"),
-    "demo": ("lamina.cli.demo", "watch a short session: no key, no network"),
-    "replay": ("lamina.cli.replay", "what recorded sessions would have cost with Lamina"),
-    "context": ("lamina.cli.context", "what fills a session's context, and what acts next"),
-    "spend": ("lamina.cli.spend", "what all model calls have cost"),
-    "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
-    "memory": ("lamina.cli.memory", "look at, search, change and undo memories"),
-    "extract": ("lamina.cli.extract", "take memories from a recorded session"),
-    "dream": ("lamina.cli.dream", "tidy the memories; look at, undo or end a dream"),
-    "instructions": ("lamina.cli.instructions", "show which instruction files hold here"),
-    "settings": ("lamina.cli.settings", "show, explain and change settings"),
-    "doctor": ("lamina.cli.doctor", "check that everything that Lamina needs works here"),
-    "completion": ("lamina.cli.completion", "print a completion script for your shell"),
+GROUPS: dict[str, Commands] = {
+    "talk": {
+        "chat": ("lamina.cli.chat", "talk with an agent, or ask one question"),
+        "demo": ("lamina.cli.demo", "watch a short session: no key, no network"),
+    },
+    "look": {
+        "memory": ("lamina.cli.memory", "list, search, change and undo memories"),
+        "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
+        "context": ("lamina.cli.context", "show what fills a session's context"),
+        "spend": ("lamina.cli.spend", "show what all model calls have cost"),
+        "replay": ("lamina.cli.replay", "estimate what Lamina would have saved in past sessions"),
+        "instructions": ("lamina.cli.instructions", "show which instruction files apply here"),
+    },
+    "upkeep": {
+        "dream": ("lamina.cli.dream", "tidy the memories; show, undo or stop a dream"),
+        "extract": ("lamina.cli.extract", "save memories from a recorded session"),
+    },
+    "setup": {
+        "settings": ("lamina.cli.settings", "show, explain and change settings"),
+        "doctor": ("lamina.cli.doctor", "check that everything Lamina needs works here"),
+        "completion": ("lamina.cli.completion", "print a completion script for your shell"),
+    },
 }
+COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,14 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(error: BaseException, words: Sequence[str]) -> int:
-    """A task group wraps what went wrong inside it; anything else is a fault of ours."""
+    """A task group wraps what went wrong inside it; anything unknown is a bug of ours."""
     cause = alone(error)
     if isinstance(cause, LaminaError):
         return _complain(str(cause), cause.exit_code)
     if isinstance(cause, KeyboardInterrupt):
         import signal
 
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # once more ends it, without a traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends it, without a traceback
         return _complain("Interrupted.", INTERRUPTED)
     if isinstance(cause, OSError) and _came_from_output(cause):
         _write_no_more()
@@ -90,14 +99,14 @@ def _report(error: BaseException, words: Sequence[str]) -> int:
 
 
 def _have_somewhere_to_write() -> None:
-    """A stream that was closed before we began is None; what is said there goes nowhere then."""
+    """A stream that was closed before we began is None; what is written there then goes nowhere."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _came_from_output(error: OSError) -> bool:
-    """Raised where a command writes: a file would be named in the error."""
+    """Raised where a command writes: an error about a file would name the file."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -107,7 +116,7 @@ def _came_from_output(error: OSError) -> bool:
 
 
 def _write_no_more() -> None:
-    """What is left in the buffer goes nowhere: Python would complain of it once more at exit."""
+    """What is left in the buffer goes nowhere: Python would complain about it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -130,7 +139,7 @@ def _run(words: list[str]) -> int:
 
 def build_parser(name: str | None = None, *, everything: bool = False) -> argparse.ArgumentParser:
     """The parser: whole for the named command (or for all), the others by name and help alone."""
-    from lamina.cli.options import Parser, add_common, examples
+    from lamina.cli.options import Parser, add_common, begin_group, examples
 
     parser = Parser(
         prog="lamina",
@@ -140,7 +149,6 @@ def build_parser(name: str | None = None, *, everything: bool = False) -> argpar
         ),
     )
     parser.add_argument("-V", "--version", action="version", version=f"lamina {__version__}")
-    add_common(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for known, (_, help_line) in COMMANDS.items():
         if everything or known == name:
@@ -155,11 +163,15 @@ def build_parser(name: str | None = None, *, everything: bool = False) -> argpar
             module.add_arguments(child)
         else:
             commands.add_parser(known, help=help_line, add_help=False)
+        for heading, group in GROUPS.items():
+            if known == next(iter(group)):
+                begin_group(commands, heading)
+    add_common(parser)
     return parser
 
 
 def _command_name(words: Sequence[str]) -> str | None:
-    """The first word that is no option or an option's value; refused if there is no such command."""
+    """The first word that is neither an option nor its value; an unknown command is refused."""
     skip = False
     for word in words:
         if skip:
@@ -197,10 +209,10 @@ def _fill_in(args: argparse.Namespace) -> None:
 
 
 def _complain(sentence: str, code: int) -> int:
-    line = " ".join(sentence.split())
-    stream: Any = sys.stderr
-    encoding = stream.encoding or "utf-8"
-    stream.write(f"lamina: {line}\n".encode(encoding, "replace").decode(encoding))
+    from lamina.cli.terminal import note, width, wrapped
+
+    line = f"lamina: {' '.join(sentence.split())}"
+    note(wrapped(line, width(), 0) if sys.stderr.isatty() else line)
     return code
 
 

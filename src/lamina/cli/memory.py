@@ -1,5 +1,6 @@
-"""`lamina memory`: look at, search, add, edit, forget and undo memories. Everything it changes goes
-through the store and its gate, as the user's own word.
+"""`lamina memory`: list, show, add, edit, rename, forget, pin and export memories; the other verbs
+are in `memory_reports`, `memory_history` and `memory_inbox`. Every change goes through the store
+and its gate, as the user's own word.
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ import contextlib
 import re
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_audit, memory_history, memory_inbox, memory_reports, memory_why
+from lamina.cli import memory_history, memory_inbox, memory_reports
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_inbox import edited_text, kept_if_refused
-from lamina.cli.options import add_verb, command, config_of
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.options import add_verb, begin_group, command, config_of, count
+from lamina.cli.terminal import (
+    fitted,
+    harmless,
+    moment,
+    note,
+    one_line,
+    out,
+    out_json,
+    plural,
+    width,
+)
 from lamina.errors import UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.memories import MEMORY_TYPES, Memory, Proposal
@@ -29,17 +39,17 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 lamina memory list                       all memories, newest first
-lamina memory show user_role             one file, as it is
+lamina memory show user_role             one file as it is
 lamina memory search deploy friday
 lamina memory add "Deploys never happen on Fridays" --type project
 lamina memory edit user_role             in $EDITOR
-lamina memory forget user_role           and it can't come back by itself
-lamina memory forget user_role --purge   also out of the history, for good
+lamina memory forget user_role           it will not come back by itself
+lamina memory forget user_role --purge   remove it from the history too, for good
 lamina memory log user_role              who wrote what, and when
 lamina memory blame user_role            line by line
-lamina memory undo                       take back the last change made through Lamina
-lamina memory undo 3f2a91                take any change back; of an undo: do it again
-lamina memory inbox                      what waits for you
+lamina memory undo                       undo the last change made through Lamina
+lamina memory undo 3f2a91                undo any change; of an undo: redo it
+lamina memory inbox                      what is waiting for your review
 lamina memory inbox accept --all
 lamina memory why                        what was recalled in the last session, and why
 lamina memory audit --fix
@@ -50,58 +60,56 @@ lamina memory export > memories.json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = add_verb(verbs, "list", "list memories, newest first")
-    listing.add_argument("--type", choices=MEMORY_TYPES, help="of one type only")
-    listing.add_argument(
-        "-n", "--number", type=memory_history.count, default=50, help="how many (50); 0: all"
-    )
+    begin_group(verbs, "the common ones")
+    listing.add_argument("--type", choices=MEMORY_TYPES, help="only memories of this type")
+    listing.add_argument("-n", "--number", type=count, default=50, help="how many (50); 0: all")
+    memory_reports.add_search(verbs)
     show = add_verb(verbs, "show", "print a memory as it is, or the index")
     show.add_argument("path", nargs="?", default="MEMORY.md", help="the file (MEMORY.md)")
-    search = add_verb(verbs, "search", "find memories by their words")
-    search.add_argument("words", nargs="+", help="what to look for")
-    search.add_argument(
-        "-n", "--number", type=memory_history.count, default=10, help="how many (10); 0: all"
-    )
-    _add_writing(verbs)
-    memory_history.add_verbs(verbs)
-    memory_inbox.add_verbs(verbs)
-    memory_why.add_verbs(verbs)
-    memory_audit.add_arguments(add_verb(verbs, "audit", "find what is wrong with the memories"))
-    export = add_verb(verbs, "export", "print every memory as JSON")
-    export.add_argument("-o", "--output", metavar="FILE", help="write there instead")
-
-
-def _add_writing(verbs: Any) -> None:
-    add = add_verb(verbs, "add", "write a memory and its line in the index")
-    add.add_argument("text", nargs="?", help="the text; without it stdin, or $EDITOR opens")
-    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="(project)")
-    add.add_argument("--name", help="its title (the first words)")
-    add.add_argument("--description", help="one line to find it by (the first sentence)")
-    add.add_argument("--file", help="the file's name (made from type and title)")
-    add.add_argument("--team", action="store_true", help="share it with the team")
+    add = _add_adding(verbs)
+    forget = add_verb(verbs, "forget", "remove a memory so that it stays away")
+    forget.add_argument("path", nargs="+", help="one file or several")
+    forget.add_argument("--purge", action="store_true", help="remove it from the history too")
+    memory_history.add_undo(verbs)
+    memory_reports.add_why(verbs)
     edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
+    begin_group(verbs, "more")
     edit.add_argument("path", help="the file")
     for verb in (add, edit):
         verb.add_argument(
-            "--allow-secret", action="store_true", help="save it though it looks like a secret"
+            "--allow-secret", action="store_true", help="save it even if it looks like a secret"
         )
     rename = add_verb(verbs, "rename", "give a memory another file name")
     rename.add_argument("path", help="the file")
     rename.add_argument("new", help="its new name")
-    forget = add_verb(verbs, "forget", "remove a memory so that it stays away")
-    forget.add_argument("path", nargs="+", help="the file, or several")
-    forget.add_argument("--purge", action="store_true", help="take it out of the history too")
     pin = add_verb(verbs, "pin", "let nobody but you change a memory")
-    pin.add_argument("path", nargs="?", help="the file; without it the pinned ones are listed")
+    pin.add_argument("path", nargs="?", help="the file; without it, list the pinned ones")
     pin.add_argument("--off", action="store_true", help="let others change it again")
+    memory_history.add_verbs(verbs)
+    memory_inbox.add_verbs(verbs)
+    memory_reports.add_audit(verbs)
+    export = add_verb(verbs, "export", "print every memory as JSON")
+    export.add_argument("-o", "--output", metavar="FILE", help="write to this file instead")
+
+
+def _add_adding(verbs: Any) -> argparse.ArgumentParser:
+    add = add_verb(verbs, "add", "write a memory and its line in the index")
+    add.add_argument("text", nargs="?", help="the text; without it, read from stdin or $EDITOR")
+    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="its type (project)")
+    add.add_argument("--name", help="its title (the first words)")
+    add.add_argument("--description", help="one line to find it by (the first sentence)")
+    add.add_argument("--file", help="the file's name (made from type and title)")
+    add.add_argument("--team", action="store_true", help="share it with the team")
+    return add
 
 
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if args.verb == "why":
-        return memory_why.run(args, config)
+        return memory_reports.why(args, config)
     with open_store(config, quiet=args.quiet or args.json) as store:
         if args.verb == "audit":
-            return memory_audit.run(args, store, with_index=config.bool("memory.index"))
+            return memory_reports.audit(args, store, with_index=config.bool("memory.index"))
         if args.verb == "inbox":
             return memory_inbox.run(args, store)
         if args.verb in memory_history.VERBS:
@@ -110,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def open_store(config: Config, *, quiet: bool = True) -> FileStore:
-    """The project's memory for a command: recorded at the end, not in the background."""
+    """The project's memory for a command: history is recorded at the end, not in the background."""
     from lamina.memory.file_store import FileStore
     from lamina.memory.gate import GateContext
     from lamina.memory.paths import claim, memory_place
@@ -142,7 +150,7 @@ def open_store(config: Config, *, quiet: bool = True) -> FileStore:
 
 
 def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
-    """What the store found wrong goes to stderr, whatever is printed."""
+    """Warnings of the store go to stderr, whatever is printed."""
     if isinstance(event, Warned):
         note(harmless(event.message))
     elif isinstance(event, MemoryAdopted) and not quiet:
@@ -163,15 +171,14 @@ def _list(args: argparse.Namespace, store: FileStore) -> int:
     rows = [
         [
             one.type or "-",
-            one_line(one.path, 40) + (" *" if one.path in pinned else ""),
-            time.strftime("%Y-%m-%d", time.localtime(one.mtime)),
-            one_line(one.description or one.name, max(20, width() - 70)),
+            one_line(one.path, min(40, width() // 2)) + (" *" if one.path in pinned else ""),
+            moment(one.mtime, day_only=True),
+            one.description or one.name,
         ]
         for one in shown
     ]
-    heading = [style(word, "bold") for word in ("type", "file", "changed", "what")]
     if rows:
-        out(table(rows, heading))
+        out(fitted(rows, ["type", "file", "changed", "what"], width(), gives_way=(2, 0), cut=3))
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), scan.unreadable, empty=not memories)
     return 0
@@ -184,10 +191,10 @@ def _list_remarks(store: FileStore, more: int, unreadable: list[str], *, empty: 
         note(f"{more} more; `-n 0` shows all.")
     if unreadable:
         names = ", ".join(harmless(name) for name in unreadable[:5])
-        note(f"{len(unreadable)} files can't be read as memories: {names}.")
+        note(f"{plural(len(unreadable), 'file')} can't be read as memories: {names}.")
     waiting = len(store.inbox.items())
     if waiting:
-        note(f"{waiting} waiting: `lamina memory inbox`.")
+        note(f"{waiting} waiting for review: `lamina memory inbox`.")
 
 
 def _show(args: argparse.Namespace, store: FileStore) -> int:
@@ -252,7 +259,7 @@ def _add(args: argparse.Namespace, store: FileStore) -> int:
         allow_secret=args.allow_secret,
     )
     with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
-        # A name that the user chose is kept to, or refused where another memory has it.
+        # A name that the user chose is used as it is, or refused if another memory has it.
         outcome = store.write(proposal) if args.file else store.remember(proposal)
     return told(args, outcome, store)
 
@@ -288,7 +295,7 @@ def _rename(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _forget(args: argparse.Namespace, store: FileStore) -> int:
-    forgotten: dict[str, str] = {}  # and the commit that brings each back
+    forgotten: dict[str, str] = {}  # path → the commit whose undo brings it back
     for word in args.path:
         path = (_gone(store, word) if args.purge else "") or find(store, word)
         store.forget(path, purge_history=args.purge, reason="lamina memory forget")
@@ -300,7 +307,7 @@ def _forget(args: argparse.Namespace, store: FileStore) -> int:
     if args.json:
         out_json({"forgotten": [*forgotten], "purged": args.purge, "undo": [*forgotten.values()]})
         return 0
-    for_good = ", and taken out of the history for good" if args.purge else ""
+    for_good = ", and removed from the history for good" if args.purge else ""
     out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
     if args.purge or args.quiet:
         return 0
@@ -309,14 +316,14 @@ def _forget(args: argparse.Namespace, store: FileStore) -> int:
             note(f"{command(args, f'memory undo {commit}')} brings {harmless(path)} back.")
     names = " ".join(shlex.quote(path) for path in forgotten)
     purge = command(args, f"memory forget {names} --purge")
-    note(harmless(f"{purge} takes it out of the history too, for good."))
+    note(harmless(f"{purge} removes it from the history too, for good."))
     return 0
 
 
 def _gone(store: FileStore, word: str) -> str:
-    """A memory that is only in the history any more can still be purged; "" if it is there, or if
-    nothing is known of it."""
-    path = word if word.endswith(".md") else f"{word}.md"
+    """The path of a memory that is left only in the history, so that it can still be purged; "" if the
+    memory exists, or if nothing is known of it."""
+    path = md(word)
     if any(store.files.read(one, 1) is not None for one in (word, path)):
         return ""
     store.journal.settle()
@@ -340,7 +347,7 @@ def _pin(args: argparse.Namespace, store: FileStore) -> int:
 _VERBS = {
     "list": _list,
     "show": _show,
-    "search": memory_reports.run,
+    "search": memory_reports.search,
     "export": _export,
     "add": _add,
     "edit": _edit,
@@ -358,12 +365,12 @@ def find(store: FileStore, word: str) -> str:
     for path in (word, f"{word}.md"):
         if store.files.read(path, 1) is not None:
             return path
-    store.read_bytes(word)  # says that there is none
+    store.read_bytes(word)  # raises: there is none
     return word
 
 
 def told(args: argparse.Namespace, outcome: Outcome, store: FileStore) -> int:
-    """Say what became of a write, and how to take it back."""
+    """Say what became of a write, and how to undo it."""
     commit = store.journal.newest_of_ours(outcome.path) if outcome.changed else ""
     if args.json:
         out_json(
@@ -381,7 +388,7 @@ def told(args: argparse.Namespace, outcome: Outcome, store: FileStore) -> int:
     for warning in () if args.quiet else outcome.warnings:
         note(harmless(warning))
     if commit and not args.quiet:
-        note(f"{command(args, f'memory undo {commit}')} takes it back.")
+        note(f"{command(args, f'memory undo {commit}')} undoes it.")
     return 0
 
 

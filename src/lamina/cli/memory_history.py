@@ -1,15 +1,27 @@
-"""`lamina memory log | diff | blame | undo | restore`: what the history of the memories knows."""
+"""`lamina memory log | diff | blame | undo | restore`: the history of the memories. Records first
+what was changed outside Lamina; `undo` and `restore` write through the store.
+"""
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, command
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.options import add_verb, command, count
+from lamina.cli.terminal import (
+    harmless,
+    moment,
+    note,
+    one_line,
+    out,
+    out_json,
+    print_diff,
+    style,
+    table,
+    width,
+)
 from lamina.errors import MemoryStoreError
 
 if TYPE_CHECKING:
@@ -20,30 +32,27 @@ if TYPE_CHECKING:
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
 
-def add_verbs(verbs: Any) -> None:
-    log = add_verb(verbs, "log", "list the changes, newest first")
-    log.add_argument("path", nargs="?", default="", help="of one file only")
-    log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
-    diff = add_verb(verbs, "diff", "show what a change did")
-    diff.add_argument("commit", nargs="?", default="", help="its id or the beginning (the last)")
-    blame = add_verb(verbs, "blame", "say of each line who wrote it, when and why")
-    blame.add_argument("path", help="the file")
-    undo = add_verb(verbs, "undo", "take a change back; what came later stays")
+def add_undo(verbs: Any) -> None:
+    undo = add_verb(verbs, "undo", "undo a change; what came later stays")
     undo.add_argument(
         "commit",
         nargs="?",
         default="",
-        help="its id or the beginning (the last made through Lamina and not taken back yet)",
+        help="its id or a prefix of it (the last made through Lamina and not undone yet)",
     )
+
+
+def add_verbs(verbs: Any) -> None:
+    log = add_verb(verbs, "log", "list the changes, newest first")
+    log.add_argument("path", nargs="?", default="", help="only changes to this file")
+    log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
+    diff = add_verb(verbs, "diff", "show what a change did")
+    diff.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
+    blame = add_verb(verbs, "blame", "show for each line who wrote it, and when")
+    blame.add_argument("path", help="the file")
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
     restore.add_argument("path", help="the file")
-    restore.add_argument("commit", help="the change's id or the beginning")
-
-
-def count(word: str) -> int:
-    if not word.isascii() or not word.isdigit():
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
-    return int(word)
+    restore.add_argument("commit", help="the change's id or a prefix of it")
 
 
 def run(args: argparse.Namespace, store: FileStore) -> int:
@@ -51,26 +60,17 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
 
     changed: list[str] = []
     try:
-        first = store.journal.history.empty  # what is found then is told as an event
+        first = store.journal.history.empty  # what is found then is reported as an event
         found = store.catch_up()
         changed = [] if first else found
     except MemoryStoreError as error:
         if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame"):
             raise
-        note(f"{error} Shown is what was recorded before.")
+        note(f"{error} What was recorded before is shown.")
     if changed and not args.quiet and not args.json:
-        note(f"Changed outside since the last time, now recorded: {_listed(changed, 5)}.")
-    match args.verb:
-        case "log":
-            return _log(args, store)
-        case "diff":
-            return _diff(args, store)
-        case "blame":
-            return _blame(args, store)
-        case "undo":
-            return _undo(args, store)
-        case _:
-            return _restore(args, store)
+        note(f"Changed outside Lamina since last time, now recorded: {_listed(changed, 5)}.")
+    verbs = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
+    return verbs[args.verb](args, store)
 
 
 def _log(args: argparse.Namespace, store: FileStore) -> int:
@@ -86,7 +86,7 @@ def _log(args: argparse.Namespace, store: FileStore) -> int:
     rows = [
         [
             style(commit.id[:8], "yellow"),
-            _day(commit.when),
+            moment(commit.when),
             commit.writer,
             one_line(commit.subject, max(20, width() - 45)),
         ]
@@ -114,21 +114,13 @@ def _diff(args: argparse.Namespace, store: FileStore) -> int:
     return 0
 
 
-def print_diff(text: str) -> None:
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines():
-        heading = line.startswith(("+++", "---"))
-        name = "bold" if heading else colours.get(line[:1], "")
-        out(style(harmless(line), name) if name else harmless(line))
-
-
 def _blame(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.memory.commits import blame, written_at
 
     path = _named(store, args.path)
     lines = blame(store.journal.history.versions(path))
     if not lines:
-        store.read_bytes(path)  # says so if there is none
+        store.read_bytes(path)  # raises if there is none
     if args.json:
         out_json(
             [
@@ -141,7 +133,7 @@ def _blame(args: argparse.Namespace, store: FileStore) -> int:
     mtime = stat.st_mtime if stat else 0.0
     for line in lines:
         commit = line.commit
-        who = f"{commit.id[:8]} {commit.writer:<10} {_day(written_at(commit, mtime))}"
+        who = f"{commit.id[:8]} {commit.writer:<10} {moment(written_at(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
     return 0
 
@@ -153,27 +145,27 @@ def _undo(args: argparse.Namespace, store: FileStore) -> int:
     commit = named(store, args.commit) if args.commit else last_change(store)
     if commit is None:
         note(
-            "Nothing that was changed through Lamina is left to undo. `lamina memory log` lists all "
-            "changes; one from outside is undone by its id."
+            "There is no change made through Lamina left to undo. `lamina memory log` lists all "
+            "changes; give the id of one made outside to undo it."
         )
         return 0
     if commit.writer == "outside" and not args.quiet and not args.json:
         note(f"{commit.id[:8]} was not made through Lamina. {_announced(effect(store, commit))}")
-    dream = last_dream(store, commit.id)  # the next one leaves alone what comes back
+    dream = last_dream(store, commit.id)  # the next dream leaves alone what comes back
     paths = take_back(store, commit.id)[1] if dream else undo(store, commit.id)
     redo = store.journal.newest_of_ours(paths[0]) if paths else ""
     if args.json:
         out_json({"undone": commit.id, "paths": paths, "redo": redo})
         return 0
-    done = ", ".join(harmless(path) for path in paths) or "nothing of it was left"
+    done = ", ".join(harmless(path) for path in paths) or "none of it was left"
     out(f"Undone {commit.id[:8]} ({one_line(commit.subject, 60)}): {done}.")
     if redo and not args.quiet:
-        note(f"{command(args, f'memory undo {redo}')} does it again.")
+        note(f"{command(args, f'memory undo {redo}')} redoes it.")
     return 0
 
 
 def _announced(changes: Sequence[Change]) -> str:
-    """What an undo is about to do to files that others wrote."""
+    """What an undo is about to do to files that Lamina did not write."""
     kinds = {
         "deletes": [one.path for one in changes if one.after is None],
         "brings back": [one.path for one in changes if one.before is None],
@@ -201,20 +193,16 @@ def _restore(args: argparse.Namespace, store: FileStore) -> int:
 
 
 def _chosen(store: FileStore, beginning: str) -> str:
-    """The commit meant: by the beginning of its id, else the newest; "" without any."""
+    """The commit whose id begins so, or the newest; "" if there is none."""
     if beginning:
         return store.journal.history.find(beginning)
     return next((commit.id for commit in store.journal.history.log()), "")
 
 
 def _named(store: FileStore, word: str) -> str:
-    """A path that exists, or did: the history knows memories that are gone."""
+    """A path that exists, or did: the history still knows deleted memories."""
     known = store.files.read(f"{word}.md", 1) is not None
     return f"{word}.md" if known or not word.endswith(".md") else word
-
-
-def _day(when: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
 
 
 def as_json(commit: Commit) -> dict[str, object]:

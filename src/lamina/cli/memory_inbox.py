@@ -1,4 +1,6 @@
-"""`lamina memory inbox`: what waits for a person, with diffs; accepted, edited or rejected."""
+"""`lamina memory inbox`: proposed changes waiting for review, to accept, edit or reject; and the
+editor in which people write memories. Writes through the store, and temporary files for the editor.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,12 @@ import os
 import shlex
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cli.memory_history import print_diff
 from lamina.cli.options import add_verb
-from lamina.cli.terminal import harmless, note, out, out_json, style
+from lamina.cli.terminal import harmless, moment, note, out, out_json, print_diff, style
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
@@ -23,59 +23,19 @@ if TYPE_CHECKING:
     from lamina.memory.inbox import InboxItem
 
 
-def edited_text(text: str, ending: str) -> str:
-    """What the user made of the text. The file is removed unless the editor failed."""
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    name = _temporary(text, ending)
-    file = Path(name)
-    try:
-        done = subprocess.run([*shlex.split(command), name], check=False)
-    except (OSError, ValueError) as error:
-        file.unlink()
-        raise UsageError(f"Can't start the editor {command!r}. Set EDITOR to one.") from error
-    if done.returncode != 0:
-        raise LaminaError(
-            f"The editor {command!r} failed with {done.returncode}. Nothing was changed; "
-            f"what you typed is in {name}."
-        )
-    changed = file.read_bytes().decode("utf-8", "surrogateescape")
-    file.unlink()
-    return changed
-
-
-@contextlib.contextmanager
-def kept_if_refused(text: str, ending: str) -> Generator[None]:
-    """What was typed is not lost when it can't be taken: the error says where it is."""
-    try:
-        yield
-    except LaminaError as error:
-        try:
-            name = _temporary(text, ending)
-        except OSError:
-            raise error from None
-        raise type(error)(f"{error} What you typed is in {name}.") from error
-
-
-def _temporary(text: str, ending: str) -> str:
-    descriptor, name = tempfile.mkstemp(suffix=ending, prefix="lamina-")
-    with open(descriptor, "wb") as stream:
-        stream.write(text.encode("utf-8", "surrogateescape"))
-    return name
-
-
 def add_verbs(verbs: Any) -> None:
-    inbox = add_verb(verbs, "inbox", "show what waits for you; accept, edit or reject it")
+    inbox = add_verb(verbs, "inbox", "show what is waiting for review; accept, edit or reject it")
     inbox.add_argument(
         "action",
         nargs="?",
         choices=("show", "accept", "edit", "reject"),
         default="show",
-        help="(show)",
+        help="what to do (show)",
     )
-    inbox.add_argument("item", nargs="*", help="ids or their beginnings")
-    inbox.add_argument("--all", action="store_true", help="everything that waits")
+    inbox.add_argument("item", nargs="*", help="ids or prefixes of them")
+    inbox.add_argument("--all", action="store_true", help="everything in the inbox")
     inbox.add_argument(
-        "--allow-secret", action="store_true", help="save it though it looks like a secret"
+        "--allow-secret", action="store_true", help="save it even if it looks like a secret"
     )
 
 
@@ -89,7 +49,7 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
         try:
             done.append({"id": item.id, "path": item.proposal.path, **_do(args, store, item)})
         except LaminaError as error:
-            # One that no longer fits must not keep the others waiting.
+            # One that no longer applies must not hold up the others.
             code = error.exit_code
             done.append({"id": item.id, "path": item.proposal.path, "failed": str(error)})
     if args.json:
@@ -100,13 +60,10 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
             note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
         else:
             out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
-            for warning in () if args.quiet else _warnings(row):
+            warnings = cast("list[str]", row.get("warnings", []))
+            for warning in () if args.quiet else warnings:
                 note(harmless(warning))
     return code
-
-
-def _warnings(row: dict[str, object]) -> list[str]:
-    return cast("list[str]", row.get("warnings", []))
 
 
 def _chosen(args: argparse.Namespace, store: FileStore) -> list[InboxItem]:
@@ -147,11 +104,10 @@ def _show(args: argparse.Namespace, store: FileStore, items: list[InboxItem]) ->
         out_json([_as_json(item, inbox_diff(store, item)) for item in items])
         return 0
     if not items:
-        note("Nothing waits.")
+        note("The inbox is empty.")
         return 0
     for item in items:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.when))
-        out(style(f"{item.id}  {item.proposal.writer}, {when}", "bold"))
+        out(style(f"{item.id}  {item.proposal.writer}, {moment(item.when)}", "bold"))
         out(harmless(item.reason))
         for warning in item.warnings:
             out(style(harmless(warning), "yellow"))
@@ -173,3 +129,46 @@ def _as_json(item: InboxItem, diff: str) -> dict[str, object]:
         "update_of": item.update_of,
         "diff": diff,
     }
+
+
+# ---- the editor
+
+
+def edited_text(text: str, ending: str) -> str:
+    """The text as the user left it. The file is removed unless the editor failed."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    name = _temporary(text, ending)
+    file = Path(name)
+    try:
+        done = subprocess.run([*shlex.split(command), name], check=False)
+    except (OSError, ValueError) as error:
+        file.unlink()
+        raise UsageError(f"Can't start the editor {command!r}. Set EDITOR to another.") from error
+    if done.returncode != 0:
+        raise LaminaError(
+            f"The editor {command!r} failed with code {done.returncode}. Nothing was changed; "
+            f"what you typed is in {name}."
+        )
+    changed = file.read_bytes().decode("utf-8", "surrogateescape")
+    file.unlink()
+    return changed
+
+
+@contextlib.contextmanager
+def kept_if_refused(text: str, ending: str) -> Generator[None]:
+    """What was typed is not lost when it is refused: the error says where it is."""
+    try:
+        yield
+    except LaminaError as error:
+        try:
+            name = _temporary(text, ending)
+        except OSError:
+            raise error from None
+        raise type(error)(f"{error} What you typed is in {name}.") from error
+
+
+def _temporary(text: str, ending: str) -> str:
+    descriptor, name = tempfile.mkstemp(suffix=ending, prefix="lamina-")
+    with open(descriptor, "wb") as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+    return name

@@ -1,5 +1,6 @@
-"""`lamina memory search`: finds memories as recall does, by the local ranker. Reads memories; keeps the
-derived index up to date.
+"""`lamina memory search | why | audit`: find memories as recall does, explain the recalls of a
+session, and find what is wrong with the memories. Reads memories and ledgers and keeps the derived
+index up to date; `audit --fix` repairs what is certain.
 """
 
 from __future__ import annotations
@@ -9,18 +10,48 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.terminal import note, one_line, out, out_json, table, width
+from lamina.cli.options import add_verb, count
+from lamina.cli.terminal import (
+    fitted,
+    harmless,
+    note,
+    one_line,
+    out,
+    out_json,
+    plural,
+    style,
+    table,
+    width,
+)
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
+    from lamina.config import Config
     from lamina.memories import Memory
+    from lamina.memory.audit import Audit, Repaired, Step
     from lamina.memory.file_store import FileStore
     from lamina.recall import Match
+    from lamina.recall.why import RecallRecord
 
-_LEAST_TEXT = 20  # columns for what a memory says
+
+def add_search(verbs: Any) -> None:
+    verb = add_verb(verbs, "search", "find memories by their words")
+    verb.add_argument("words", nargs="+", help="what to look for")
+    verb.add_argument("-n", "--number", type=count, default=10, help="how many (10); 0: all")
 
 
-def run(args: argparse.Namespace, store: FileStore) -> int:
+def add_why(verbs: Any) -> None:
+    verb = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
+    verb.add_argument("session", nargs="?", default="", help="its id or a prefix of it (the last)")
+    verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
+
+
+def add_audit(verbs: Any) -> None:
+    verb = add_verb(verbs, "audit", "find what is wrong with the memories")
+    verb.add_argument("--fix", action="store_true", help="make the repairs that are certain")
+
+
+def search(args: argparse.Namespace, store: FileStore) -> int:
     from lamina.recall.memory_index import MemoryIndex, fitting
 
     words = " ".join(args.words)
@@ -28,31 +59,25 @@ def run(args: argparse.Namespace, store: FileStore) -> int:
         raise UsageError("Give a word to search for: lamina memory search deploy")
     found = fitting(MemoryIndex(store), words, args.number, time.time())
     if args.json:
-        out_json([_as_json(match, memory) for match, memory in found])
+        out_json([_found_json(match, memory) for match, memory in found])
     elif found:
-        out(table(_rows(found)))
+        rows = [
+            [
+                f"{match.confidence:.0%}",
+                memory.type or "-",
+                harmless(memory.path),
+                memory.description or memory.body,
+            ]
+            for match, memory in found
+        ]
+        heading = ["match", "type", "file", "what"]
+        out(fitted(rows, heading, width(), gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
     return 0
 
 
-def _rows(found: Sequence[tuple[Match, Memory]]) -> list[list[str]]:
-    """Names as whole as they can be: they are what other commands ask for."""
-    longest = max(len(memory.path) for _, memory in found)
-    name = max(20, min(longest, width() - 16 - _LEAST_TEXT))
-    room = max(_LEAST_TEXT, width() - 16 - min(name, longest))
-    return [
-        [
-            f"{match.confidence:.0%}",
-            memory.type or "-",
-            one_line(memory.path, name),
-            one_line(memory.description or memory.body, room),
-        ]
-        for match, memory in found
-    ]
-
-
-def _as_json(match: Match, memory: Memory) -> dict[str, Any]:
+def _found_json(match: Match, memory: Memory) -> dict[str, Any]:
     from lamina.cli.memory import as_json
 
     parts = {name: round(value, 3) for name, value in match.parts.items() if value}
@@ -62,3 +87,115 @@ def _as_json(match: Match, memory: Memory) -> dict[str, Any]:
         "parts": parts,
         **as_json(memory),
     }
+
+
+# ---- why
+
+
+def why(args: argparse.Namespace, config: Config) -> int:
+    from lamina.cli import sessions, transcript
+    from lamina.recall.why import recalls_of, turns_of
+
+    file = sessions.choose(sessions.find(config), args.session)
+    entries = transcript.read(file).entries
+    found = recalls_of(entries)
+    if args.turn is not None:
+        typed = turns_of(entries)
+        if not 1 <= args.turn <= typed:
+            raise UsageError(
+                f"There is no message {args.turn} in session {file.stem[:8]}: it has "
+                f"{plural(typed, 'typed message')}."
+            )
+        found = [one for one in found if one.turn == args.turn]
+    if args.json:
+        out_json([one.to_json() for one in found])
+        return 0
+    show_recalls(found)
+    if not found:
+        where = f" for message {args.turn}" if args.turn is not None else ""
+        note(f"Nothing was recalled{where} in session {file.stem[:8]}.")
+    return 0
+
+
+def show_recalls(found: Sequence[RecallRecord]) -> None:
+    from lamina.recall.why import lines
+
+    for one in found:
+        first, *rest = lines(one)
+        out(style(harmless(first), "bold"))
+        for line in rest:
+            out(harmless(line))
+
+
+# ---- audit
+
+
+def audit(args: argparse.Namespace, store: FileStore, *, with_index: bool = True) -> int:
+    """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
+    from lamina.memory.audit import look_over, repair
+
+    found, steps = look_over(store, time.time(), with_index=with_index)
+    done: Sequence[Repaired] = ()
+    if args.fix and steps:
+        done = repair(store, steps)
+        found, steps = look_over(store, time.time(), with_index=with_index)
+    if args.json:
+        out_json(_audit_json(found, steps, done))
+    else:
+        _show_audit(found, steps, done, fixing=args.fix, quiet=args.quiet)
+    return 1 if found.faults else 0
+
+
+def _show_audit(
+    found: Audit, steps: Sequence[Step], done: Sequence[Repaired], *, fixing: bool, quiet: bool
+) -> None:
+    for item in done:
+        what = f"{item.step.action.replace('_', ' ')} {harmless(item.step.path)}"
+        if item.failure:
+            note(f"not repaired: {what}: {harmless(item.failure)}")
+        else:
+            out(f"{style('repaired', 'green')}  {what}: {harmless(item.step.reason)}")
+    rows = [
+        [
+            fault.kind + ("?" if fault.doubtful else ""),
+            one_line(fault.path, 250),
+            one_line(fault.reason, 1000),
+        ]
+        for fault in found.faults
+    ]
+    if rows:
+        out(table(rows))
+    counts = ", ".join(f"{kind} {count}" for kind, count in found.counts.items() if count)
+    checked = plural(found.checked, "memory", "memories")
+    out(style(f"{checked} checked: {counts or 'nothing wrong'}", "dim"))
+    if found.counts["secret"] and not quiet:
+        note("Change a secret where it is used; then run `lamina memory forget FILE --purge`.")
+    if steps and not fixing and not quiet:
+        note(
+            f"`lamina memory audit --fix` would make {plural(len(steps), 'repair')}; a ? marks what "
+            "is for you to judge."
+        )
+
+
+def _audit_json(found: Audit, steps: Sequence[Step], done: Sequence[Repaired]) -> dict[str, object]:
+    return {
+        "checked": found.checked,
+        "counts": dict(found.counts),
+        "faults": [
+            {
+                "kind": fault.kind,
+                "path": fault.path,
+                "reason": fault.reason,
+                "doubtful": fault.doubtful,
+                "other": fault.other,
+                **({"line": fault.line, "rule": fault.rule} if fault.rule else {}),
+            }
+            for fault in found.faults
+        ],
+        "steps": [_step(step) for step in steps],
+        "done": [{**_step(item.step), "failure": item.failure} for item in done],
+    }
+
+
+def _step(step: Step) -> dict[str, str]:
+    return {"action": step.action, "path": step.path, "reason": step.reason, "value": step.value}

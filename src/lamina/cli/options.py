@@ -1,10 +1,12 @@
-"""What all commands share in parsing: the common options, a parser whose complaints are one sentence,
-and the settings that the options lead to. Touches nothing until `config_of` is called.
+"""What all commands share in parsing: the common options, help pages with their commands in groups,
+a parser whose complaints are one sentence, numbers and times as arguments, and the settings that
+the options lead to. Reads nothing until `config_of` is called.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,9 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lamina.config import Config
 
-# Also the defaults: parsers suppress their own, so that an option counts before and after a command.
+# With their defaults: parsers suppress their own, so that an option counts before and after a command.
 COMMON: Mapping[str, Any] = {
     "home": None,
     "project": ".",
@@ -25,11 +29,16 @@ COMMON: Mapping[str, Any] = {
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """argparse forgets that names of commands are indented once more, and breaks long ones."""
+    """argparse forgets that names of commands are indented once more, and breaks long ones. A command
+    that begins a group has the group's heading above it."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
         self._action_max_length = max(self._action_max_length, len("instructions") + 4)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        heading = getattr(action, "heading", "")
+        return (f"\n  {heading}:\n" if heading else "") + super()._format_action(action)
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,12 +59,17 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("common options")
     off: Any = argparse.SUPPRESS
     group.add_argument("--home", metavar="DIR", default=off, help="Lamina's home (~/.lamina)")
-    group.add_argument("--project", metavar="DIR", default=off, help="the project (here)")
+    group.add_argument(
+        "--project", metavar="DIR", default=off, help="the project's directory (this one)"
+    )
     group.add_argument("--json", action="store_true", default=off, help="print JSON")
     group.add_argument(
-        "--claude", action="store_true", default=off, help="work in Claude Code's directory"
+        "--claude",
+        action="store_true",
+        default=off,
+        help="use Claude Code's directory and memories",
     )
-    group.add_argument("--quiet", action="store_true", default=off, help="print results only")
+    group.add_argument("--quiet", action="store_true", default=off, help="print only results")
 
 
 def add_verb(
@@ -67,6 +81,11 @@ def add_verb(
     parser = verbs.add_parser(name, help=help, description=_sentence(help))
     add_common(parser)
     return parser
+
+
+def begin_group(commands: Any, heading: str) -> None:
+    """The command added last begins a group in the list of commands."""
+    commands._choices_actions[-1].heading = heading  # noqa: SLF001 - argparse has no such groups
 
 
 def examples(text: str) -> str:
@@ -94,7 +113,7 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
 
 
 def _demand_known(config: Config, given: str) -> None:
-    """A project that is gone may still be looked at; a path that never was one is a slip."""
+    """A deleted project may still be looked at; a path that never was one is a mistake."""
     from lamina.ledger.places import find_project_folder
 
     homes = {config.own_home, config.home}
@@ -104,3 +123,67 @@ def _demand_known(config: Config, given: str) -> None:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+# ---- numbers and times
+
+
+def count(word: str) -> int:
+    if not word.isascii() or not word.isdigit():
+        raise argparse.ArgumentTypeError(f"{word!r} is not a whole number, 0 or more")
+    return int(word)
+
+
+_AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def add_times(parser: argparse.ArgumentParser) -> None:
+    """`--since` and `--until`."""
+    parser.add_argument(
+        "--since",
+        type=since,
+        metavar="TIME",
+        help="from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
+    )
+    parser.add_argument("--until", type=until, metavar="TIME", help="up to then, that day included")
+
+
+def since(words: str) -> float:
+    """When it begins."""
+    return _moment(words)[0]
+
+
+def until(words: str) -> float:
+    """When it ends: a day is over when the next one begins."""
+    return _moment(words)[1]
+
+
+def _moment(words: str) -> tuple[float, float]:
+    """Beginning and end of what the words name, by local time."""
+    from datetime import datetime, timedelta
+
+    now = datetime.now().astimezone()
+    word = words.strip().lower()
+    try:
+        if match := _AGO.fullmatch(word):
+            then = now - timedelta(**{_UNITS[match[2]]: int(match[1])})
+            return then.timestamp(), then.timestamp()
+        if word in ("today", "yesterday"):
+            day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            return _day(day - timedelta(days=word == "yesterday"))
+        then = datetime.fromisoformat(words.strip())
+        if len(word) <= len("2026-11-01"):
+            return _day(then)
+        return then.timestamp(), then.timestamp()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{words!r} is not a time; write 2026-11-01, 2026-11-01T14:30, 12h, 3d, 2w, today or yesterday"
+        ) from None
+
+
+def _day(begins: datetime) -> tuple[float, float]:
+    from datetime import timedelta
+
+    ends = begins.replace(tzinfo=None) + timedelta(days=1, microseconds=-1)
+    return begins.timestamp(), ends.timestamp()

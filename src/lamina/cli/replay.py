@@ -1,6 +1,6 @@
-"""`lamina replay`: what recorded sessions would have cost under Lamina's layers and under others. Reads
-the transcripts that it is given, writes only the report that is asked for. What is piped in goes through
-a temporary file, since a format is found by looking twice.
+"""`lamina replay`: what recorded sessions would have cost with Lamina's layers and with other
+policies. Reads the transcripts that it is given and writes only the report that is asked for. What
+is piped in goes through a temporary file, since finding the format takes two passes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -22,13 +21,14 @@ from typing import TYPE_CHECKING
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of
 from lamina.cli.terminal import (
-    columns,
+    StatusLine,
     fitted,
     harmless,
     note,
     one_line,
     out,
     out_json,
+    plural,
     style,
     width,
     wrapped,
@@ -43,94 +43,8 @@ if TYPE_CHECKING:
     from lamina.replay.results import PolicyResult, ReplayResult
 
 
-HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-reads")
-
-
-def lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[str]:
-    for result in results:
-        many = "request" if result.requests == 1 else "requests"
-        about = f"{result.format}, {result.requests:,} {many}"
-        name = one_line(PurePath(result.file).name, max(12, width() - len(about) - 2))
-        yield f"{style(name, 'bold')}  {style(about, 'dim')}"
-        yield from _indented(result.policies)
-        if result.skipped and not quiet:
-            yield style(f"  {_skipped(result)}", "dim")
-        yield ""
-    if len(results) > 1:
-        requests = sum(result.requests for result in results)
-        yield style(f"All {len(results)} files, {requests:,} requests", "bold")
-        yield from _indented(merged(results))
-
-
-def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
-    plain = next((policy for policy in policies if policy.policy == "none"), None)
-    rows = [_row(policy, plain) for policy in policies]
-    kept = [at for at in range(len(HEADING)) if HEADING[at] or any(row[at] for row in rows)]
-    shown = fitted(
-        [[row[at] for at in kept] for row in rows],
-        [HEADING[at] for at in kept],
-        width() - 2,
-        gives_way=[kept.index(at) for at in (4, 6, 5, 3)],
-        cut=0,
-        right=range(1, len(kept)),
-    )
-    for line in shown.splitlines():
-        yield f"  {_coloured(line)}"
-    yield from _acted(policies)
-    if any(policy.guessed_price for policy in policies):
-        prices = ", ".join(dict.fromkeys(name for p in policies for name in p.prices))
-        words = f"  Prices are guessed ({one_line(prices, 60)}): --model names another."
-        yield style(wrapped(words, width(), 4), "dim")
-
-
-def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
-    usage, rereads = policy.usage, policy.rereads
-    change = ""
-    if plain is not None and policy is not plain and plain.cost:
-        share = policy.cost / plain.cost - 1
-        change = f"{share:+.1%}"
-    again = f"{len(rereads)} ({tokens_text(sum(r.tokens for r in rereads))})" if rereads else "0"
-    return [
-        policy.policy,
-        money_text(policy.cost),
-        change,
-        f"{usage.cache_read / max(1, usage.prompt):.1%}",
-        tokens_text(policy.max_context),
-        str(policy.overflows),
-        again,
-    ]
-
-
-def _acted(policies: Sequence[PolicyResult]) -> Iterator[str]:
-    """What the layers of each policy did, where they did something."""
-    for policy in policies:
-        told = ", ".join(
-            f"{layer_name(name)} {times}×" + (f" {tokens_text(saved)}" if saved else "")
-            for name, (times, saved) in policy.layers.items()
-        )
-        if told:
-            words = f"  {policy.policy} did: {told}"
-            yield "\n".join(style(line, "dim") for line in wrapped(words, width(), 4).split("\n"))
-
-
-def _coloured(line: str) -> str:
-    """What a policy costs less in green, and more in red."""
-    found = re.search(r" ([+-])[\d.,]+%(?= |$)", line)
-    if found is None or found.group().strip(" +-0.%") == "":
-        return line
-    colour = "green" if found.group(1) == "-" else "red"
-    return line[: found.start()] + style(found.group(), colour) + line[found.end() :]
-
-
-def _skipped(result: ReplayResult) -> str:
-    first, others = result.skipped[0], len(result.skipped) - 1
-    before, more = "Not used: ", f", and {others} more" if others else ""
-    room = width() - 2 - len(before) - len(more)
-    return before + one_line(f"{first.where}: {first.reason}", max(20, room)) + more
-
-
 EXAMPLES = """
-lamina replay session.jsonl                       none against lamina
+lamina replay session.jsonl                       as recorded, and with Lamina
 lamina replay ~/.claude/projects --html report.html
 lamina replay run.traj --policy none,lamina,clear-oldest,drop-oldest
 lamina replay session.jsonl --window 100000 --model claude-opus-4-6
@@ -139,8 +53,7 @@ zcat session.jsonl.gz | lamina replay -
 """
 
 SUFFIXES = (".jsonl", ".json", ".traj")
-PATIENCE = 1.0  # seconds after which progress is shown
-LARGE = 20_000_000  # bytes of a file whose reading is announced at once
+LARGE = 20_000_000  # bytes of a file from which on reading is announced at once
 PIPED = "-"
 
 
@@ -155,21 +68,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy",
         action="append",
         metavar="NAMES",
-        help="none, lamina, clear-oldest, drop-oldest; several with commas or by repeating it "
-        "(none,lamina)",
+        help="none (as recorded), lamina, clear-oldest, drop-oldest; separate several by commas, "
+        "or repeat it (none,lamina)",
     )
     parser.add_argument(
-        "--window", type=int, default=200_000, metavar="N", help="the model's window (200000)"
+        "--window",
+        type=int,
+        default=200_000,
+        metavar="N",
+        help="the model's context window, in tokens (200000)",
     )
     parser.add_argument(
-        "--model", default="", metavar="M", help="reckon with this model's prices and limits"
+        "--model", default="", metavar="M", help="use this model's prices and limits"
     )
     parser.add_argument(
         "--uncut",
         action="store_true",
-        help="undo the recorder's own compactions: every policy faces the whole history",
+        help="undo the recording's own compactions, so that every policy starts from the whole history",
     )
-    parser.add_argument("--html", metavar="FILE", help="write a report with plots")
+    parser.add_argument("--html", metavar="FILE", help="write a report with charts")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -182,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as open_files:
         args.piped = _piped(open_files) if PIPED in args.paths else None
         results = _results(list(_files(args.paths, args.piped, args.quiet)), names, args, config)
-    if not args.json:
-        _show(results, quiet=args.quiet)
+    for line in () if args.json else _lines(results, quiet=args.quiet):
+        out(line)
     if args.html:
         _write_report(Path(args.html), results, quiet=args.quiet)
     return 0
@@ -195,7 +112,9 @@ def _results(
     args: argparse.Namespace,
     config: Config,
 ) -> list[ReplayResult]:
-    progress = _Progress(shown=sys.stderr.isatty() and not args.quiet)
+    from lamina.replay.results import report_json
+
+    progress = StatusLine(quiet=args.quiet)
     results: list[ReplayResult] = []
     for number, (path, asked) in enumerate(files, 1):
         label = f"{number}/{len(files)} {one_line(path.name, 40)}"
@@ -212,7 +131,8 @@ def _results(
         progress.clear()
         results.append(result)
         if args.json:
-            _print_json(result)
+            out_json(report_json(result))
+            sys.stdout.flush()
     if not files:
         raise UsageError("None of these folders holds a transcript (*.jsonl, *.json, *.traj).")
     if not results:
@@ -221,21 +141,21 @@ def _results(
 
 
 def _piped(open_files: ExitStack) -> Path:
-    """What comes through the pipe, in a file of its own."""
+    """What is piped in, as a file."""
     if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - closed
-        raise UsageError("Nothing is piped in; give a file, or `lamina replay - < FILE`.")
+        raise UsageError("Nothing is piped in. Give a file, or run `lamina replay - < FILE`.")
     folder = Path(open_files.enter_context(TemporaryDirectory(prefix="lamina-replay-")))
     path = folder / "stdin"
     try:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
     except OSError as error:
-        raise LaminaError(f"Can't keep what is piped in: {error.strerror}.") from error
+        raise LaminaError(f"Can't store what is piped in: {error.strerror}.") from error
     return path
 
 
 def _check_place(path: Path) -> None:
-    """Where the report can't be written, say so before the work and not behind it."""
+    """If the report can't be written, say so before the work and not after it."""
     wrong = 0
     if path.is_dir():
         wrong = errno.EISDIR
@@ -253,14 +173,14 @@ def _policies(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in NAMES:
-            raise UsageError(f"There is no policy {name!r}; there are {', '.join(NAMES)}.")
+            raise UsageError(f"There is no policy {name!r}. Choose from {', '.join(NAMES)}.")
     if not names:
         raise UsageError(f"Name at least one policy: {', '.join(NAMES)}.")
     return names
 
 
 def _files(paths: Sequence[str], piped: Path | None, quiet: bool) -> Iterator[tuple[Path, bool]]:
-    """Files to read, and whether each was named itself. Sub-agents come with their session."""
+    """Files to read, and whether the user named each one. Sub-agents come with their session."""
     for given in dict.fromkeys(paths):
         path = piped if given == PIPED and piped else Path(given).expanduser()
         if not path.is_dir():
@@ -271,19 +191,19 @@ def _files(paths: Sequence[str], piped: Path | None, quiet: bool) -> Iterator[tu
         if not found:
             wrong = f"There are no transcripts (*.jsonl, *.json, *.traj) in {path}."
             if closed:
-                wrong = f"Can't look into {closed[0].filename}: {closed[0].strerror}."
+                wrong = f"Can't open {closed[0].filename}: {closed[0].strerror}."
             if len(paths) == 1:
                 raise UsageError(wrong)
             note(f"lamina: {harmless(wrong)}")
         elif closed and not quiet:
-            more = f" and {len(closed) - 1} more folders" * (len(closed) > 1)
+            more = f" and {plural(len(closed) - 1, 'more folder')}" * (len(closed) > 1)
             where = harmless(f"{closed[0].filename} ({closed[0].strerror})")
-            note(f"lamina: not looked into: {where}{more}.")
+            note(f"lamina: can't open {where}{more}.")
         yield from ((file, False) for file in found)
 
 
 def _transcripts(folder: Path, closed: list[OSError]) -> Iterator[Path]:
-    """In order; links to folders are not followed, so that none is met twice."""
+    """In order; links to folders are not followed, so that none is read twice."""
     for place, inner, names in os.walk(folder, onerror=closed.append):
         inner[:] = sorted(name for name in inner if name not in ("subagents", "tool-results"))
         files = (Path(place, name) for name in sorted(names) if name.endswith(SUFFIXES))
@@ -295,7 +215,7 @@ def _replayed(
     names: Sequence[str],
     args: argparse.Namespace,
     config: Config,
-    progress: _Progress,
+    progress: StatusLine,
     label: str,
 ) -> ReplayResult:
     from lamina.replay.policies import open_policy
@@ -327,7 +247,7 @@ def _replayed(
 
 
 def _read(path: Path, *, piped: bool) -> Recording:
-    """The recording, by the name under which the user knows it."""
+    """The recording, by the name the user knows it by."""
     from lamina.replay.readers import read_recording
 
     if not piped:
@@ -336,19 +256,6 @@ def _read(path: Path, *, piped: bool) -> Recording:
         return replace(read_recording(path), file=path.name)
     except TranscriptError as error:
         raise TranscriptError(str(error).replace(str(path), path.name)) from error
-
-
-def _print_json(result: ReplayResult) -> None:
-    from lamina.replay.results import report_json
-
-    out_json(report_json(result))
-    sys.stdout.flush()
-
-
-def _show(results: Sequence[ReplayResult], *, quiet: bool) -> None:
-
-    for line in lines(results, quiet=quiet):
-        out(line)
 
 
 def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
@@ -362,25 +269,89 @@ def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -
         note(f"The report is in {path}.")
 
 
-class _Progress:
-    """One line on a terminal's stderr, once it takes longer than a moment."""
+# ---- for a person
 
-    def __init__(self, *, shown: bool) -> None:
-        self._shown = shown
-        self._began = time.monotonic()
-        self._length = 0
 
-    def say(self, text: str, *, now: bool = False) -> None:
-        if self._shown and (now or time.monotonic() - self._began > PATIENCE):
-            self.clear()
-            text = one_line(text, width() - 1)  # a second line would stay
-            self._length = columns(text)
-            with suppress(OSError):
-                sys.stderr.write(style(text, "dim", sys.stderr))
-                sys.stderr.flush()
+HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-reads")
 
-    def clear(self) -> None:
-        if self._length:
-            sys.stderr.write("\r" + " " * self._length + "\r")
-            sys.stderr.flush()
-            self._length = 0
+
+def _lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[str]:
+    for result in results:
+        about = f"{result.format}, {plural(result.requests, 'request')}"
+        name = one_line(PurePath(result.file).name, max(12, width() - len(about) - 2))
+        yield f"{style(name, 'bold')}  {style(about, 'dim')}"
+        yield from _indented(result.policies)
+        if result.skipped and not quiet:
+            yield style(f"  {_skipped(result)}", "dim")
+        yield ""
+    if len(results) > 1:
+        requests = sum(result.requests for result in results)
+        yield style(f"All {len(results)} files, {plural(requests, 'request')}", "bold")
+        yield from _indented(merged(results))
+
+
+def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
+    plain = next((policy for policy in policies if policy.policy == "none"), None)
+    rows = [_row(policy, plain) for policy in policies]
+    kept = [at for at in range(len(HEADING)) if HEADING[at] or any(row[at] for row in rows)]
+    shown = fitted(
+        [[row[at] for at in kept] for row in rows],
+        [HEADING[at] for at in kept],
+        width() - 2,
+        gives_way=[kept.index(at) for at in (4, 6, 5, 3)],
+        cut=0,
+        right=range(1, len(kept)),
+    )
+    for line in shown.splitlines():
+        yield f"  {_coloured(line)}"
+    yield from _acted(policies)
+    if any(policy.guessed_price for policy in policies):
+        prices = ", ".join(dict.fromkeys(name for p in policies for name in p.prices))
+        words = f"  Prices are guessed ({one_line(prices, 60)}); --model chooses another model."
+        yield style(wrapped(words, width(), 4), "dim")
+
+
+def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
+    usage, rereads = policy.usage, policy.rereads
+    change = ""
+    if plain is not None and policy is not plain and plain.cost:
+        share = policy.cost / plain.cost - 1
+        change = f"{share:+.1%}"
+    again = f"{len(rereads)} ({tokens_text(sum(r.tokens for r in rereads))})" if rereads else "0"
+    return [
+        policy.policy,
+        money_text(policy.cost),
+        change,
+        f"{usage.cache_read / max(1, usage.prompt):.1%}",
+        tokens_text(policy.max_context),
+        str(policy.overflows),
+        again,
+    ]
+
+
+def _acted(policies: Sequence[PolicyResult]) -> Iterator[str]:
+    """What the layers of each policy did, if anything."""
+    for policy in policies:
+        told = ", ".join(
+            f"{layer_name(name)} {times}×" + (f" {tokens_text(saved)}" if saved else "")
+            for name, (times, saved) in policy.layers.items()
+        )
+        if told:
+            words = f"  {policy.policy} did: {told}"
+            yield "\n".join(style(line, "dim") for line in wrapped(words, width(), 4).split("\n"))
+
+
+def _coloured(line: str) -> str:
+    """Savings in green, extra cost in red."""
+    found = re.search(r" ([+-])[\d.,]+%(?= |$)", line)
+    if found is None or found.group().strip(" +-0.%") == "":
+        return line
+    colour = "green" if found.group(1) == "-" else "red"
+    return line[: found.start()] + style(found.group(), colour) + line[found.end() :]
+
+
+def _skipped(result: ReplayResult) -> str:
+    first, others = result.skipped[0], len(result.skipped) - 1
+    before, more = "Not used: ", f", and {others} more" if others else ""
+    room = width() - 2 - len(before) - len(more)
+    return before + one_line(f"{first.where}: {first.reason}", max(20, room)) + more

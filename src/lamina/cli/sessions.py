@@ -1,5 +1,6 @@
-"""`lamina sessions`: what was recorded, to list, to read, to search, and to shorten. Reads ledgers
-under the home; what changes one is in `sessions_folding`.
+"""`lamina sessions`: list recorded sessions, show one as a conversation, fold one into a summary,
+show what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads
+the ledgers under the home; `compact` and `undo-compact` append to one.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
+from typing import TYPE_CHECKING, Any
 
-from lamina.cli import sessions_folding, sessions_grep, sessions_search, transcript
+from lamina.cli import sessions_search, transcript
 from lamina.cli.options import add_verb, config_of
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, style, table, width
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, style, width
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 
+if TYPE_CHECKING:
+    from lamina.ledger.record import Ledger
+    from lamina.messages import Json
+
 EXAMPLES = """
-lamina sessions list                     of this project, newest first
-lamina sessions list --all               of all projects
+lamina sessions list                     this project's, newest first
+lamina sessions list --all               those of all projects
 lamina sessions show                     the last session, as a conversation
-lamina sessions show 3f2a                by the beginning of its id
+lamina sessions show 3f2a                the one whose id starts with this
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
 lamina sessions grep "TimeoutError" --since 3d
@@ -28,7 +34,7 @@ lamina sessions grep "TimeoutError" --claude   also in Claude Code's transcripts
 lamina sessions search what did we decide about the cache
 lamina sessions compact 3f2a --instructions "keep the benchmark figures"
 lamina sessions expand 3f2a 2            what its second fold stands for
-lamina sessions undo-compact 3f2a        the view as it was before the last compaction
+lamina sessions undo-compact 3f2a        as it was before the last compaction
 """
 
 
@@ -39,25 +45,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
     )
     listing = add_verb(verbs, "list", "list sessions, newest first")
-    listing.add_argument(
-        "-n", "--number", type=int, default=20, help="how many at most (20); 0: all"
-    )
+    listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
-    show.add_argument("id", nargs="?", default="", help="the session's id or its beginning (last)")
-    show.add_argument("--result", metavar="ID", help="print one tool result whole, byte for byte")
-    grep = sessions_grep.add_verbs(verbs)
-    sessions_search.add_verbs(verbs)
-    sessions_folding.add_verbs(verbs)
+    show.add_argument(
+        "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
+    )
+    show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
+    grep = sessions_search.add_verbs(verbs)
+    _add_folding(verbs)
     for verb in (listing, grep, show):
         verb.add_argument("--all", action="store_true", help="sessions of all projects")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.verb in sessions_folding.VERBS:
-        return sessions_folding.run(args)
     config = config_of(args)
+    fold = {"compact": _compact, "expand": _expand, "undo-compact": _undo}
+    if args.verb in fold:
+        return fold[args.verb](args, choose(find(config), args.id))
     if args.verb == "search":
-        return sessions_search.run(args, config)
+        return sessions_search.search(args, config)
     files = find(config, everywhere=args.all)
     match args.verb:
         case "list":
@@ -65,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         case "show":
             return _show(args, choose(files, args.id))
         case _:
-            return sessions_grep.run(args, config, files)
+            return sessions_search.grep(args, config, files)
 
 
 def find(config: Config, *, everywhere: bool = False) -> list[Path]:
@@ -81,7 +87,7 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
         for file in (
             one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl")
         ):
-            with suppress(FileNotFoundError):  # it went meanwhile: the others are still there
+            with suppress(FileNotFoundError):  # deleted meanwhile: the others are still there
                 stat = file.stat()
                 if S_ISREG(stat.st_mode):  # a pipe would never end
                     changed[file] = stat.st_mtime_ns
@@ -95,15 +101,15 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
 
 
 def choose(files: list[Path], beginning: str) -> Path:
-    """The session whose id begins so; with nothing given the newest."""
+    """The session whose id begins so; the newest if nothing is given."""
     if not files:
         raise UsageError(
-            "There are no sessions here yet. `lamina sessions list --all` looks everywhere."
+            "There are no sessions here yet. `lamina sessions list --all` lists those of all projects."
         )
     found = [file for file in files if file.stem.startswith(beginning)]
     exact = [file for file in found if file.stem == beginning]
     if not found:
-        raise UsageError(f"There is no session {beginning}. `lamina sessions list` shows them.")
+        raise UsageError(f"There is no session {beginning}. `lamina sessions list` lists them.")
     if beginning and not exact and len(found) > 1:
         raise UsageError(f"{len(found)} sessions begin with {beginning}. Give more of the id.")
     return (exact or found)[0]
@@ -117,24 +123,21 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         return 0
     if not rows:
         claude = (
-            " Claude Code's transcripts are searched by `grep` and `search`." if args.claude else ""
+            " `grep` and `search` also look in Claude Code's transcripts." if args.claude else ""
         )
         note(f"No sessions here yet.{claude}")
         return 0
-    room = max(20, width() - 52)
-    heading = [
-        style(word, "bold") for word in ("session", "last change", "messages", "begins with")
-    ]
     cells = [
         [
-            one_line(row["id"][:8], 8),
+            harmless(row["id"][:8]),
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
-            one_line(row["title"], room),
+            row["title"],
         ]
         for row in rows
     ]
-    out(table(cells, heading))
+    heading = ["session", "last change", "messages", "begins with"]
+    out(fitted(cells, heading, width(), gives_way=(2, 1), cut=3))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
     return 0
@@ -148,11 +151,126 @@ def _show(args: argparse.Namespace, file: Path) -> int:
         sys.stdout.buffer.flush()
         return 0
     for problem in () if args.quiet else session.problems:
-        note(f"lamina: {file.name}, {problem} was passed over.")
+        note(f"lamina: {file.name}, {problem} was skipped.")
     if args.json:
         out_json({"id": file.stem, "file": str(file), "entries": session.entries})
         return 0
-    for line in transcript.lines(session):
-        mark, text = line
-        out(style(mark, "bold") + harmless(text) if mark else harmless(text))
+    for mark, text in transcript.lines(session):
+        out(style(mark, "bold") + harmless(text))
+    return 0
+
+
+# ---- folding
+
+
+def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ignore[reportPrivateUsage]
+    """The verbs below `lamina sessions`."""
+    compact = add_verb(verbs, "compact", "replace a session's messages by a summary")
+    compact.add_argument("--instructions", default="", help="what the summary should stress")
+    part = compact.add_mutually_exclusive_group()
+    part.add_argument(
+        "--from", dest="first", metavar="ENTRY", help="only what comes after this entry"
+    )
+    part.add_argument("--up-to", metavar="ENTRY", help="only what comes before this entry")
+    compact.add_argument(
+        "--model", metavar="NAME", help="use this model instead of the one in the settings"
+    )
+    expand = add_verb(verbs, "expand", "print what a summary or a snipped part stands for")
+    undo = add_verb(verbs, "undo-compact", "undo the last compaction")
+    for verb in (compact, expand, undo):
+        verb.add_argument(
+            "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
+        )
+    expand.add_argument(
+        "n", nargs="?", default="", metavar="N", help="its number, or an id (the last)"
+    )
+
+
+def _compact(args: argparse.Namespace, file: Path) -> int:
+    import anyio
+
+    from lamina.events import Event
+    from lamina.ledger import spans
+    from lamina.session import Session
+
+    config = config_of(args, **({"model": args.model} if args.model else {}))
+
+    def hear(event: Event) -> None:
+        if event.kind == "warned" and not args.quiet:
+            note(f"lamina: {harmless(str(getattr(event, 'message', '')))}")
+
+    async def work() -> Any:
+        async with Session.open(
+            config.project, session_id=file.stem, resume=True, config=config, on_event=hear
+        ) as session:
+            projection = session.ledger.projection
+            first = str(spans.find(projection, args.first)["uuid"]) if args.first else ""
+            last = str(spans.find(projection, args.up_to)["uuid"]) if args.up_to else ""
+            return await session.compact(args.instructions, from_entry=first, up_to_entry=last)
+
+    done = anyio.run(work)
+    if args.json:
+        names = ("edit", "source", "tokens_before", "tokens_after", "score")
+        out_json({"session": file.stem, **{name: getattr(done, name) for name in names}})
+    else:
+        out(compaction_sentence(done))
+    return 0
+
+
+def compaction_sentence(done: Any) -> str:
+    """What a compaction did, for people."""
+    if done.source == "cut":
+        return "One message was too large for the window; its beginning and end are shown now."
+    made = {"notes": "from the notes", "model": "with the model", "local": "from the record"}
+    return (
+        f"Compacted {made[done.source]}: {done.tokens_before:,} → {done.tokens_after:,} tokens, "
+        f"{done.score:.0%} of the probed facts kept."
+    )
+
+
+def _expand(args: argparse.Namespace, file: Path) -> int:
+    from lamina.ledger import spans
+    from lamina.ledger.log import read
+    from lamina.ledger.record import Ledger
+
+    ledger = Ledger.of(read(file).entries)
+    number = not args.n or (args.n.isascii() and args.n.isdigit() and len(args.n) < 4)
+    entry = str(_fold(ledger, args.n)["uuid"]) if number else args.n  # ids are longer
+    text = spans.expand(ledger.projection, entry)
+    if args.json:
+        out_json({"session": file.stem, "text": text})
+    else:
+        out(harmless(text))
+    return 0
+
+
+def _fold(ledger: Ledger, number: str) -> Json:
+    """The fold with this number, counted from 1 as they were made; the last if none is given."""
+    folds = [e for e in ledger.entries if e["kind"] == "edit" and e.get("op") == "fold"]
+    folds = [fold for fold in folds if fold.get("layer") != "undo"]
+    if not folds:
+        raise UsageError("Nothing was compacted or snipped in this session.")
+    wanted = int(number) if number else len(folds)
+    if not 1 <= wanted <= len(folds):
+        raise UsageError(f"There is no fold {wanted}: this session has {len(folds)}.")
+    return folds[wanted - 1]
+
+
+def _undo(args: argparse.Namespace, file: Path) -> int:
+    from lamina.layers.snip import COMPACTION, undoing
+    from lamina.ledger import edits
+    from lamina.ledger.record import Ledger
+
+    ledger = Ledger.open(file)
+    try:
+        before = ledger.tokens()
+        edit, entries = undoing(ledger, layers=(COMPACTION,))
+        ledger.append(edits.job("extraction.offer", "open", ledger.head), *entries)
+        after = ledger.tokens()
+    finally:
+        ledger.close()
+    if args.json:
+        out_json({"session": file.stem, "edit": edit["uuid"], "tokens": after})
+    else:
+        out(f"The messages are back in the context: {before:,} → {after:,} tokens.")
     return 0

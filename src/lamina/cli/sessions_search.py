@@ -1,134 +1,416 @@
-"""`lamina sessions search`: what was said in the project's sessions, found by meaning; in Claude mode
-also in Claude Code's transcripts. Reads session files; keeps the derived indexes up to date.
+"""`lamina sessions grep | search`: what was said in Lamina's sessions and, in Claude mode, in
+Claude Code's transcripts. `grep` prints every line that a regular expression matches, tool calls
+and results included: ripgrep finds the entries that may hold one, and Python's own expression
+decides. `search` ranks by meaning and keeps its derived index up to date. Nothing else is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
-import sys
+import signal
+import subprocess
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import datetime, timedelta
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from math import inf
+from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.memory_history import count
-from lamina.cli.options import add_verb
-from lamina.cli.terminal import note, one_line, out, out_json, style, width
+from lamina.cli.options import add_times, add_verb, count
+from lamina.cli.terminal import Progress, moment, note, one_line, out, out_json, style, width
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
+    from lamina.messages import Json
     from lamina.recall.transcripts import FoundMessage, TranscriptIndex
 
+_DAY = 86_400.0
+# What ripgrep is given at a time: 20 ms of work. When the time is up only whole batches are known to
+# be searched; the names must fit on a command line.
+_BATCH_BYTES = 64_000_000
+_BATCH_FILES = 200
+_MOST_FOUND = 1_000_000  # with `search -n 0`
 
-_AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-
-def add_times(parser: argparse.ArgumentParser) -> None:
-    """`--since` and `--until`."""
-    parser.add_argument(
-        "--since",
-        type=since,
-        metavar="TIME",
-        help="from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
+def add_verbs(verbs: Any) -> argparse.ArgumentParser:
+    """`grep`, which is returned, and `search`."""
+    grep = add_verb(verbs, "grep", "find a regular expression in all sessions and tool results")
+    grep.add_argument("pattern", help="a regular expression")
+    grep.add_argument("-i", "--ignore-case", action="store_true", help="ignore case")
+    grep.add_argument("-n", "--number", type=count, default=50, help="how many (50); 0: all")
+    grep.add_argument(
+        "--seconds", type=float, default=30.0, help="stop after this many seconds (30); 0: never"
     )
-    parser.add_argument("--until", type=until, metavar="TIME", help="up to then; a day is included")
-
-
-def since(words: str) -> float:
-    """When it begins."""
-    return _moment(words)[0]
-
-
-def until(words: str) -> float:
-    """When it ends: a day is over when the next one begins."""
-    return _moment(words)[1]
-
-
-def _moment(words: str) -> tuple[float, float]:
-    """Beginning and end of what the words name, by local time."""
-    now = datetime.now().astimezone()
-    word = words.strip().lower()
-    try:
-        if match := _AGO.fullmatch(word):
-            then = now - timedelta(**{_UNITS[match[2]]: int(match[1])})
-            return then.timestamp(), then.timestamp()
-        if word in ("today", "yesterday"):
-            day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            return _day(day - timedelta(days=word == "yesterday"))
-        then = datetime.fromisoformat(words.strip())
-        if len(word) <= len("2026-11-01"):
-            return _day(then)
-        return then.timestamp(), then.timestamp()
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{words!r} is no time; write 2026-11-01, 2026-11-01T14:30, 12h, 3d, 2w, today or yesterday"
-        ) from None
-
-
-def _day(begins: datetime) -> tuple[float, float]:
-    ends = begins.replace(tzinfo=None) + timedelta(days=1, microseconds=-1)
-    return begins.timestamp(), ends.timestamp()
-
-
-_PATIENCE = 1.0
-_EVERY = 0.2
-
-
-class Progress:
-    """Told bytes done and bytes in all, as often as the work likes."""
-
-    def __init__(self, doing: str, *, quiet: bool = False) -> None:
-        self._doing = doing
-        self._next = time.monotonic() + _PATIENCE if not quiet and sys.stderr.isatty() else None
-        self._shown = False
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._next is None or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + _EVERY
-        self._shown = True
-        share = f"{done / 1e6:.0f} of {max(done, total) / 1e6:.0f} MB"
-        sys.stderr.write(f"\r\x1b[K{self._doing}: {share} (Ctrl-C stops)")
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Takes the line away, before a result is printed or at the end."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._shown = False
-
-
-_ALL = 1_000_000
-
-
-def add_verbs(verbs: Any) -> None:
-    search = add_verb(verbs, "search", "find what was said, best first, by an index")
+    add_times(grep)
+    search = add_verb(verbs, "search", "find what was said by its meaning, best match first")
     search.add_argument("words", nargs="+", help="a question or a few words")
     search.add_argument("-n", "--number", type=count, default=10, help="how many (10); 0: all")
     search.add_argument(
-        "--seconds", type=float, default=10.0, help="at most so long for new sessions (10)"
+        "--seconds", type=float, default=10.0, help="seconds to spend on new sessions (10)"
     )
     add_times(search)
+    return grep
 
 
-def run(args: argparse.Namespace, config: Config) -> int:
+@dataclass(frozen=True, slots=True)
+class MatchingLine:
+    """A line of text that matches, and who said it."""
+
+    session: str
+    who: str
+    text: str
+    when: float
+
+    def to_json(self) -> dict[str, Any]:
+        when = datetime.fromtimestamp(self.when, UTC).isoformat() if self.when else ""
+        return {"session": self.session, "who": self.who, "text": self.text, "when": when}
+
+
+def grep(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
+    try:
+        pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
+    except re.error as error:
+        raise UsageError(f"{args.pattern!r} is not a regular expression: {error}.") from error
+    search = _Search(args, pattern, _with_claude(files, config, everywhere=args.all))
+    found: list[MatchingLine] = []
+    try:
+        with closing(search.lines()) as lines:
+            for line in lines:
+                if args.number and len(found) == args.number:
+                    search.more = True
+                    break
+                found.append(line)
+                if not args.json:
+                    search.progress.clear()
+                    room = max(20, width() - 22)
+                    head = f"{one_line(line.session[:8], 8)} {one_line(line.who, 9):9} "
+                    out(style(head, "dim") + _around(line.text, pattern, room))
+    finally:
+        search.progress.clear()
+    if args.json:
+        out_json([line.to_json() for line in found])
+    if not args.quiet:
+        search.tell(len(found))
+    return 0 if found else 1
+
+
+class _Search:
+    """One pass over the files."""
+
+    def __init__(
+        self, args: argparse.Namespace, pattern: re.Pattern[str], files: Sequence[Path]
+    ) -> None:
+        self._pattern = pattern
+        self._candidates = candidate_pattern(pattern)
+        self._files = files
+        self._seconds: float = args.seconds
+        self._since: float = -inf if args.since is None else args.since
+        self._until: float = inf if args.until is None else args.until
+        self.progress = Progress("Searching sessions", quiet=args.quiet)
+        self.more = False
+        self._left = 0
+        self._deadline = inf
+
+    def tell(self, found: int) -> None:
+        if self._left:
+            many = "1 session was" if self._left == 1 else f"{self._left} sessions were"
+            stopped = f"Stopped after {self._seconds:g} s: {many} not searched to the end."
+            note(f"{stopped} `--seconds 0` does.")
+        elif self.more:
+            note("There are more; `-n 0` shows all.")
+        elif not found:
+            note("Nothing found.")
+
+    def lines(self) -> Generator[MatchingLine]:
+        self._deadline = time.monotonic() + self._seconds if self._seconds > 0 else inf
+        readable = self._readable()
+        total, done, searched = sum(size for _, size in readable), 0, 0
+        for batch in _batches(readable):
+            place = {file: number for number, (file, _) in enumerate(batch)}
+            reached = 0
+            try:
+                for file, line in self._entries([file for file, _ in batch]):
+                    reached = place[file]
+                    yield from self._in_entry(file, line)
+                    self._check_time()
+                self._check_time()
+            except _TimeIsUp:
+                self._left = len(readable) - searched - reached
+                return
+            searched += len(batch)
+            done += sum(size for _, size in batch)
+            self.progress(done, total)
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _TimeIsUp
+
+    def _readable(self) -> list[tuple[Path, int]]:
+        """The files that can be searched, with their sizes."""
+        found: list[tuple[Path, int]] = []
+        for file in self._files:
+            try:
+                stat = file.stat()
+                # Nothing in a file is newer than the file; the day allows for odd clocks.
+                if S_ISREG(stat.st_mode) and stat.st_mtime >= self._since - _DAY:
+                    file.open("rb").close()
+                    found.append((file, stat.st_size))
+            except OSError as error:
+                note(f"lamina: {file} can't be read: {error.strerror}.")
+        return found
+
+    def _entries(self, files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
+        """The lines of these files that may hold a hit, in order."""
+        from lamina.recall.transcripts import lines
+        from lamina.tools.grep import find_ripgrep
+
+        ripgrep = find_ripgrep()
+        if self._candidates and ripgrep:
+            works = yield from self._by_ripgrep(ripgrep, self._candidates, files)
+            if works:
+                return
+
+        for file in files:
+            try:
+                yield from ((file, line) for _, line in lines(file))
+            except OSError as error:
+                note(f"lamina: {file} can't be read: {error.strerror}.")
+
+    def _by_ripgrep(
+        self, ripgrep: str, candidates: str, files: Sequence[Path]
+    ) -> Generator[tuple[Path, bytes], None, bool]:
+        """The same by ripgrep; False if it failed before it found anything."""
+        from lamina.ledger import log
+
+        # One thread keeps the files in order; no encoding is guessed, and no file is called binary.
+        how = "--no-config --no-messages --threads=1 --text --encoding=none --no-mmap --null"
+        shown = "--with-filename --no-heading --no-line-number --color=never"
+        limits = [f"--max-columns={log.MAX_LINE}", f"--regexp={candidates}", "--"]
+        arguments = [ripgrep, *how.split(), *shown.split(), *limits, *files]
+        nothing = subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(
+                arguments, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing
+            )
+        except OSError:
+            return False
+        allowed = min(max(self._deadline - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+        alarm = threading.Timer(allowed, process.kill)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            held, found = b"", False
+            for piece in process.stdout or ():
+                held += piece
+                name, named, line = held.partition(b"\0")
+                if not named:
+                    continue  # a file name with a newline in it
+                held, found = b"", True
+                yield Path(os.fsdecode(name)), line
+            failed = process.wait() == 2
+            if failed and found:
+                note("lamina: some sessions changed or were deleted while they were searched.")
+            return found or not failed
+        finally:
+            alarm.cancel()
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+    def _in_entry(self, file: Path, line: bytes) -> Iterator[MatchingLine]:
+        from lamina.recall.transcripts import value_of
+
+        when, texts = _said(value_of(line))
+        if when < self._since or when > self._until:
+            return
+        for who, text in texts:
+            with _alarm(self._deadline):
+                rows = [row for row in text.splitlines() if self._pattern.search(row)]
+            yield from (MatchingLine(_session(file), who, row, when) for row in rows)
+
+
+class _TimeIsUp(Exception):
+    """The time allowed is used up."""
+
+
+@contextmanager
+def _alarm(until: float) -> Generator[None]:
+    """Ends even a single match that takes forever, such as `(a+)+b` on a long line of a's. Signals reach
+    only the main thread."""
+    if until == inf or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 1e-3))
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
+    from lamina.cli.transcript import texts_of
+    from lamina.ledger.edits import written_at
+    from lamina.recall.transcripts import claude_texts, claude_time
+
+    if value.get("kind") == "message":
+        return written_at(value), texts_of(value)
+    return claude_time(value), claude_texts(value)
+
+
+def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> list[Path]:
+    """In Claude mode also Claude Code's transcripts and those of its agents, newest first."""
+    if not config.claude:
+        return list(files)
+    from lamina.recall.transcripts import claude_folders
+
+    everything = (config.home / "projects").glob("*")
+    folders = everything if everywhere else claude_folders(config.home, config.project)
+    theirs = [
+        file
+        for folder in folders
+        for pattern in ("*.jsonl", "*/subagents/*.jsonl")
+        for file in folder.glob(pattern)
+        if file.is_file()
+    ]
+    return sorted([*files, *theirs], key=_changed, reverse=True)
+
+
+def _session(file: Path) -> str:
+    return file.parent.parent.name if file.parent.name == "subagents" else file.stem
+
+
+def _changed(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _batches(files: Sequence[tuple[Path, int]]) -> Iterator[list[tuple[Path, int]]]:
+    batch: list[tuple[Path, int]] = []
+    size = 0
+    for file in files:
+        if batch and (size + file[1] > _BATCH_BYTES or len(batch) == _BATCH_FILES):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += file[1]
+    if batch:
+        yield batch
+
+
+def _around(text: str, pattern: re.Pattern[str], room: int) -> str:
+    """A long line, cut so that the match is in it."""
+    found = pattern.search(text)
+    start = max(0, (found.start() if found else 0) - room // 3)
+    shown = text[start : start + 4 * room]  # more than fits: a line may be a hundred megabytes
+    return one_line(("…" if start else "") + shown, room)
+
+
+# ---- which entries may hold a hit
+
+_LONGEST, _MOST_WAYS = 64, 200  # ripgrep refuses expressions without bound
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]")
+_ESCAPED_PLAIN = ("\\.", "\\-", "\\_")
+_CODE = re.compile(r"\\[xuUN0-9]")  # a character by its number, or a group again
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|[()|]|\{[\d,]*\}|[*+?]|[^\\]", re.DOTALL)
+# Python writes the numbers of a call anew (1e2 as 100.0, 1e400 as Infinity): any call may hold
+# them.
+_NUMBER = re.compile(r"[0-9.e-]+|[infty]+", re.IGNORECASE)
+_CALL = '"input"'
+_ASCII_BY_NUMBER = r"\\u00[2-7]"  # we don't write that, but JSON allows it
+# i, s and k also fit these when case is ignored; ripgrep knows of two of the four.
+_OTHER_CASES = r"[\u0130\u0131]|\\u0(?:13[01]|17f)|\\u212a"
+
+
+def candidate_pattern(pattern: re.Pattern[str]) -> str:
+    """What ripgrep is to look for in the JSON of entries so that no match is missed; "" where only reading
+    all of them is safe. A match of each branch must contain its longest stretch of letters, digits
+    and `_.-`. Nothing else counts: how the file writes what is between two words is not known."""
+    folds = bool(pattern.flags & re.IGNORECASE)
+    ways: list[str] = []
+    for stretches in _branches(pattern, folds=folds):
+        longest = max(stretches, key=len)[:_LONGEST]
+        if not longest:
+            return ""
+        ways.append("".join(map(_in_json, longest)))
+        if _NUMBER.fullmatch(longest):
+            ways.append(_CALL)
+    if len(ways) > _MOST_WAYS:
+        return ""
+    ways += [_ASCII_BY_NUMBER, *([_OTHER_CASES] if folds else [])]
+    return f"(?i:{'|'.join(ways)})" if folds else "|".join(ways)
+
+
+def _in_json(letter: str) -> str:
+    """A letter as it is, or by its number."""
+    if letter.isascii():
+        return re.escape(letter)
+    return f"(?:{letter}|(?i:{re.escape(json.dumps(letter)[1:-1])}))"
+
+
+def _branches(pattern: re.Pattern[str], *, folds: bool) -> list[list[str]]:
+    """For each branch outside of groups its plain stretches; one empty one where none is sure."""
+    if pattern.flags & re.VERBOSE or "(?#" in pattern.pattern:
+        return [[""]]
+    branches, depth = [[""]], 0
+    for sign in _TOKEN.findall(pattern.pattern):
+        stretches = branches[-1]
+        if _CODE.fullmatch(sign):
+            return [[""]]
+        if sign in ("(", "(?"):
+            depth += 1
+        elif sign == "|" and depth == 0:
+            branches.append([""])
+            continue
+        elif sign in ("*", "?") or (sign[0] == "{" and len(sign) > 1):
+            stretches[-1] = stretches[-1][:-1]  # what stands before may be missing
+        letter = sign[1:] if sign in _ESCAPED_PLAIN else sign
+        if depth == 0 and sign != "." and _is_plain(letter, folds=folds):
+            stretches[-1] += letter
+        else:
+            stretches.append("")
+        if sign == ")":
+            depth -= 1
+    return branches
+
+
+def _is_plain(sign: str, *, folds: bool) -> bool:
+    if len(sign) != 1 or sign.isascii():
+        return _PLAIN.fullmatch(sign) is not None
+    return sign.isalnum() and not (folds and not sign.lower() == sign == sign.upper())
+
+
+# ---- search by meaning
+
+
+def search(args: argparse.Namespace, config: Config) -> int:
     from lamina.recall.scoring import question_terms
     from lamina.recall.transcripts import said_in
 
     words = " ".join(args.words)
     if not question_terms(words):
         raise UsageError(
-            "There is no word to search for in that. Give a word of what was said, or look for "
-            "signs with `lamina sessions grep`."
+            "There is no word in that to search for. Give a word of what was said, or look for "
+            "punctuation with `lamina sessions grep`."
         )
     progress = Progress("Reading new sessions", quiet=args.quiet)
-    number = args.number or _ALL
+    number = args.number or _MOST_FOUND
     everywhere = _indexes(config)
     try:
         found = said_in(
@@ -143,22 +425,22 @@ def run(args: argparse.Namespace, config: Config) -> int:
         )
     finally:
         progress.clear()
-    _show(args, found)
+    _print_found(args, found)
     for file in (file for past in everywhere for file in past.unreadable):
         note(f"lamina: {file} can't be read.")
     if not all(past.complete for past in everywhere) and not args.quiet:
-        note("Not all sessions are in the index yet: search again, or give more --seconds.")
+        note("Not all sessions are in the index yet. Search again, or give more --seconds.")
     return 0 if found else 1
 
 
-def _show(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
+def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
     if args.json:
         rows = [asdict(said) for said in found]
         rounded = ("score", "confidence")
         out_json([{k: round(v, 3) if k in rounded else v for k, v in row.items()} for row in rows])
         return
     for said in found:
-        day = time.strftime("%Y-%m-%d", time.localtime(said.when)) if said.when else "undated"
+        day = moment(said.when, day_only=True) if said.when else "undated"
         head = f"{one_line(said.session[:8], 8)} {day:10} {said.who:9} "
         out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
     if not found:
@@ -166,7 +448,7 @@ def _show(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
 
 
 def _indexes(config: Config) -> list[TranscriptIndex]:
-    """Lamina's own sessions; in Claude mode also Claude Code's, whose index lies with ours."""
+    """Lamina's own sessions; in Claude mode also Claude Code's, whose index is kept with ours."""
     from lamina.ledger.places import find_project_folder
     from lamina.recall.transcripts import claude_folders, transcript_indexes
 

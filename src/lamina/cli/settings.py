@@ -1,5 +1,5 @@
-"""`lamina settings`: what is set, by whom, and changing it in a file. Reads all settings; writes the
-one file that `set` or `unset` names.
+"""`lamina settings`: shows what is set and by which file or variable, and changes it. Reads all
+settings; `set` and `unset` write one file and keep its comments.
 """
 
 from __future__ import annotations
@@ -19,99 +19,9 @@ from lamina.config.layers import Source, SourceKind, accept, known, parsed, read
 from lamina.errors import SettingsError, StorageError, UsageError
 from lamina.ledger.places import make_private
 
-
-def change(path: Path, name: str, value: Any) -> None:
-    """Set `name` to a value in the file, which is made if it is not there."""
-    document = _document(path)
-    *parents, last = name.split(".")
-    place = document
-    for part in parents:
-        place = _child(place, part, path, name)
-    place[last] = value
-    _save(path, document, name, value)
-
-
-def remove(path: Path, name: str) -> bool:
-    """Take `name` out of the file; False if it was not there. Tables left empty go as well."""
-    document = _document(path)
-    steps: list[tuple[MutableMapping[str, Any], str]] = []
-    place: Any = document
-    for part in name.split("."):
-        if not isinstance(place, MutableMapping) or part not in place:
-            return False
-        steps.append((cast("MutableMapping[str, Any]", place), part))
-        place = steps[-1][0][part]
-    for number, (parent, key) in enumerate(reversed(steps)):
-        if number == 0 or not parent[key]:
-            del parent[key]
-    _save(path, document, name, None)
-    return True
-
-
-def _document(path: Path) -> MutableMapping[str, Any]:
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
-    text = read_small(path) or ""
-    try:
-        tomllib.loads(text)
-        return cast("MutableMapping[str, Any]", tomlkit.parse(text))
-    except (tomllib.TOMLDecodeError, TOMLKitError, RecursionError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}. Correct it by hand.") from error
-
-
-def _child(
-    place: MutableMapping[str, Any], part: str, path: Path, name: str
-) -> MutableMapping[str, Any]:
-    import tomlkit
-
-    if part not in place:
-        place[part] = tomlkit.table()
-    child = place[part]
-    if not isinstance(child, MutableMapping):
-        raise SettingsError(
-            f"{path} has {part} as a value, so {name} can't be set in it. Correct it."
-        )
-    return cast("MutableMapping[str, Any]", child)
-
-
-def _save(path: Path, document: MutableMapping[str, Any], name: str, value: Any) -> None:
-    import tomlkit
-
-    text = tomlkit.dumps(document)
-    if _found(text, name) != value:  # the library could not express it in this file's layout
-        raise StorageError(f"{path} is laid out so that {name} can't be changed. Edit it by hand.")
-    target = Path(os.path.realpath(path))  # a link to a dotfiles folder stays a link
-    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        try:
-            with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"Can't write {path}: {error.strerror}.") from error
-
-
-def _found(text: str, name: str) -> Any:
-    try:
-        place: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
-    for part in name.split("."):
-        place = cast("Mapping[str, Any]", place).get(part) if isinstance(place, Mapping) else None
-    return place
-
-
 EXAMPLES = """
 lamina settings                          every setting and its value
-lamina settings compact                  those of one group
+lamina settings compact                  the settings of one group
 lamina settings model                    one value, for scripts
 lamina settings --explain                which file or variable set what
 lamina settings set model none           in your own file
@@ -129,13 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting or a group; or: set KEY VALUE, unset KEY, path",
     )
     parser.add_argument(
-        "--explain", action="store_true", help="say who set each value, and what that beat"
+        "--explain",
+        action="store_true",
+        help="show where each value comes from, and what it overrides",
     )
     files = parser.add_mutually_exclusive_group()
     for option, kind, words in (
         ("--user", "user", "change your own file (the default)"),
         ("--project-file", "project", "change the project's file, shared with others"),
-        ("--local", "local", "change the project's file that is yours alone"),
+        ("--local", "local", "change your own file in the project"),
     ):
         files.add_argument(option, dest="file", action="store_const", const=kind, help=words)
 
@@ -152,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             return _show(args, args.what[0] if args.what else "")
         case _:
             raise UsageError(
-                "That is no form of this command: give a KEY, or `set KEY VALUE`, `unset KEY`, `path`."
+                "That is not how this command is used. Give a KEY, `set KEY VALUE`, `unset KEY` or `path`."
             )
 
 
@@ -209,13 +121,13 @@ def _explain(config: Config, row: Setting) -> None:
     out(f"    set by {config.source(row.name)}")
     for layer in config.layers:
         if row.name in layer.values and layer.source_of(row.name) != config.source(row.name):
-            word = "together with" if row.adds_up else "stronger than"
+            word = "combined with" if row.adds_up else "overrides"
             value = as_text(layer.values[row.name])
-            out(style(f"    {word} {value} of {layer.source_of(row.name)}", "dim"))
+            out(style(f"    {word} {value} from {layer.source_of(row.name)}", "dim"))
 
 
 def as_text(value: Any) -> str:
-    """A value as the files and the command line spell it."""
+    """A value as files and the command line write it."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -241,7 +153,9 @@ def _unset(args: argparse.Namespace, name: str) -> int:
     kind: SourceKind = args.file or "user"
     path = _files(args)[kind]
     if not remove(path, name):
-        raise UsageError(f"{name} is not set in {path}. `lamina settings --explain` says where.")
+        raise UsageError(
+            f"{name} is not set in {path}. `lamina settings --explain` says where it is."
+        )
     if not args.quiet:
         out(f"{name} is no longer set in {path}")
     _check_effect(args, name, kind)
@@ -249,22 +163,22 @@ def _unset(args: argparse.Namespace, name: str) -> int:
 
 
 def _check_effect(args: argparse.Namespace, name: str, kind: SourceKind) -> None:
-    """Say so when the change has no effect, or when settings can't be read even now."""
+    """Say so if the change has no effect, or if settings still can't be read."""
     try:
         config = config_of(args)
     except SettingsError as error:
-        note(f"lamina: The change is made, but: {error}")
+        note(f"lamina: The change was saved, but: {error}")
         return
     if name not in BY_NAME or args.quiet:
         return
     stronger: list[SourceKind] = ["managed", "flag", "environment", "local", "project", "user"]
     source = config.source(name)
     if source.kind in stronger[: stronger.index(kind)]:
-        note(f"lamina: It has no effect now, because {source} is stronger.")
+        note(f"lamina: It has no effect now, because {source} overrides it.")
 
 
 def _files(args: argparse.Namespace) -> dict[SourceKind, Any]:
-    """The files that can be changed; found without reading them, so that a broken one can be mended."""
+    """The files that can be changed; found without reading them, so that a broken one can be fixed."""
     home, claude = find_home(args.home, claude=args.claude)
     return settings_files(absolute(args.project), home / "lamina" if claude else home)
 
@@ -277,5 +191,99 @@ def _paths(args: argparse.Namespace) -> int:
         out_json({kind: str(path) for kind, path in files.items()})
         return 0
     for kind, path in files.items():
-        out(f"{kind:8} {path}" + ("" if path.exists() else style("  (not there)", "dim")))
+        out(f"{kind:8} {path}" + ("" if path.exists() else style("  (does not exist)", "dim")))
     return 0
+
+
+# ---- the file
+
+
+def change(path: Path, name: str, value: Any) -> None:
+    """Set `name` to a value in the file, which is created if need be."""
+    document = _document(path)
+    *parents, last = name.split(".")
+    place = document
+    for part in parents:
+        place = _child(place, part, path, name)
+    place[last] = value
+    _save(path, document, name, value)
+
+
+def remove(path: Path, name: str) -> bool:
+    """Remove `name` from the file; False if it was not there. Tables left empty are removed too."""
+    document = _document(path)
+    steps: list[tuple[MutableMapping[str, Any], str]] = []
+    place: Any = document
+    for part in name.split("."):
+        if not isinstance(place, MutableMapping) or part not in place:
+            return False
+        steps.append((cast("MutableMapping[str, Any]", place), part))
+        place = steps[-1][0][part]
+    for number, (parent, key) in enumerate(reversed(steps)):
+        if number == 0 or not parent[key]:
+            del parent[key]
+    _save(path, document, name, None)
+    return True
+
+
+def _document(path: Path) -> MutableMapping[str, Any]:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    text = read_small(path) or ""
+    try:
+        tomllib.loads(text)
+        return cast("MutableMapping[str, Any]", tomlkit.parse(text))
+    except (tomllib.TOMLDecodeError, TOMLKitError, RecursionError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}. Fix it by hand.") from error
+
+
+def _child(
+    place: MutableMapping[str, Any], part: str, path: Path, name: str
+) -> MutableMapping[str, Any]:
+    import tomlkit
+
+    if part not in place:
+        place[part] = tomlkit.table()
+    child = place[part]
+    if not isinstance(child, MutableMapping):
+        raise SettingsError(
+            f"In {path}, {part} is a value, so {name} can't be set. Fix the file by hand."
+        )
+    return cast("MutableMapping[str, Any]", child)
+
+
+def _save(path: Path, document: MutableMapping[str, Any], name: str, value: Any) -> None:
+    import tomlkit
+
+    text = tomlkit.dumps(document)
+    if _found(text, name) != value:  # the library could not express it in this file's layout
+        raise StorageError(
+            f"{path} is laid out in a way that {name} can't be changed in. Edit it by hand."
+        )
+    target = Path(os.path.realpath(path))  # a link to a dotfiles folder stays a link
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with open(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"Can't write {path}: {error.strerror}.") from error
+
+
+def _found(text: str, name: str) -> Any:
+    try:
+        place: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    for part in name.split("."):
+        place = cast("Mapping[str, Any]", place).get(part) if isinstance(place, Mapping) else None
+    return place

@@ -1,5 +1,5 @@
-"""`lamina spend`: what all model calls have cost, by layer, day, session or model, with bars. Reads the
-ledger of spending under the home; changes nothing.
+"""`lamina spend`: what all model calls have cost, by layer, day, session or model. Reads the record
+of spending under the home; changes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of
-from lamina.cli.terminal import fitted, harmless, note, out, out_json, style, width, wrapped
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, plural, style, width, wrapped
 
 if TYPE_CHECKING:
     from lamina.cache.spend import Group
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 40  # --json has all of them
 
 EXAMPLES = """
-lamina spend                     by layer: what each is called for
-lamina spend --by day            one row a day
+lamina spend                     by layer
+lamina spend --by day            one row per day
 lamina spend --by session
 lamina spend --by model --json
 """
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         out_json({"by": args.by, "groups": rows, "cost": round(total, 6), "caps": caps})
         return 0
     if not groups:
-        note("No model call has been booked yet.")
+        note("No model calls have been made yet.")
         return 0
     kept = _shown(groups, args.by)
     named = {id(group) for group in groups}
@@ -71,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
     out(shown)
     used = sum((group.usage for group in groups), Usage())
     calls = sum(group.calls for group in groups)
-    many = "call" if calls == 1 else "calls"
     words = (
-        f"{money_text(total)} in {calls:,} {many}, {used.prompt:,} tokens in, {used.output:,} out"
+        f"{money_text(total)} in {plural(calls, 'call')} of all projects, "
+        f"{used.prompt:,} tokens in, {used.output:,} out"
     )
     out(style(wrapped(words, width(), 2), "bold"))
     for cap in caps:
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:
-    """Each cap of background work that is set, and what today has used of it."""
+    """Each cap on background work that is set, and how much of it is used up today."""
     if daily := config.float("spend.daily_cap"):
         used = round(sum(spent.values()), 6)
         yield {"of": "all", "setting": "spend.daily_cap", "cap": daily, "today": used}
@@ -93,7 +93,7 @@ def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:
 
 
 def _show_cap(cap: Json) -> None:
-    """Only what was used is worth a line."""
+    """A line for a cap of which something is used."""
     if not cap["today"]:
         return
     of = "" if cap["of"] == "all" else f" for {cap['of']}"
@@ -107,7 +107,7 @@ def _show_cap(cap: Json) -> None:
 
 
 def _shown(groups: list[Group], by: str) -> list[Group]:
-    """What a person is shown: the dearest, or the latest days, and all others as one."""
+    """What a person is shown: the dearest groups, or the latest days, and all others as one."""
     from lamina.cache.spend import Group
     from lamina.messages import Usage
 

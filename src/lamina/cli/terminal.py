@@ -1,5 +1,6 @@
-"""Writing for people and for programs: colours only on a terminal, tables that fit, text wrapped as it
-streams in, JSON, and control characters of recorded text made harmless. Touches stdout and stderr.
+"""How the commands write, for people and for programs: styles that show only on a terminal,
+recorded text made harmless, counts and times in words, tables that fit the width, text wrapped as
+it streams in, a line of progress, JSON. Touches stdout and stderr.
 """
 
 from __future__ import annotations
@@ -9,8 +10,210 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Collection, Sequence
 from typing import Any, TextIO
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+# Everything that could steer a terminal: C0 but tab and newline, DEL, C1.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def colours(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that shows them and the user wants them."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def style(text: str, name: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, where the stream (stdout by default) shows colours."""
+    if not colours(stream or sys.stdout):
+        return text
+    return f"\x1b[{_STYLES[name]}m{text}\x1b[0m"
+
+
+def harmless(text: str) -> str:
+    """Recorded text for a terminal: control characters become visible instead of taking effect."""
+    return _CONTROL.sub(lambda match: _visible(match.group()), text)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal it takes: two for a wide character, none for an accent."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def one_line(text: str, width: int) -> str:
+    """The text on one line of at most `width` columns."""
+    whole = harmless(" ".join(text.split()))
+    line = whole[: 4 * max(0, width) + 1]  # accents take no column, but nobody has more of them
+    if line == whole and columns(line) <= width:
+        return line
+    while columns(line) > max(0, width - 1):
+        line = line[:-1]
+    return line + "…"
+
+
+def width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def out(text: str = "") -> None:
+    """A line of result. Recorded text in it went through `harmless` or `one_line`."""
+    sys.stdout.write(_safe(text, sys.stdout) + "\n")
+
+
+def stream(text: str) -> None:
+    """A piece of an answer, as it comes."""
+    sys.stdout.write(_safe(harmless(text), sys.stdout))
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """A remark beside the result, on stderr."""
+    sys.stderr.write(_safe(text, sys.stderr) + "\n")
+
+
+def out_json(value: Any, *, pretty: bool | None = None) -> None:
+    """One JSON value: on many lines for a person, on one for a pipe."""
+    pretty = sys.stdout.isatty() if pretty is None else pretty
+    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
+    text = json.dumps(value, ensure_ascii=plain, indent=2 if pretty else None, default=str)
+    # A lone surrogate (a file name that is not UTF-8) has no bytes of its own.
+    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+
+
+_OURS = re.compile(r"\x1b\[\d+m")
+
+
+def _bare(text: str) -> str:
+    return _OURS.sub("", text)
+
+
+def _safe(text: str, stream: TextIO) -> str:
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
+
+
+# ---- counts, times and diffs
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """ "1 file", "2 files", "3 memories"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def moment(when: float, *, day_only: bool = False) -> str:
+    """A time as all commands print it."""
+    return time.strftime("%Y-%m-%d" if day_only else "%Y-%m-%d %H:%M", time.localtime(when))
+
+
+def print_diff(text: str) -> None:
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        name = "bold" if line.startswith(("+++", "---")) else colours.get(line[:1], "")
+        out(style(harmless(line), name) if name else harmless(line))
+
+
+# ---- tables
+
+
+def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
+    """Columns as wide as their longest cell."""
+    lines = [list(heading), *map(list, rows)] if heading else [list(row) for row in rows]
+    if not lines:
+        return ""
+    widths = [max(columns(_bare(line[at])) for line in lines) for at in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(
+            cell + " " * (wide - columns(_bare(cell)))
+            for cell, wide in zip(line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+GAP = 2  # columns between two cells
+LEAST = 12  # columns that a name keeps while other columns can give way
+SHORTEST_BAR = 6
+LONGEST_BAR = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(value: float, most: float, room: int) -> str:
+    """A bar whose length is the value's share of `most`, to an eighth of a character."""
+    eighths = round(8 * room * value / most) if most > 0 else 0
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def fitted(
+    rows: Sequence[Sequence[str]],
+    heading: Sequence[str],
+    room: int,
+    *,
+    gives_way: Sequence[int],
+    cut: int,
+    right: Collection[int] = (),
+    bars: Sequence[float] = (),
+    bar_after: int = -1,
+) -> str:
+    """A table of at most `room` columns. Those of `gives_way` leave, the first first, until `cut` has
+    room; `right` ones are flush right. `bars` are drawn behind column `bar_after` in what is left."""
+    cells = [list(map(_plain, heading)), *(list(map(_plain, row)) for row in rows)]
+    widths = [max(columns(line[at]) for line in cells) for at in range(len(heading))]
+    wanted = max(SHORTEST_BAR, room // 8) + GAP if bars else 0
+    kept, wide = fit(widths, room - wanted, gives_way, cut)
+    left = room - GAP * len(kept) - sum(widths[at] for at in kept if at != cut) - wide
+    most = min(LONGEST_BAR, left) if bars else 0
+    if most < SHORTEST_BAR:
+        most, wide = 0, max(1, wide + min(0, left + GAP))
+    lines: list[list[str]] = []
+    for number, line in enumerate(cells):
+        line[cut] = one_line(line[cut], wide)
+        shown: list[str] = []
+        for at in kept:
+            space = " " * (widths[at] - columns(line[at])) if at in right else ""
+            cell = space + line[at]
+            shown.append(cell if number else style(cell, "dim"))
+            if at == bar_after and most:
+                shown.append(bar(bars[number - 1], max(bars), most) if number else "")
+        lines.append(shown)
+    return table(lines)
+
+
+def fit(
+    widths: Sequence[int], room: int, gives_way: Sequence[int], cut: int
+) -> tuple[list[int], int]:
+    """Which columns stay, and how wide the one that may be cut is then."""
+    kept = list(range(len(widths)))
+    least = min(LEAST, widths[cut])
+    for at in (*gives_way, -1):
+        others = sum(widths[column] + GAP for column in kept if column != cut)
+        if room - others >= least or at < 0:
+            return kept, max(1, min(widths[cut], room - others))
+        kept.remove(at)
+    return kept, least
+
+
+def _plain(cell: str) -> str:
+    return " ".join(cell.split())
+
+
+# ---- wrapping
 
 _BULLET = re.compile(r"(?:[-*+•?]|\d{1,3}[.)])")
 _FENCES = ("```", "~~~")
@@ -101,177 +304,51 @@ def wrapped(text: str, width: int, indent: int | None = None) -> str:
     return wrap.feed(text) + wrap.end()
 
 
-GAP = 2  # columns between two cells
-LEAST = 12  # columns that a name keeps while other columns can give way
-SHORTEST_BAR = 6
-LONGEST_BAR = 40
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+def out_wrapped(text: str, indent: int | None = None, styled: str = "") -> None:
+    """A paragraph of result, broken between words."""
+    shown = wrapped(text, width(), indent)
+    out(style(shown, styled) if styled else shown)
 
 
-def bar(value: float, most: float, room: int) -> str:
-    """A bar whose length is the value's share of `most`, to an eighth of a character."""
-    eighths = round(8 * room * value / most) if most > 0 else 0
-    whole, rest = divmod(eighths, 8)
-    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+# ---- progress
 
 
-def fitted(
-    rows: Sequence[Sequence[str]],
-    heading: Sequence[str],
-    room: int,
-    *,
-    gives_way: Sequence[int],
-    cut: int,
-    right: Collection[int] = (),
-    bars: Sequence[float] = (),
-    bar_after: int = -1,
-) -> str:
-    """A table of at most `room` columns. Those of `gives_way` leave, the first first, until `cut` has
-    room; `right` ones are flush right. `bars` are drawn behind column `bar_after` in what is left."""
-    cells = [list(map(_plain, heading)), *(list(map(_plain, row)) for row in rows)]
-    widths = [max(columns(line[at]) for line in cells) for at in range(len(heading))]
-    wanted = max(SHORTEST_BAR, room // 8) + GAP if bars else 0
-    kept, wide = fit(widths, room - wanted, gives_way, cut)
-    left = room - GAP * len(kept) - sum(widths[at] for at in kept if at != cut) - wide
-    most = min(LONGEST_BAR, left) if bars else 0
-    if most < SHORTEST_BAR:
-        most, wide = 0, max(1, wide + min(0, left + GAP))
-    lines: list[list[str]] = []
-    for number, line in enumerate(cells):
-        line[cut] = one_line(line[cut], wide)
-        shown: list[str] = []
-        for at in kept:
-            space = " " * (widths[at] - columns(line[at])) if at in right else ""
-            cell = space + line[at]
-            shown.append(cell if number else style(cell, "dim"))
-            if at == bar_after and most:
-                shown.append(bar(bars[number - 1], max(bars), most) if number else "")
-        lines.append(shown)
-    return table(lines)
+class StatusLine:
+    """One line on a terminal's stderr about work that takes longer than a moment."""
+
+    def __init__(self, *, quiet: bool = False, patience: float = 1.0) -> None:
+        on = not quiet and sys.stderr.isatty()
+        self._next: float | None = time.monotonic() + patience if on else None
+        self._shown = False
+
+    def say(self, text: str, *, now: bool = False) -> None:
+        """Show this instead; `now` does not wait until the work has taken a moment."""
+        if self._next is None or (time.monotonic() < self._next and not now):
+            return
+        self._shown = True
+        self._write("\r\x1b[K" + one_line(text, width() - 1))  # a second line would stay
+
+    def clear(self) -> None:
+        """Take the line away, before a result is printed and at the end."""
+        if self._shown:
+            self._shown = False
+            self._write("\r\x1b[K")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stderr.write(_safe(text, sys.stderr))
+        sys.stderr.flush()
 
 
-def fit(
-    widths: Sequence[int], room: int, gives_way: Sequence[int], cut: int
-) -> tuple[list[int], int]:
-    """Which columns stay, and how wide the one that may be cut is then."""
-    kept = list(range(len(widths)))
-    least = min(LEAST, widths[cut])
-    for at in (*gives_way, -1):
-        others = sum(widths[column] + GAP for column in kept if column != cut)
-        if room - others >= least or at < 0:
-            return kept, max(1, min(widths[cut], room - others))
-        kept.remove(at)
-    return kept, least
+class Progress(StatusLine):
+    """A status line in bytes done and bytes in all; called as often as the work likes."""
 
+    def __init__(self, doing: str, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        self._doing = doing
 
-def _plain(cell: str) -> str:
-    return " ".join(cell.split())
-
-
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-# Everything that could steer a terminal: C0 but tab and newline, DEL, C1.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def colours(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that shows them and the user wants them."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return stream.isatty()
-
-
-def style(text: str, name: str, stream: TextIO | None = None) -> str:
-    """The text in a colour, where the stream (stdout by default) shows colours."""
-    if not colours(stream or sys.stdout):
-        return text
-    return f"\x1b[{_STYLES[name]}m{text}\x1b[0m"
-
-
-def harmless(text: str) -> str:
-    """Recorded text for a terminal: control characters become visible instead of taking effect."""
-    return _CONTROL.sub(lambda match: _visible(match.group()), text)
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal it takes: two for a wide character, none for an accent."""
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
-
-
-def _columns_of(character: str) -> int:
-    import unicodedata
-
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def one_line(text: str, width: int) -> str:
-    """The text on one line of at most `width` columns."""
-    whole = harmless(" ".join(text.split()))
-    line = whole[: 4 * max(0, width) + 1]  # accents take no column, but nobody has more of them
-    if line == whole and columns(line) <= width:
-        return line
-    while columns(line) > max(0, width - 1):
-        line = line[:-1]
-    return line + "…"
-
-
-def width() -> int:
-    return shutil.get_terminal_size((100, 24)).columns
-
-
-def out(text: str = "") -> None:
-    """A line of result. Recorded text in it went through `harmless` or `one_line`."""
-    sys.stdout.write(_safe(text, sys.stdout) + "\n")
-
-
-def stream(text: str) -> None:
-    """A piece of an answer, as it comes."""
-    sys.stdout.write(_safe(harmless(text), sys.stdout))
-    sys.stdout.flush()
-
-
-def note(text: str) -> None:
-    """A remark beside the result, on stderr."""
-    sys.stderr.write(_safe(text, sys.stderr) + "\n")
-
-
-def out_json(value: Any, *, pretty: bool | None = None) -> None:
-    """One JSON value: on many lines for a person, on one for a pipe."""
-    pretty = sys.stdout.isatty() if pretty is None else pretty
-    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
-    text = json.dumps(value, ensure_ascii=plain, indent=2 if pretty else None, default=str)
-    # A lone surrogate (a file name that is not UTF-8) has no bytes of its own.
-    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
-
-
-def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
-    """Columns as wide as their longest cell."""
-    lines = [list(heading), *map(list, rows)] if heading else [list(row) for row in rows]
-    if not lines:
-        return ""
-    widths = [max(columns(_bare(line[at])) for line in lines) for at in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(
-            cell + " " * (wide - columns(_bare(cell)))
-            for cell, wide in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    )
-
-
-_OURS = re.compile(r"\x1b\[\d+m")
-
-
-def _bare(text: str) -> str:
-    return _OURS.sub("", text)
-
-
-def _safe(text: str, stream: TextIO) -> str:
-    encoding = stream.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
+    def __call__(self, done: int, total: int) -> None:
+        if self._next is not None and time.monotonic() >= self._next:
+            share = f"{done / 1e6:.0f} of {max(done, total) / 1e6:.0f} MB"
+            self.say(f"{self._doing}: {share} (Ctrl-C stops)")
+            self._next = time.monotonic() + 0.2

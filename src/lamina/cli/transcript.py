@@ -1,5 +1,5 @@
 """A recorded session as people read it: who said what, which tools ran, what layers took out of the
-view. Reads one ledger.
+context. Reads one ledger.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
+from lamina.cli.terminal import plural
 from lamina.errors import UsageError
 from lamina.ledger import log
 from lamina.messages import Json, text_of
@@ -51,7 +52,7 @@ def summary(file: Path) -> dict[str, Any]:
 
 
 def lines(session: Session) -> Iterator[tuple[str, str]]:
-    """(mark, text) a line: the mark says who speaks; text without one is continued."""
+    """(mark, text) for each line; the mark says who speaks."""
     for entry in session.entries:
         kind = entry["kind"]
         if kind == "message":
@@ -61,8 +62,8 @@ def lines(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
-    """(who, text) of everything said in an entry and every tool result: the record holds those whole,
-    whatever the view shows of them."""
+    """(who, text) of everything said in an entry and every tool result: the record holds them whole,
+    whatever the model sees of them."""
     if entry.get("kind") != "message":
         return
     for block in _blocks(entry):
@@ -78,7 +79,7 @@ def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
 
 
 def whole_result(session: Session, tool_use_id: str) -> bytes:
-    """A tool result's bytes, from the record: the file that it was moved to is only a copy."""
+    """A tool result's bytes, from the record: the file it was moved to is only a copy."""
     for entry in session.entries:
         for block in _blocks(entry) if entry["kind"] == "message" else ():
             if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
@@ -101,7 +102,7 @@ def _message(entry: Json) -> Iterator[tuple[str, str]]:
             case "tool_result":
                 yield "result: ", _shortened(_content(block), block)
             case "thinking" | "redacted_thinking":
-                pass  # not said to anybody
+                pass  # not meant for readers
             case other:
                 yield who, f"[{other}]"
 
@@ -113,7 +114,7 @@ def _shortened(text: str, block: Json) -> str:
     rest = len(text) - LONGEST_RESULT
     return (
         text[:LONGEST_RESULT]
-        + f"\n[{rest} more characters: --result {block.get('tool_use_id')} prints them]"
+        + f"\n[{rest:,} more characters: --result {block.get('tool_use_id')} prints them all]"
     )
 
 
@@ -121,17 +122,17 @@ def _edit(entry: Json) -> str:
     layer, done = entry.get("layer"), entry.get("op")
     match done:
         case "replace":
-            return f"{layer} replaced {len(entry.get('items') or ())} blocks in the view"
+            return f"{layer} replaced {plural(len(entry.get('items') or ()), 'block')}"
         case "fold":
-            return f"{layer} folded a span of the view [{str(entry['uuid'])[:8]}]{_kept(entry)}"
+            return f"{layer} folded a span [{str(entry['uuid'])[:8]}]{_kept(entry)}"
         case "revoke":
-            return f"{layer} took back an edit"
+            return f"{layer} undid an edit"
         case _:
             return f"{layer}: {done}"
 
 
 def _kept(fold: Json) -> str:
-    """How a compaction was made and how much of what was probed it still knows."""
+    """How a compaction was made, and how many of the probed facts it kept."""
     boundary: Json = fold.get("boundary") or {}
     found: Json = boundary.get("fidelity") or {}
     if not found:
@@ -153,7 +154,7 @@ def _content(block: Json) -> str:
 
 
 def _reminds(entry: Json) -> bool:
-    """Put in by Lamina or a hook: nobody said it."""
+    """Added by Lamina or a hook: nobody said it."""
     origins: list[Any] = entry.get("origins") or []
     return bool(origins) and {*origins} <= {"system", "hook", "recalled"}
 
