@@ -1,6 +1,7 @@
-"""Writes the pages that follow from tables: docs/settings.md, docs/commands.md, docs/events.md.
+"""Writes the pages that are generated from tables: docs/settings.md, docs/commands.md, docs/events.md,
+and the copy of turn.py in docs/architecture.md.
 
-`make docs` runs it; a test compares its pages with the committed ones. Touches those three files.
+`make docs` runs it; a test compares its pages with the committed ones. Writes those four files.
 """
 
 # ruff: noqa: INP001 - a script, not a package
@@ -56,49 +57,49 @@ def settings_page() -> str:
     keys = ", ".join(f"`{variable}`" for variable in KEYS.values())
     return f"""# Settings
 {NOTE}
-Settings are TOML. The strongest source that sets a value counts:
+Settings are TOML. Of all sources that set a value, the first in this list wins:
 
 1. managed: `{MANAGED}`
-2. options of a command, or what a program passes on opening
+2. options of a command, or what a program passes when it opens a session
 3. the environment
 4. local: `.lamina/settings.local.toml` in the project, yours alone
 5. project: `.lamina/settings.toml` in the project, shared
 6. user: `settings.toml` in the home (`~/.lamina`, or `LAMINA_HOME`)
 
-Lists and tables of all sources count together. `lamina settings --explain` says who set what,
-`lamina settings set KEY VALUE` changes a file and keeps its comments. An unknown name or a bad
-value is refused with the file that holds it. In variables, a list is JSON or separated by commas,
+Lists and tables of all sources are combined. `lamina settings --explain` says where each value comes
+from, `lamina settings set KEY VALUE` changes a file and keeps its comments. An unknown name or a bad
+value is refused, and the error names the file. In variables, a list is JSON or separated by commas,
 a table is JSON.
 
 A file inside the project (project or local) comes with the repository, so it may set only what the
-last column opens to it: nothing there runs, reads, sends or spends more than your own settings do,
-or hides something of yours. Of two values that may only be lowered the lower counts. Anything else
-is refused with the name of the setting and the file.
+last column allows: nothing there can run, read, send or spend more than your own settings do, or hide
+something of yours. If a value may only be lowered, the lower of two wins. Anything else is refused,
+and the error names the setting and the file.
 
-Keys are read from the environment alone and never shown: {keys}.
+Keys are read only from the environment and never shown: {keys}.
 
 Shell commands of the agent get your environment without these keys and without variables whose
 names look like keys of other services (`GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `*_API_KEY`,
-`*PASSWORD` and the like). `bash.environment` lists those that they need: `GITHUB_TOKEN` for `gh`,
-`AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the agent behind it gives no key away, and so
-is an address with a password in it, such as `DATABASE_URL`. Hooks are your own commands and get all
-of your environment; MCP servers get `PATH`, `HOME` and a few more, and what their `env` says.
+`*PASSWORD` and the like). `bash.environment` lists those that they may have: `GITHUB_TOKEN` for `gh`,
+`AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the agent behind it never reveals a key, and so
+is an address with a password in it, such as `DATABASE_URL`. Hooks are your own commands and get your
+whole environment; MCP servers get `PATH`, `HOME` and a few more, and what their `env` sets.
 
-`LAMINA_DISABLE_MEMORY=1` switches memory off before anything else is asked (`0` switches it on).
+`LAMINA_DISABLE_MEMORY=1` switches memory off, whatever the other sources say (`0` switches it on).
 
 {tables}
 ## Feature flags
-A provider of OpenFeature (`pip install 'lamina[openfeature]'`), given as
-`Session.open(flag_provider=…)` or set by the host for the domain `{DOMAIN}`, is asked at open for
-every switch and figure of a layer. Its word counts over files and environment, not over what is
-managed or passed on opening. Figures have the name of their setting; the switches have short ones:
+An OpenFeature provider (`pip install 'lamina[openfeature]'`), given as
+`Session.open(flag_provider=…)` or set by the host for the domain `{DOMAIN}`, is asked for every switch
+and figure of a layer when a session opens. It overrides files and environment, but not what is managed
+or passed when opening. Figures have the name of their setting; the switches have short ones:
 
 | flag | setting |
 |---|---|
 {_switches()}
 
 ## Claude mode
-With `--claude`, or with a home that is Claude Code's directory, these count as well, after Lamina's
+With `--claude`, or with a home that is Claude Code's directory, these are read as well, after Lamina's
 own: {_claude()}. Lamina's own settings are then in `lamina/settings.toml` there.
 """
 
@@ -139,10 +140,10 @@ def commands_page() -> str:
         f"""# Commands
 {NOTE}
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 refused by the gate or a permission, 130 interrupted.
-`lamina chat -p` ends with 3 if the last thing that it tried, or the last wish to remember or forget,
-was refused, and with 1 if there was no answer: no model, and no rule that could help. What waits in
-the inbox was not refused: the answer says so, with the command that saves it, and the code is 0.
-Errors are one sentence on stderr. Results are on stdout, with `--json` as JSON. Colours show only
+`lamina chat -p` exits with 3 if the last tool call, or the last wish to remember or forget, was
+refused, and with 1 if there was no answer: no model, and no rule that could help. What goes to the
+inbox was not refused: the answer says so, with the command that saves it, and the code is 0.
+Errors are one sentence on stderr. Results are on stdout, with `--json` as JSON. Colours are used only
 on a terminal, and not with `NO_COLOR`.
 
 Every command takes:
@@ -201,7 +202,7 @@ def events_page() -> str:
     table = "\n".join(["| kind | what | fields |", "|---|---|---|", *rows])
     return f"""# Events
 {NOTE}
-What a session reports: `reply.events` in the library, one JSON object a line from
+What a session reports: `reply.events` in the library, one JSON object per line from
 `lamina chat -p … --stream-json`. Each object has its `kind` and the fields below.
 
 {table}
