@@ -33,11 +33,11 @@ Stamp: TypeAlias = tuple[int, int, int]  # differs between two states of a file:
 
 
 class MemoryStore(Protocol):
-    """Memories by path. Every write passes the gate; every one can be undone where there is history.
+    """Memories by path. Every write passes the gate and can be undone where there is history.
 
-    Refusals raise GateRefused, a change by somebody else that does not fit raises Conflict, anything
-    the disk does raises MemoryStoreError; in all three cases nothing was changed. `FileStore` is the
-    store that Lamina brings; `lamina.testing` holds the checks that any other must pass.
+    Refusals raise GateRefused, a change by somebody else that does not fit raises Conflict, and
+    anything the disk does raises MemoryStoreError; in all three cases nothing was changed.
+    `FileStore` is the store that Lamina brings; `lamina.testing` holds the checks for any other.
     """
 
     @property
@@ -47,7 +47,7 @@ class MemoryStore(Protocol):
 
     @property
     def state(self) -> Path:
-        """A folder for what is derived from the memories: the recall index, the record of dreams."""
+        """A folder for what is derived from them: the recall index, the record of dreams."""
         ...
 
     @property
@@ -183,7 +183,7 @@ class MemoryStore(Protocol):
         purge_history: bool = False,
         reason: str = "",
     ) -> None:
-        """Remove a memory and its pointer. With `tombstone`, what it said can't come back by itself;
+        """Remove a memory and its pointer. `tombstone`: what it said can't come back by itself;
         `purge_history` takes it out of the history too."""
         ...
 
@@ -202,7 +202,7 @@ class MemoryStore(Protocol):
         evidence: Sequence[Evidence] = (),
         asked: bool = True,
     ) -> Forgotten:
-        """Forget what `meant` found. `asked`: the user wanted it; else its writer may save it again."""
+        """Forget what `meant` found. Unless the user `asked`, its writer may save it again."""
         ...
 
     def keep_away(self, claim: str, near: Sequence[Memory] = ()) -> bool:
@@ -230,7 +230,7 @@ class MemoryStore(Protocol):
         ...
 
     def judge_among(self, proposal: Proposal, memories: Sequence[Memory], vouched: str) -> Verdict:
-        """What the gate would say if memory held just these, and these words were the user's own."""
+        """What the gate would say if memory held just these, and the user vouched for these words."""
         ...
 
     # what waits for a person
