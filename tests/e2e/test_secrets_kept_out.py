@@ -335,7 +335,7 @@ def test_the_audit_finds_secrets_in_files_that_somebody_wrote_by_hand(
     ran = lamina("memory", "audit")
     assert ran.code == 1
     assert f"line {line} looks like a secret (" in ran.out
-    assert "1 secret" in ran.out
+    assert "secret 1" in ran.out
     assert secret not in ran.out + ran.err
     found = lamina("memory", "audit", "--json").json
     [fault] = [one for one in found["faults"] if one["kind"] == "secret"]
