@@ -53,8 +53,10 @@ def wish_in(sentence: str) -> Wish | None:
 def _found(sentence: str) -> Wish | None:
     plain = without_quotations(sentence).replace("’", "'")
     languages = ("zh", "en", "other") if _CJK.search(plain) else ("en", "de", "other")
+    folded = plain.casefold()
     for lang in languages:
-        wish = _phrases(lang).wish(plain)
+        phrases = _phrases(lang)
+        wish = phrases.wish(plain) if phrases.hinted(folded) else None
         if wish and not _is_chore(plain[wish.start : wish.end], lang):
             return wish
     return None
@@ -76,6 +78,10 @@ class _Phrases:
         self._lists = sections(f"wishes.{lang}.txt")
         self._spaced = lang != "zh"
         self._made: dict[str, re.Pattern[str]] = {}
+
+    def hinted(self, folded: str) -> bool:
+        """May a sentence hold a wish? Most show at a glance that they don't."""
+        return any(hint in folded for hint in self._lists["hint"])
 
     def any_of(self, section: str) -> str:
         return either(self._lists.get(section, ()), spaced=self._spaced)
