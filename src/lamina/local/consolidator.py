@@ -321,6 +321,7 @@ def consolidate(
         uses=desk.uses,
         labels=desk.labels,
         in_vain=desk.in_vain,
+        removed=desk.gone,
         said=desk.said_on,
     )
     _doubt_what_the_index_lost(desk, tidy)
@@ -341,9 +342,9 @@ def _until_nothing_changes(desk: Desk) -> None:
 
 
 def _doubt_what_the_index_lost(desk: Desk, tidy: TidyIndex) -> None:
-    for pointer in tidy.gone:
+    for pointer in tidy.astray:
         if pointer.file not in desk.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""
-            desk.doubt((pointer.file,), f"the index pointed at a file that is not there{hook}")
+            desk.doubt((pointer.file,), f"the index points at a file that is not there{hook}")
     if tidy.left_out:
         desk.doubt(tidy.left_out, "no room in the index: they are found by recall only")
