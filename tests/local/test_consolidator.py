@@ -370,6 +370,22 @@ def test_the_index_points_at_everything_once_and_at_nothing_else_by_type() -> No
     assert again(plan).empty
 
 
+@pytest.mark.spec("L6.4")
+@pytest.mark.parametrize("head", ["", "## Project\n"])
+def test_what_only_a_line_of_the_index_says_stays_though_its_file_is_gone(head: str) -> None:
+    index = (
+        f"{head}- [Bank](project_bank.md) — the account is applied for, not opened yet\n"
+        "- [B](project_b.md) — closing time\n- [B again](project_b.md) — Ulrike holds the key\n"
+        "- [Shop](project_shop.md) — The shop closes at nine.\n"
+    )
+    plan = dream(memory("project_b.md", "The shop closes at nine."), index=index)
+    assert "- Bank — the account is applied for, not opened yet\n" in plan.index
+    assert "- B again — Ulrike holds the key\n" in plan.index
+    assert [one.file for one in pointers_of(plan.index.encode())] == ["project_b.md"]
+    assert "project_shop" not in plan.index, "a memory says it"
+    assert again(plan).empty
+
+
 @pytest.mark.spec("L6.3", "M4")
 def test_a_long_index_line_moves_into_its_topic_file() -> None:
     hook = "orders are frozen at noon, " * 8 + "and Ulrike holds the key to the archive"

@@ -333,6 +333,29 @@ def test_a_statement_is_carried_with_its_words_numbers_order_sign_and_person(
     assert carries(text, statement) is carried
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"~~{NUTS}~~",
+        f"<!-- {NUTS} -->",
+        f"[//]: # ({NUTS})",
+        f"It is a lie that {NUTS[:1].lower()}{NUTS[1:]}",
+        f"Outdated: {NUTS}",
+        "The user is allergic to peanuts, which is false.",
+        "The user is allergic to peanuts? No.",
+        "Nobody believes that the user is allergic to peanuts.",
+        "The user denies being allergic to peanuts.",
+        "The user is supposedly allergic to peanuts.",
+        "The user is hardly allergic to peanuts.",
+    ],
+)
+def test_what_is_repeated_to_call_it_in_question_is_said_no_more(
+    store: FileStore, text: str
+) -> None:
+    by_hand(store, "nuts.md", topic(NUTS, type="project", name="nuts"))
+    assert rewrite(store, "nuts.md", topic(text, type="project", name="nuts")).decision == "inbox"
+
+
 # ---- behind the store's back
 
 

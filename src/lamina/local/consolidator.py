@@ -115,6 +115,7 @@ def consolidate(
         uses=working.uses,
         labels=working.labels,
         in_vain=working.in_vain,
+        removed=working.gone,
         said=working.said_on,
     )
     _doubt_what_the_index_lost(working, tidy)
@@ -125,10 +126,10 @@ def consolidate(
 
 
 def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
-    for pointer in tidy.gone:
+    for pointer in tidy.astray:
         if pointer.file not in working.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""
-            working.doubt((pointer.file,), f"the index pointed at a file that is not there{hook}")
+            working.doubt((pointer.file,), f"the index points at a file that is not there{hook}")
     if tidy.left_out:
         working.doubt(tidy.left_out, "no room in the index: they are found by recall only")
 

@@ -21,6 +21,10 @@ from lamina.memory import (
     pointers_of,
     short_hook,
 )
+from lamina.text.claims import covered
+from lamina.text.wording import content_stems
+
+_FEWEST = 2  # content words of a line that says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class TidyIndex:
     """The new index, and what a person should know of it."""
 
     text: str
-    gone: tuple[Pointer, ...]  # pointed at nothing
+    astray: tuple[Pointer, ...]  # to files that are not there
     left_out: tuple[str, ...]  # memories for which there was no room
 
 
@@ -39,44 +43,61 @@ def repaired(
     uses: Mapping[str, int],
     labels: Mapping[str, str],
     in_vain: Collection[str] = (),
+    removed: Collection[str] = (),
     said: Said = said_on,
 ) -> TidyIndex:
-    """The index over these memories. Repairing a repaired index changes nothing."""
+    """The index over these memories; of those `removed` just now no line stays. Repairing a repaired
+    index changes nothing."""
     known = {memory.path: memory for memory in memories}
-    pointers, gone = _sorted_out(pointers_of(index.encode("utf-8", "surrogateescape")), known)
+    pointers, doubles, astray = _sorted_out(
+        pointers_of(index.encode("utf-8", "surrogateescape")), known
+    )
+    stays = [one for one in (*doubles, *astray) if one.file not in removed]
+    last = {one.line: f"- {one.title} — {one.hook}" for one in stays if _only_there(one, memories)}
     lines = {path: _line(known[path], pointer, labels, said) for path, pointer in pointers.items()}
     for memory in memories:
         if memory.path not in lines and not memory.team:
             lines[memory.path] = _line(memory, None, labels, said)
-    prose = _prose(index)
+    prose = _prose(index, last)
     worth = {path: uses.get(path, 0) - (path in in_vain) for path in lines}
     kept = _within_limits(lines, prose, set(pointers), worth)
     by_line = {pointer.line: path for path, pointer in pointers.items()}
     text = (
-        _grouped(index, by_line, kept, known) if _has_sections(prose) else _flat(prose, kept, known)
+        _grouped(index, by_line, kept, known, last)
+        if _has_sections(prose)
+        else _flat(prose, kept, known)
     )
-    return TidyIndex(text, tuple(gone), tuple(sorted(set(lines) - set(kept))))
+    return TidyIndex(text, tuple(astray), tuple(sorted(set(lines) - set(kept))))
 
 
 def _sorted_out(
     pointers: Sequence[Pointer], known: Mapping[str, Memory]
-) -> tuple[dict[str, Pointer], list[Pointer]]:
-    """One pointer a file; a pointer to a missing file finds its renamed file or goes."""
+) -> tuple[dict[str, Pointer], list[Pointer], list[Pointer]]:
+    """One pointer a file, others that say more of it, and those to no file. A pointer to a missing
+    file finds its renamed file."""
     found: dict[str, Pointer] = {}
+    doubles: list[Pointer] = []
     lost: list[Pointer] = []
     for pointer in pointers:
         if pointer.file in known:
-            found.setdefault(pointer.file, pointer)
+            if found.setdefault(pointer.file, pointer).hook != pointer.hook:
+                doubles.append(pointer)
         else:
             lost.append(pointer)
-    gone: list[Pointer] = []
+    astray: list[Pointer] = []
     for pointer in lost:
         target = _renamed(pointer.file, [path for path in known if path not in found])
         if target:
             found[target] = pointer
         else:
-            gone.append(pointer)
-    return found, gone
+            astray.append(pointer)
+    return found, doubles, astray
+
+
+def _only_there(pointer: Pointer, memories: Sequence[Memory]) -> bool:
+    """Does the line say what no memory says? Then it stays, as prose, though it points at nothing."""
+    says = len(content_stems(pointer.hook)) >= _FEWEST
+    return says and not any(covered(pointer.hook, memory) for memory in memories)
 
 
 def _renamed(file: str, candidates: Sequence[str]) -> str:
@@ -121,15 +142,19 @@ def hook_beyond_limit(pointer: Pointer) -> bool:
     return len(pointer_line(pointer.file, pointer.title, pointer.hook)) > ADVISED_LINE
 
 
-def _prose(index: str) -> list[str]:
-    """What is not a pointer, blank lines left out."""
-    numbers = {pointer.line for pointer in pointers_of(index.encode("utf-8", "surrogateescape"))}
+def _prose(index: str, last: Mapping[int, str]) -> list[str]:
+    """What is not a pointer or is the last word of one, blank lines left out."""
+    numbers = _pointing(index).difference(last)
     lines = re.split(r"(?<=\n)", index)
     return [
-        line.rstrip()
+        last.get(number, line.rstrip())
         for number, line in enumerate((line for line in lines if line), 1)
         if number not in numbers and line.strip()
     ]
+
+
+def _pointing(index: str) -> set[int]:
+    return {pointer.line for pointer in pointers_of(index.encode("utf-8", "surrogateescape"))}
 
 
 def _has_sections(prose: Sequence[str]) -> bool:
@@ -169,15 +194,19 @@ def _flat(prose: Sequence[str], kept: Mapping[str, str], known: Mapping[str, Mem
 
 
 def _grouped(
-    index: str, by_line: Mapping[int, str], kept: Mapping[str, str], known: Mapping[str, Memory]
+    index: str,
+    by_line: Mapping[int, str],
+    kept: Mapping[str, str],
+    known: Mapping[str, Memory],
+    last: Mapping[int, str],
 ) -> str:
     """An index with sections of its own keeps them: lines change in place, new ones join their type's."""
-    pointing = {pointer.line for pointer in pointers_of(index.encode("utf-8", "surrogateescape"))}
+    pointing = _pointing(index).difference(last)
     waiting = dict(kept)
     rows: list[str] = []
     for number, line in enumerate((line for line in re.split(r"(?<=\n)", index) if line), 1):
         if number not in pointing:
-            rows.append(line.rstrip())
+            rows.append(last.get(number, line.rstrip()))
         elif by_line.get(number) in waiting:
             rows.append(waiting.pop(by_line[number]))
     for path in sorted(waiting, key=lambda path: _rank(path, known)):

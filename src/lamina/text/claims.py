@@ -79,6 +79,12 @@ _TURNING = re.compile(
     r"|could|would|nicht|nie|niemals|kein\w*|ohne|statt|nur|weniger|außer|falls|wenn|bis|war|waren|hatte\w*|früher|mehr"
     r"|vielleicht|manchmal)\b|不|别|勿|没有|禁止|避免|停止|只|曾|以前|如果|也许"
 )
+# Marks and words, anywhere in a sentence, with which it repeats something to call it in question.
+_UNSAYING = re.compile(
+    r"(?i)~~|<!--|<(?:del|s|details)\b|^\[[^\]]*\]:|[?？]|\b(?:false\w*|untrue|lie[sd]?|wrong\w*|outdated|obsolete"
+    r"|den(?:y|ies|ied)|pretend\w*|nobody|hardly|barely|supposed\w*|alleged\w*|ignore[sd]?|falsch\w*|gelogen"
+    r"|angeblich\w*|veraltet\w*|niemand|kaum)\b|假的|据说|过时"
+)
 _ENDING = re.compile(
     r"(?i)\b(?:not(?! only)|no|never|\w+n['’]t|dont|doesnt|isnt|cant|wont|longer|any ?more|used to|former\w*|previous\w*|quit"
     r"|stopped|instead|rather|switch\w*|was|were|nicht(?! nur)|nie|kein\w*|statt|früher|war)\b|不|别|勿|没有|曾|以前"
@@ -121,6 +127,7 @@ def carries(text: str, statement: str) -> bool:
         return not any(map(str.isalnum, statement))
     return (
         tokens <= hard_tokens(text)
+        and set(_UNSAYING.findall(text)) <= set(_UNSAYING.findall(statement))
         and _turns(_about(text, stems)) == _turns(statement)
         and _in_order(statement, text)
         and not speaks_of(statement, (text,))

@@ -205,15 +205,15 @@ class DreamPlanner:
         said: Sequence[str],
     ) -> DreamStep:
         index = plan.index
+        lost = [path for path in self.before.files if path not in after]
         if judged.labels:  # found only while judging: the index shows them
             self.labels |= judged.labels
-            index = self.plan(_plain(after), draft.gone).index
+            index = self.plan(_plain(after), {*draft.gone, *lost}).index
         changes = [
             Change(path, self.before.files.get(path), content)
             for path, content in _plain(after).items()
             if content != self.before.files.get(path)
         ]
-        lost = [path for path in self.before.files if path not in after]
         changes += [Change(path, self.before.files[path], None) for path in lost]
         rules, old = self.store.secret_rules, self.before.index or b""
         fresh_secrets = secrets_in(index, rules=rules).beyond(old.decode("utf-8", "replace"))
