@@ -30,7 +30,7 @@ from lamina.layers import dream
 LAZY = (  # what a session and a dream import when they first need it
     "anyio._backends._asyncio",
     "dulwich.repo",
-    "lamina.layers.dream.night",
+    "lamina.layers.dream.runner",
     "lamina.local.consolidator",
     "lamina.models.none",
     "lamina.recall.transcripts",

@@ -93,7 +93,10 @@ def understand(sentence: str) -> list[Wanted]:
 
 def _remembering(message: str) -> list[Wanted]:
     """All that the message asks to have kept; after "remember this:" that is the whole rest."""
-    from lamina.text.own_words import asked_at, typed_sentences  # its rules take a while to load
+    # Their rules take a while to load.
+    from lamina.text.hidden import hidden_character
+    from lamina.text.own_words import asked_at, typed_sentences
+    from lamina.text.wishes import wish_in
 
     typed = {"role": "user", "origin": "typed", "content": message}
     sentences = typed_sentences([typed], _ANY_DAY)
@@ -104,6 +107,9 @@ def _remembering(message: str) -> list[Wanted]:
                 rest = message[message.index(asked.because[0].text) :]
                 return [*found, Wanted("remember", rest.strip())]
             found.append(Wanted("remember", asked.text))
+    if not found and hidden_character(message) and (wish := wish_in(message)):
+        # No statement of anybody's, but the gate can say what is wrong with it.
+        found.append(Wanted("remember", message[wish.start : wish.end]))
     return found
 
 
