@@ -18,8 +18,7 @@ import anyio
 from lamina import flags as flag_reader
 from lamina import prompts, wiring
 from lamina._version import __version__
-from lamina.agents.fork import Forks
-from lamina.agents.tool_session import MainToolSession
+from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
 from lamina.errors import UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned

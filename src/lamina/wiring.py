@@ -19,8 +19,7 @@ from lamina.errors import LaminaError
 from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.flags import Flags
 from lamina.ledger.edits import written_at
-from lamina.ledger.quotes import Quotes
-from lamina.ledger.record import Ledger
+from lamina.ledger.record import Ledger, Quotes
 from lamina.messages import Json
 from lamina.ports import (
     Ask,

@@ -16,7 +16,7 @@ from lamina.errors import UsageError
 from lamina.events import Event, PermissionRefused
 from lamina.layers import dream, extraction
 from lamina.ledger import edits
-from lamina.ledger.quotes import blocks_of_entry
+from lamina.ledger.record import blocks_of_entry
 from lamina.memory.file_store import FileStore
 from lamina.memory.undo import undo
 from lamina.models.scripted import ScriptedModel, Step

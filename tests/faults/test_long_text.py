@@ -13,10 +13,9 @@ import pytest
 from lamina.layers.extraction.evidence import take_evidence
 from lamina.local.extractor import extract
 from lamina.text.about import speaks_of
-from lamina.text.asks import asks_to_forget, told, wishes_in
+from lamina.text.asks import asks_to_forget, find_order, told, wishes_in
 from lamina.text.claims import statements
 from lamina.text.dates import with_absolute_dates
-from lamina.text.orders import find_order
 from lamina.text.wishes import wish_in
 
 LENGTH = 30_000

@@ -26,7 +26,7 @@ from tests.sessions import Place, run, use
 
 from lamina import prompts
 from lamina.ledger import joining
-from lamina.local import notes_file
+from lamina.local import summariser
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
 
@@ -69,7 +69,7 @@ def edit_of(request: Any, heading: str, words: str) -> Any:
     directive = request.messages[-1]["content"][-1]["text"]
     path = re.search(r"The file is (\S+)\. Its", directive)
     assert path
-    italic = next(s.italic for s in notes_file.parse(_template()) if s.heading == heading)
+    italic = next(s.italic for s in summariser.parse(_template()) if s.heading == heading)
     return use("Edit", file_path=path[1], old_string=italic, new_string=f"{italic}\n\n{words}")
 
 
@@ -92,7 +92,7 @@ def test_a_cap_that_is_reached_on_the_way_leaves_what_the_model_wrote(place: Pla
         async with place.open(scripted, config=config) as session:
             await talk(session, 2)
             await settle(session)
-            sections = notes_file.parse(notes_of(session).read_text())
+            sections = summariser.parse(notes_of(session).read_text())
             assert sections[7].body == "Ports are numbers."
             assert len(notes_calls(scripted)) == 1
 
@@ -112,10 +112,10 @@ def test_a_fork_writes_into_one_file_of_ten_fixed_sections(place: Place) -> None
             await talk(session, 2)
             await settle(session)
             text = notes_of(session).read_text()
-            sections = notes_file.parse(text)
+            sections = summariser.parse(text)
             assert [s.heading for s in sections] == HEADINGS
             assert all(s.italic for s in sections)
-            assert notes_file.same_frame(_template(), text)
+            assert summariser.same_frame(_template(), text)
             assert sections[7].body == "Ports are numbers."
             first = notes_calls(scripted)[0]
             assert {t["name"] for t in first.tools} >= {"Bash", "Write", "Edit"}
@@ -171,7 +171,7 @@ def test_an_update_that_changes_a_heading_is_undone_and_the_record_serves(place:
             await talk(session, 2)
             await settle(session)
             text = notes_of(session).read_text()
-            assert notes_file.same_frame(_template(), text)
+            assert summariser.same_frame(_template(), text)
             failed = [e for e in session.ledger.entries if e["kind"] == "event"]
             assert "headings" in str(failed)
             assert question(0) in text
@@ -325,7 +325,7 @@ def test_a_template_that_can_t_serve_is_told_of_once_and_the_built_in_one_is_use
                 await settle(session)
             told = [w for w in warnings(heard) if "template" in w]
             assert len(told) == 1
-            assert [s.heading for s in notes_file.parse(notes_of(session).read_text())] == HEADINGS
+            assert [s.heading for s in summariser.parse(notes_of(session).read_text())] == HEADINGS
 
     run(story)
 
@@ -348,7 +348,7 @@ def test_without_a_model_the_record_fills_what_can_be_copied(place: Place) -> No
             await session.ask("Fix add in calc.py")
             await session.ask("No, don't use tabs there.")
             await settle(session)
-            body = {s.heading: s.body for s in notes_file.parse(notes_of(session).read_text())}
+            body = {s.heading: s.body for s in summariser.parse(notes_of(session).read_text())}
             assert body["Session title"] == "Fix add in calc.py"
             assert "No, don't use tabs there." in body["Current state"]
             assert "write the changelog" in body["Task specification"]
@@ -384,7 +384,7 @@ def test_when_the_model_fails_later_its_own_words_stay(place: Place) -> None:
             await talk(session, 3, first=2)
             await settle(session)
             assert len(notes_calls(scripted)) >= 3
-            body = {s.heading: s.body for s in notes_file.parse(notes_of(session).read_text())}
+            body = {s.heading: s.body for s in summariser.parse(notes_of(session).read_text())}
             assert body["Worklog"] == "The model's own log."
             assert question(4) in body["Current state"]  # what is stale gives way
             assert "Nothing is begun." not in body["Current state"]
@@ -525,18 +525,18 @@ words = st.text(
 
 
 @pytest.mark.spec("L3.1")
-@given(st.dictionaries(st.sampled_from(sorted(notes_file.KEYS.values())), words))
+@given(st.dictionaries(st.sampled_from(sorted(summariser.KEYS.values())), words))
 def test_whatever_is_filled_in_the_frame_stays(bodies: dict[str, str]) -> None:
     safe = {k: re.sub(r"(?m)^(\s*#)", r".\1", v) for k, v in bodies.items()}
-    filled = notes_file.filled(_template(), safe)
-    assert notes_file.same_frame(_template(), filled)
-    assert notes_file.filled(filled, {}) == filled
+    filled = summariser.filled(_template(), safe)
+    assert summariser.same_frame(_template(), filled)
+    assert summariser.filled(filled, {}) == filled
 
 
 @pytest.mark.spec("L3.5")
 @given(st.lists(st.integers(0, 9_000), min_size=1, max_size=12), st.integers(500, 12_000))
 def test_shortened_notes_fit_their_room(sizes: list[int], total: int) -> None:
     text = "\n".join(f"# Part {n}\n_i_\n\n{filler(n, size)}\n" for n, size in enumerate(sizes))
-    cut = notes_file.shortened(text, 2_000, total, "/notes.md")
+    cut = summariser.shortened(text, 2_000, total, "/notes.md")
     each = 60  # tokens of headings and pointers
     assert len(cut) / 4 <= max(total, 100 * len(sizes)) + each * len(sizes)

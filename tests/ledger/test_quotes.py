@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.ledger import edits
-from lamina.ledger.quotes import Quotes
-from lamina.ledger.record import Ledger
+from lamina.ledger.record import Ledger, Quotes
 from lamina.messages import text, tool_result, tool_use
 
 pytestmark = pytest.mark.spec("L5.6")

@@ -14,7 +14,7 @@ from lamina.events import Event, TextDelta, quiet
 from lamina.local.extractor import extract
 from lamina.messages import Block, Json, Message, Request, Response, text, tool_result, tool_use
 from lamina.models import open_model
-from lamina.models.plain_requests import Wanted, input_for, understand
+from lamina.models.none import Wanted, input_for, understand
 from lamina.ports import Model
 
 

@@ -21,7 +21,7 @@ from lamina.local import finding
 from lamina.local.extractor import extract
 from lamina.memories import Evidence
 from lamina.memory.evidence import Record, is_wish
-from lamina.models.plain_requests import understand
+from lamina.models.none import understand
 from lamina.models.scripted import ScriptedModel
 from lamina.text.wishes import wish_in
 

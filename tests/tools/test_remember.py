@@ -9,7 +9,7 @@ import pytest
 from tests.memories import directory, kinds, put, said
 from tests.sessions import Place, run, use
 
-from lamina.ledger.quotes import blocks_of_entry
+from lamina.ledger.record import blocks_of_entry
 from lamina.memory.file_store import FileStore
 from lamina.memory.review import accept
 from lamina.session import Session

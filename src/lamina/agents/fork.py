@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lamina import turn
-from lamina.agents.tool_session import ForkToolSession
 from lamina.errors import LaminaError, PromptTooLong, UsageError
 from lamina.events import Event, ModelCalled, PermissionRefused, Warned, quiet
+from lamina.layers import snip
 from lamina.ledger import edits
+from lamina.ledger.spans import expand
 from lamina.messages import Json, Purpose, text, text_of, tool_result
-from lamina.ports import ForkResult, NoHooks, Permit, SeenFile, Tool
+from lamina.ports import ForkResult, NoHooks, NoSession, Permit, SeenFile, Tool
 from lamina.state import State
 
 TAG = "fork-directive"
@@ -139,3 +140,24 @@ def _say_once(parent: State, reason: str) -> None:
     if reason not in reasons:
         parent.ledger.append(edits.state(_SAID, {"day": day, "reasons": [*reasons, reason]}))
         parent.emit(Warned(reason))
+
+
+class ForkToolSession(NoSession):
+    """A fork sees what its parent folded; tasks and view are its parent's to change."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def expand(self, name: str) -> str:
+        return expand(self._state.ledger.projection, name)
+
+
+class MainToolSession(ForkToolSession):
+    def todos(self, new: list[Json] | None) -> list[Json]:
+        ledger = self._state.ledger
+        if new is not None:
+            ledger.append(edits.state("todos", new))
+        return list(ledger.state("todos", []))
+
+    def snip(self, first: int, last: int, what: str) -> str:
+        return snip.by_agent(self._state, first, last, what)

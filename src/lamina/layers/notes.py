@@ -18,7 +18,7 @@ from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.places import write_private
-from lamina.local import notes_file, summariser
+from lamina.local import summariser
 from lamina.local.session_facts import session_facts
 from lamina.messages import Json, Response, as_object
 from lamina.ports import Decision, Fork
@@ -80,7 +80,7 @@ def notes_path(state: State) -> Path:
 
 
 async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: str) -> bool:
-    shorten = notes_file.too_long(
+    shorten = summariser.too_long(
         before, state.flags.value("notes.section_tokens"), state.flags.value("notes.total_tokens")
     )
     _, own = _own_file(state, "prompt")
@@ -104,7 +104,7 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
     after = _read(path)
     if after == before:
         return False
-    if not notes_file.same_frame(template, after):
+    if not summariser.same_frame(template, after):
         _write(path, before)
         state.layer_failed(LAYER, StorageError("the update changed the notes' headings; undone"))
         return False
@@ -118,9 +118,9 @@ def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
     """Fill what can be copied. A model's words stay; only the current state is brought up to date."""
     bodies = summariser.sections(session_facts(list(state.ledger.entries)))
     if mixed:
-        empty = {notes_file.KEYS.get(s.heading) for s in notes_file.parse(before) if not s.body}
+        empty = {summariser.KEYS.get(s.heading) for s in summariser.parse(before) if not s.body}
         bodies = {key: body for key, body in bodies.items() if key in empty or key == "state"}
-    _write(path, notes_file.filled(before, bodies))
+    _write(path, summariser.filled(before, bodies))
 
 
 # ---- files
@@ -129,7 +129,7 @@ def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
 def _template(state: State) -> str:
     """The user's own template, if it has headings; else the built-in one."""
     path, text = _own_file(state, "template")
-    if text is not None and notes_file.parse(text):
+    if text is not None and summariser.parse(text):
         return text
     if text is not None:
         what = f"The notes' template {path} has no `# ` headings; the built-in one is used."
@@ -160,7 +160,7 @@ def _ensure(path: Path, template: str) -> str:
     try:
         return _read(path)
     except FileNotFoundError:
-        text = notes_file.render(notes_file.parse(template))
+        text = summariser.render(summariser.parse(template))
         _write(path, text)
         return text
 

@@ -20,7 +20,7 @@ import anyio.to_thread
 from lamina.errors import LaminaError, RefusedError
 from lamina.events import MemoryRecalled, quiet
 from lamina.ledger import edits
-from lamina.ledger.quotes import blocks_of_entry
+from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Memory
 from lamina.messages import Json, Request, Response
 from lamina.recall import why

@@ -31,8 +31,7 @@ from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
-from lamina.text.cues.any_language import SARCASM, SECRET, Cues
-from lamina.text.cues.languages import LANGUAGES
+from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 

@@ -17,8 +17,7 @@ from lamina.local.finding import (
     content_words,
 )
 from lamina.memories import MemoryType
-from lamina.text.cues.any_language import EMAIL, IDENTIFIER, PATH, SYSTEMS, URL, Cues
-from lamina.text.cues.languages import LANGUAGES
+from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
 from lamina.text.own_words import Asked, Sentence, asked_at
 

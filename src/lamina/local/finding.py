@@ -11,7 +11,7 @@ from lamina.text.own_words import Sentence
 from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
-    from lamina.text.cues.any_language import Cues
+    from lamina.text.cue_words import Cues
 
 
 _OPENERS = re.compile(

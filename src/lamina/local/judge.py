@@ -32,8 +32,7 @@ from lamina.local.finding import (
 )
 from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tells_of_the_user
 from lamina.memories import MEMORY_TYPES, MemoryType
-from lamina.text.cues.any_language import EMAIL, IDENTIFIER, PATH, SARCASM, SYSTEMS, URL, Cues
-from lamina.text.cues.languages import LANGUAGES
+from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SARCASM, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
 from lamina.text.own_words import Sentence
 from lamina.text.wishes import wish_in

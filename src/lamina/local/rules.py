@@ -7,8 +7,7 @@ import re
 from lamina.local import finding
 from lamina.local.finding import CONFIRMED, RULE, Find, content_words
 from lamina.memory import is_plain_confirmation
-from lamina.text.cues.any_language import IDENTIFIER, PATH, Cues
-from lamina.text.cues.languages import LANGUAGES
+from lamina.text.cue_words import IDENTIFIER, LANGUAGES, PATH, Cues
 from lamina.text.own_words import Sentence
 
 _LONGEST_QUOTE_OF_ASSISTANT = 300

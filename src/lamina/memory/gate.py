@@ -22,9 +22,9 @@ from lamina.memory.naming import why_bad_name
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
+from lamina.text.asks import find_order, speaks_for_user
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
-from lamina.text.orders import find_order, speaks_for_user
 from lamina.text.origins import typed_parts
 
 if TYPE_CHECKING:

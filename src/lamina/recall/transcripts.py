@@ -23,7 +23,7 @@ from lamina.errors import StorageError
 from lamina.ledger import log
 from lamina.ledger.edits import written_at
 from lamina.ledger.places import slug
-from lamina.ledger.quotes import blocks_of_entry
+from lamina.ledger.record import blocks_of_entry
 from lamina.memory import age_words
 from lamina.messages import Json, as_object, dicts, text_of
 from lamina.recall import LIKELY

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from lamina.text.origins import split
-from lamina.text.quoted import handed_over_in, without_quotations
+from lamina.text.origins import handed_over_in, split, without_quotations
 from lamina.text.sentences import spans
 from lamina.text.wishes import Wish, meant_by, wish_in
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from lamina.text.lists import either, sections
-from lamina.text.quoted import QUOTE, handed_over_in, without_quotations
+from lamina.text.origins import QUOTE, handed_over_in, without_quotations
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 _EDGES = " \t\n.!。！?？:：,，;；–—-…"
@@ -260,6 +260,6 @@ def _is_chore(what: str, lang: str) -> bool:
         return True
     if lang == "other" or not (phrases.pattern("todo").match(what) or _YOU_MUST.search(what)):
         return False
-    from lamina.text.cues.languages import LANGUAGES  # takes a tenth of a second to compile
+    from lamina.text.cue_words import LANGUAGES
 
     return bool(LANGUAGES[lang].this_time.search(what))

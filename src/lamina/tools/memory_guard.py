@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
-from lamina.ledger.quotes import blocks_of_entry
+from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence, Memory
 from lamina.memory import (
     HEAD_BYTES,

@@ -13,9 +13,9 @@ from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
-from lamina.local.notes_file import empty, shortened
 from lamina.local.probes import Score, probes_of, score
 from lamina.local.session_facts import SessionFacts, session_facts
+from lamina.local.summariser import empty, shortened
 from lamina.messages import Json, text_of
 from lamina.state import State
 

@@ -25,8 +25,7 @@ from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
 from lamina.ledger import edits
-from lamina.ledger.quotes import blocks_of_entry
-from lamina.ledger.record import Ledger
+from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import holds, manifest, read_topic, topic_at
 from lamina.messages import Json

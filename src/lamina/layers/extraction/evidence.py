@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lamina.ledger.quotes import blocks_of_entry
+from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence
 from lamina.memory import edit_topic, read_topic
 from lamina.messages import Json

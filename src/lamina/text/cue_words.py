@@ -1,13 +1,15 @@
-"""What a cue is, and the cues that need no language: systems, addresses, secrets, mockery.
-
-Only patterns; nothing here touches anything.
+"""The words by which the extractor knows a rule, a role, a date that matters or a place: what a cue
+is, the cues of each language (from `lists/cues.*.txt`), and those that need no language. They are
+narrow on purpose: what is missed can be said again, what is wrong stays in memory. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
+
+from lamina.text.lists import sections
 
 Pattern: TypeAlias = re.Pattern[str]
 
@@ -72,3 +74,40 @@ SARCASM = verbose(
      [^\n]{0,80}\b(?:again|nonsense|deleted|broke|broken|ruined|lost|destroyed|garbage|wieder|kaputt|gelöscht|zerschossen|unsinn)\b
     |\bsure,?\s(?:just\s)?[^\n]{3,80}\bwhy\snot\b|呵呵|真行|真棒啊|真棒[^\n]{0,6}又|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么|(?:那|不如|要不)干脆[^\n]{2,30}(?:好了|得了|算了)"""
 )
+
+
+_NAME = re.compile(r"\{([A-Z_]+)\}")
+
+
+def _cues(lang: str) -> Cues:
+    lists = sections(f"cues.{lang}.txt")
+    shared = {name: f"(?:{'|'.join(lines)})" for name, lines in lists.items() if name.isupper()}
+    if work := lists.get("work"):
+        shared |= _verbs(work)
+    return Cues(
+        **{
+            field.name: verbose(_NAME.sub(lambda m: shared[m[1]], "|".join(lists[field.name])))
+            for field in fields(Cues)
+        }
+    )
+
+
+def _verbs(work: tuple[str, ...]) -> dict[str, str]:
+    """What an agent is told to do, and the same with "-ing"."""
+    doing = {
+        form
+        for verb in work
+        if verb not in {"go", "move", "push", "stay"}
+        for form in (f"{verb}ing", f"{verb[:-1]}ing", f"{verb}{verb[-1]}ing")
+    }
+    return {
+        "VERB": rf"(?:{_longest_first(work)})\b(?!\s(?:up|in\sto)\b)",
+        "ING": rf"(?:{_longest_first(doing)})\b",
+    }
+
+
+def _longest_first(words: tuple[str, ...] | set[str]) -> str:
+    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
+
+
+LANGUAGES: dict[str, Cues] = {lang: _cues(lang) for lang in ("en", "de", "zh")}
