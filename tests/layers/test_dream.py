@@ -1090,3 +1090,23 @@ def test_what_the_gate_would_refuse_comes_back_all_the_same_when_a_dream_is_undo
         assert {name: back.get(name) for name in before if name != "MEMORY.md"} == {
             name: before[name] for name in before if name != "MEMORY.md"
         }
+
+
+@pytest.mark.spec("L6.4")
+def test_a_memory_that_somebody_made_read_only_is_left_alone_and_the_rest_is_tidied(
+    place: Place,
+) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        same = "The lighthouse keeper signs every delivery note in the harbour office."
+        fill(session, *DOUBLES, topic("closed.md", same), topic("open.md", same))
+        store = store_of(session)
+        closed = store.directory / "closed.md"
+        before = closed.read_bytes()
+        closed.chmod(0o400)
+        done = await dream.run(session.state)
+        assert done.status == "completed", done.text
+        assert closed.read_bytes() == before
+        assert closed.stat().st_mode & 0o777 == 0o400
+        assert "open.md" in contents(store), "it would have been merged into the closed one"
+        assert done.to_json()["merged"], "the others were"

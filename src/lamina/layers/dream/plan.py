@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -88,7 +89,7 @@ class DreamPlanner:
         self.store = store
         self.now = now
         self.before = MemorySnapshot.of(store)
-        self.held = {*store.pinned(), *held}
+        self.held = {*store.pinned(), *held, *self._read_only()}
         if store.history is not None:
             store.history.settle()
         self.authors = Authors(store.history)
@@ -103,6 +104,15 @@ class DreamPlanner:
         self.in_vain = frozenset(unused(counted))
         self.said = self._said()
         self.judge = Judge(store, self.before, self.authors, self.labels)
+
+    def _read_only(self) -> list[str]:
+        """Files that a person closed to writing: one of them must not end the whole dream."""
+        found: list[str] = []
+        for path in self.before.files:
+            with contextlib.suppress(OSError):
+                if not (self.store.directory / path).stat().st_mode & stat.S_IWUSR:
+                    found.append(path)
+        return found
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
