@@ -25,6 +25,9 @@ from bench.figures import ROOT, Figure, at_most, report
 
 SRC = ROOT / "src" / "lamina"
 EXPORTED = ("lamina.testing",)  # modules whose public names are for hosts, beside lamina's own
+# Packages that came after the house was rebuilt have a budget of lines of their own; the figures for
+# lines, modules, importers and regexes are those of what was there then.
+LATER = {"agents": 2_500, "team": 2_500, "integrations": 3_500, "gateway": 1_500, "web": 1_500}
 DATA = (".toml", ".txt", ".tsv")  # word lists and tables: an entry is a line
 BEFORE = {
     "lines": 47_835,
@@ -76,10 +79,29 @@ def nodes() -> dict[str, list[ast.AST]]:
     return {name: list(ast.walk(tree)) for name, (_, _, tree) in modules().items()}
 
 
+def _came_later(name: str) -> bool:
+    room = name.removeprefix("lamina.").partition(".")[0]
+    return room in LATER and name not in ("lamina.agents", "lamina.agents.fork")
+
+
+def rebuilt() -> dict[str, tuple[Path, str, ast.Module]]:
+    """The modules that were there when the house was rebuilt."""
+    return {name: found for name, found in modules().items() if not _came_later(name)}
+
+
+def lines_of_later() -> dict[str, int]:
+    """Lines of Python of each package that came later."""
+    found = dict.fromkeys(LATER, 0)
+    for name, (_, text, _) in modules().items():
+        if _came_later(name):
+            found[name.split(".")[1]] += len(text.splitlines())
+    return found
+
+
 def lines() -> int:
     """Lines of Python, and of data that rules were moved into."""
     data = [path for path in SRC.rglob("*") if path.suffix in DATA]
-    texts = [text for _, text, _ in modules().values()]
+    texts = [text for _, text, _ in rebuilt().values()]
     return sum(len(t.splitlines()) for t in [*texts, *(p.read_text("utf-8") for p in data)])
 
 
@@ -111,7 +133,7 @@ def imports() -> dict[str, set[str]]:
 def single_importers() -> list[str]:
     counts = Counter(target for targets in imports().values() for target in targets)
     return [
-        n for n, (path, _, _) in modules().items() if counts[n] == 1 and path.stem != "__init__"
+        n for n, (path, _, _) in rebuilt().items() if counts[n] == 1 and path.stem != "__init__"
     ]
 
 
@@ -301,7 +323,7 @@ class _Reach:
             name, owner = definition.rsplit(".", 1)[1], definition.rsplit(".", 1)[0]
             if owner in self._bodies and owner not in reached:
                 continue  # the class is told of once
-            if definition != "lamina.__getattr__":
+            if definition not in ("lamina.__getattr__", "lamina.__dir__"):
                 yield definition
 
     def _called_by_others(self, owner: str, *, public: bool) -> Iterator[str]:
@@ -461,7 +483,7 @@ def figures(walks: Mapping[str, set[str]]) -> dict[str, float]:
     known = modules()
     return {
         "lines": lines(),
-        "modules": len(known),
+        "modules": len(rebuilt()),
         "modules over 500 lines": sum(len(t.splitlines()) > 500 for _, t, _ in known.values()),
         "functions over 60 lines": len(long_functions()),
         "modules with one importer": len(single_importers()),

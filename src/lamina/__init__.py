@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lamina.errors import LaminaError
+    from lamina.integrations.library import AsyncMemory, Memory
     from lamina.ledger.record import Ledger
     from lamina.messages import Request, Response, Usage
     from lamina.ports import Model, Tool, ToolContext, ToolOutcome, ToolSpec
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from lamina.tools.functions import tool
 
 _HOMES = {
+    "AsyncMemory": "lamina.integrations.library",
     "LaminaError": "lamina.errors",
     "Ledger": "lamina.ledger.record",
+    "Memory": "lamina.integrations.library",
     "Model": "lamina.ports",
     "Reply": "lamina.session",
     "Request": "lamina.messages",
@@ -39,8 +42,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncMemory",
     "LaminaError",
     "Ledger",
+    "Memory",
     "Model",
     "Reply",
     "Request",
@@ -63,3 +68,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'lamina' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

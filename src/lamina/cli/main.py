@@ -44,6 +44,9 @@ GROUPS: dict[str, Commands] = {
         "replay": ("lamina.cli.replay", "estimate what Lamina would have saved in past sessions"),
         "instructions": ("lamina.cli.instructions", "show which instruction files apply here"),
     },
+    "other agents": {
+        "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),
+    },
     "upkeep": {
         "dream": ("lamina.cli.dream", "tidy the memories; show, undo or stop a dream"),
         "extract": ("lamina.cli.extract", "save memories from a recorded session"),
@@ -121,6 +124,10 @@ def _write_no_more() -> None:
 
 
 def _run(words: list[str]) -> int:
+    if words[:1] == ["mcp"] and (options := _plain_options(words[1:])) is not None:
+        from lamina.integrations import mcp_stdio
+
+        return mcp_stdio.serve_here(**options)
     name = _command_name(words)
     parser = build_parser(name)
     try:
@@ -135,6 +142,22 @@ def _run(words: list[str]) -> int:
         parser.print_help()
         return DONE
     return _module(name).run(args)
+
+
+def _plain_options(words: list[str]) -> dict[str, Any] | None:
+    """The common options read by hand, for commands whose start another program waits for: argparse
+    takes longer than the rest of them. None if there is anything else: the parser says what."""
+    options: dict[str, Any] = {"project": ".", "home": None, "claude": False}
+    words = words[:]
+    while words:
+        word = words.pop(0)
+        if word == "--claude":
+            options["claude"] = True
+        elif word in ("--project", "--home") and words:
+            options[word[2:]] = words.pop(0)
+        else:
+            return None
+    return options
 
 
 def build_parser(name: str | None = None, *, everything: bool = False) -> argparse.ArgumentParser:

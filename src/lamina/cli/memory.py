@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from lamina.cli.terminal import (
 )
 from lamina.errors import UsageError
 from lamina.events import Event, MemoryAdopted, Warned
-from lamina.memories import MEMORY_TYPES, Memory, Proposal
+from lamina.memories import MEMORY_TYPES, Memory
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -207,8 +207,7 @@ def _export(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.memory import file_name, title_of
-    from lamina.secrets import secrets_in
+    from lamina.integrations.library import proposed
 
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
@@ -217,22 +216,17 @@ def _add(args: argparse.Namespace, store: MemoryStore) -> int:
     text = text.strip()
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
-    first = re.split(r"(?<=[.!?])\s|\n", text, maxsplit=1)[0]
-    description = args.description or " ".join(first.split())[:200]
-    name = args.name or title_of(text)
-    folder = "team/" if args.team else ""
-    hide = secrets_in(text, name, description, rules=store.secret_rules)
-    made = file_name(args.type, hide.mask(name, ""), hide.mask(description, ""))
-    proposal = Proposal(
-        path=folder + (md(args.file) if args.file else made),
-        name=name,
-        description=description,
+    proposal = proposed(
+        text,
         type=args.type,
-        body=text,
-        writer="user",
+        store=store,
+        name=args.name or "",
+        description=args.description or "",
         reason="lamina memory add",
-        allow_secret=args.allow_secret,
     )
+    folder = "team/" if args.team else ""
+    path = folder + (md(args.file) if args.file else proposal.path)
+    proposal = replace(proposal, path=path, allow_secret=args.allow_secret)
     with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
         # A name that the user chose is used as it is, or refused if another memory has it.
         outcome = store.write(proposal) if args.file else store.remember(proposal)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from lamina.memory.naming import file_name as file_name
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
+    from lamina.memory.paths import canonical_root as canonical_root
     from lamina.memory.paths import memory_place as memory_place
     from lamina.memory.prompt import date_reminder as date_reminder
     from lamina.memory.prompt import day as day
@@ -96,6 +97,7 @@ _HOMES = {
     "and_kept_away": "forgetting",
     "as_reminder": "instructions",
     "blame": "commits",
+    "canonical_root": "paths",
     "date_reminder": "prompt",
     "day": "prompt",
     "diff_text": "commits",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -22,6 +23,9 @@ from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
 from lamina.text.origins import typed_parts
 from lamina.text.terms import terms
+
+if TYPE_CHECKING:
+    from lamina.ports import MemoryStore
 
 CANDIDATES = 20  # for a model to pick from …
 FEW = 10  # … and where the ranker picks itself
@@ -140,23 +144,24 @@ class Prefetch:
 
     def _read(self, selection: Selection) -> list[tuple[Memory, str]]:
         """What was picked; a memory that went meanwhile is left out."""
-        sources = self._sources() if selection.paths else {}
+        known = sources(self.index.store) if selection.paths else {}
         memories: list[tuple[Memory, str]] = []
         for path in selection.paths:
             with suppress(MemoryStoreError):
-                memories.append((self.index.store.read(path), sources.get(path, "")))
+                memories.append((self.index.store.read(path), known.get(path, "")))
         return memories
 
-    def _sources(self) -> dict[str, str]:
-        """Whose word a memory is where it is not the user's own: the index line says so."""
-        found: dict[str, str] = {}
-        for folder in ("", "team/"):
-            with suppress(MemoryStoreError):
-                content = self.index.store.content(folder + INDEX, _LARGEST_INDEX) or b""
-                for pointer in pointers_of(content):
-                    if label := _SOURCE.search(pointer.hook):
-                        found[folder + pointer.file] = label[1]
-        return found
+
+def sources(store: MemoryStore) -> dict[str, str]:
+    """Whose word a memory is where it is not the user's own: the index line says so."""
+    found: dict[str, str] = {}
+    for folder in ("", "team/"):
+        with suppress(MemoryStoreError):
+            content = store.content(folder + INDEX, _LARGEST_INDEX) or b""
+            for pointer in pointers_of(content):
+                if label := _SOURCE.search(pointer.hook):
+                    found[folder + pointer.file] = label[1]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class Forget:
         entries = list(self._entries())
         wish = " ".join(str(input["memory"]).split())
         try:
-            done = await anyio.to_thread.run_sync(self._forget, wish, context.tool_use_id, entries)
+            done = await anyio.to_thread.run_sync(self.forget, wish, context.tool_use_id, entries)
         except (GateRefused, MemoryStoreError) as error:
             decision = "refuse" if isinstance(error, GateRefused) else "failed"
             meta = {"decision": decision, "reason": str(error)}
@@ -74,7 +74,8 @@ class Forget:
         decision = "forgotten" if done.path else done.fit
         return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})
 
-    def _forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
+    def forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
+        """Forget what these words mean, if the entries show that the user wants it."""
         from lamina.memory import and_kept_away, not_forgotten
 
         found = self._store.meant(wish)
@@ -173,10 +174,10 @@ class Recall:
             return ToolOutcome(f"No {where} says anything about that.{more}", meta={"found": 0})
         whole = [one.path for one in found if one.path and len(one.text) <= SHOWN_CHARACTERS]
         meta = {"found": len(found), "memories": whole}
-        return ToolOutcome("\n\n".join(map(_shown, found)), meta=meta)
+        return ToolOutcome("\n\n".join(map(shown_memory, found)), meta=meta)
 
 
-def _shown(one: Remembered) -> str:
+def shown_memory(one: Remembered) -> str:
     text = one.text.strip()
     if len(text) > SHOWN_CHARACTERS:
         text = f"{text[:SHOWN_CHARACTERS].rstrip()} …\n[Cut here.]"
@@ -246,16 +247,16 @@ class Remember:
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         entries = list(self._entries())
         try:
-            outcome = await anyio.to_thread.run_sync(
-                self._remember, input, context.tool_use_id, entries
-            )
+            outcome = await anyio.to_thread.run_sync(self.save, input, context.tool_use_id, entries)
         except (GateRefused, MemoryStoreError) as error:
             decision = "refuse" if isinstance(error, GateRefused) else "failed"
             meta = {"decision": decision, "reason": str(error)}
             return ToolOutcome(f"Not remembered: {error}", is_error=True, meta=meta)
-        return _told(outcome)
+        meta = {"decision": outcome.decision, "memory": outcome.path, "origin": outcome.origin}
+        return ToolOutcome(told(outcome), meta=meta)
 
-    def _remember(self, input: Json, call: str, entries: Sequence[Json]) -> Outcome:  # noqa: A002
+    def save(self, input: Json, call: str, entries: Sequence[Json]) -> Outcome:  # noqa: A002
+        """Save it, with what of the entries bears it out."""
         kind = cast("MemoryType", str(input["type"]))
         name, description = _line(input["name"]), _line(input["description"])
         content = str(input["content"]).strip()
@@ -291,7 +292,7 @@ def _line(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def _told(outcome: Outcome) -> ToolOutcome:
+def told(outcome: Outcome) -> str:
     """Accepted, or in the inbox and why."""
     words = [outcome.sentence]
     if outcome.decision == "inbox":
@@ -301,6 +302,4 @@ def _told(outcome: Outcome) -> ToolOutcome:
         )
         if outcome.update_of:
             words.append(f"Or change {outcome.update_of}, after a look at what it says.")
-    words += outcome.warnings
-    meta = {"decision": outcome.decision, "memory": outcome.path, "origin": outcome.origin}
-    return ToolOutcome("\n".join(words), meta=meta)
+    return "\n".join([*words, *outcome.warnings])

@@ -1,0 +1,158 @@
+"""What the MCP tools do: the agent's own tools Remember, Forget and Recall on the project's memory,
+with the prompts that a hook recorded as the only proof of the user's word; and reading recorded
+sessions. Opened at the first call, one for the whole connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lamina.config import load
+from lamina.errors import GateRefused, LaminaError, UsageError
+from lamina.integrations import typed_prompts
+from lamina.ledger.places import find_project_folder
+from lamina.ledger.record import Ledger, Quotes
+from lamina.ledger.spans import expand
+from lamina.memory import GateContext, blame, open_store
+from lamina.messages import Json
+from lamina.ports import MemoryStore
+from lamina.recall.memory_index import MemoryIndex, headed_memories
+from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
+from lamina.tools.memory_guard import evidence_for
+from lamina.tools.memory_tools import Forget, Remember, Remembered, shown_memory, told
+
+_SHOWN_CHARACTERS = 40_000
+
+
+class Calls:
+    """One client's calls on one project."""
+
+    def __init__(self, project: str, home: str | None, *, claude: bool = False) -> None:
+        from lamina.events import quiet
+
+        self._config = load(project, home=home, claude=claude)
+        quotes = Quotes(typed_prompts.folder_of(self._config))
+        gate = GateContext(origin_text=quotes.origin_text, before=quotes.before)
+        self._store: MemoryStore = open_store(self._config, quiet, gate=gate)
+        self._index = MemoryIndex(self._store)
+        self._tools: dict[str, Callable[[Json], str]] = {
+            "recall": self._recall,
+            "remember": self._remember,
+            "forget": self._forget,
+            "why": self._why,
+            "inbox": self._inbox,
+            "sessions_search": self._search_sessions,
+            "expand": self._expand,
+            "notes": self._notes,
+        }
+
+    def close(self) -> None:
+        self._store.close()
+
+    def call(self, name: str, arguments: Json) -> tuple[str, bool]:
+        """What a tool answers, and whether it is an error. Never raises: the client goes on."""
+        try:
+            return self._tools[name](arguments), False
+        except GateRefused as error:
+            return f"Refused: {error}", True
+        except LaminaError as error:
+            return str(error), True
+        except Exception as error:  # noqa: BLE001 - one call failed, the connection must not
+            return f"{name} failed: {type(error).__name__}: {error}", True
+
+    # ---- memory
+
+    def _recall(self, asked: Json) -> str:
+        limit = int(asked.get("limit") or 5)
+        found = headed_memories(self._index, str(asked["query"]), limit, time.time())
+        shown = [shown_memory(Remembered(*one)) for one in found]
+        return "\n\n".join(shown) or (
+            "No memory says anything about that. sessions_search looks at what was said before."
+        )
+
+    def _remember(self, asked: Json) -> str:
+        claim = f"{asked['name']}\n{asked['description']}\n{asked['content']}"
+        session, entries = self._typed_for(claim, users_word=asked["type"] in ("user", "feedback"))
+        with_index = self._config.bool("memory.index")
+        tool = Remember(self._store, session, lambda: entries, with_index=with_index)
+        return told(tool.save(asked, "", entries))
+
+    def _forget(self, asked: Json) -> str:
+        wish = " ".join(str(asked["memory"]).split())
+        session, entries = next(iter(typed_prompts.recent(self._config)), ("", ()))
+        return Forget(self._store, session, lambda: entries).forget(wish, "", entries).sentence
+
+    def _typed_for(self, claim: str, *, users_word: bool) -> tuple[str, Sequence[Json]]:
+        """The session whose typed words bear the claim out; else the one typed into last."""
+        recent = typed_prompts.recent(self._config)
+        for session, entries in recent:
+            if evidence_for(claim, entries, session, users_word=users_word):
+                return session, entries
+        return recent[0] if recent else ("", ())
+
+    def _why(self, asked: Json) -> str:
+        name = str(asked["memory"])
+        path = name if name.endswith(".md") else f"{name}.md"
+        memory = self._store.read(path)
+        history = self._store.history
+        if history is None:
+            return f"{path}: this memory keeps no history."
+        self._store.catch_up()
+        lines = [f"{path}: {memory.description or memory.name}"]
+        for commit in history.log(path):
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(commit.when))
+            where = f", session {commit.session[:8]}" if commit.session else ""
+            whose = f", whose word: {commit.origin}" if commit.origin else ""
+            reason = f": {commit.reason}" if commit.reason else ""
+            lines.append(f"{commit.id[:8]} {when} by {commit.writer}{where}{whose}{reason}")
+        blamed = {line.commit.id for line in blame(history.versions(path))}
+        lines.append(f"What it says now comes from {', '.join(sorted(one[:8] for one in blamed))}.")
+        return "\n".join(lines)
+
+    def _inbox(self, _asked: Json) -> str:
+        waiting = self._store.waiting()
+        rows = [f"{one.id}  {one.proposal.path}: {one.reason}" for one in waiting]
+        how = "The user decides: `lamina memory inbox`."
+        return "\n".join([*rows, how]) if rows else "Nothing waits in the inbox."
+
+    # ---- sessions
+
+    def _search_sessions(self, asked: Json) -> str:
+        own = find_project_folder(self._config.own_home, self._config.project)
+        claude = (
+            claude_folders(self._config.home, self._config.project) if self._config.claude else ()
+        )
+        indexes, limit = transcript_indexes(own, claude), int(asked.get("limit") or 5)
+        found = headed_messages(indexes, str(asked["query"]), limit, time.time())
+        shown = [shown_memory(Remembered(*one)) for one in found]
+        return "\n\n".join(shown) or "No past session says anything about that."
+
+    def _expand(self, asked: Json) -> str:
+        text = expand(self._ledger(asked).projection, str(asked["id"]))
+        if len(text) <= _SHOWN_CHARACTERS:
+            return text
+        return f"{text[:_SHOWN_CHARACTERS]}\n[Cut here: {len(text):,} characters in all.]"
+
+    def _notes(self, asked: Json) -> str:
+        file = self._session_file(asked)
+        try:
+            return (file.with_suffix("") / "session-memory" / "summary.md").read_text("utf-8")
+        except OSError:
+            return f"Session {file.stem} has no notes."
+
+    def _ledger(self, asked: Json) -> Ledger:
+        from lamina.ledger.log import read
+
+        return Ledger.of(read(self._session_file(asked)).entries)
+
+    def _session_file(self, asked: Json) -> Path:
+        folder = find_project_folder(self._config.own_home, self._config.project)
+        wanted = str(asked.get("session") or "")
+        files = sorted(folder.glob("*.jsonl"), key=lambda one: one.stat().st_mtime, reverse=True)
+        found = [one for one in files if one.stem.startswith(wanted)]
+        if not found:
+            named = f"session {wanted}" if wanted else "recorded session"
+            raise UsageError(f"This project has no {named}.")
+        return found[0]

@@ -1,0 +1,164 @@
+"""`lamina.Memory`: memory for a program with an agent of its own (I1)."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lamina
+from lamina.errors import GateRefused, UsageError
+
+pytestmark = pytest.mark.spec("I1")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_what_was_remembered_is_recalled_by_another_process(project: Path, home: Path) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        outcome = memory.remember("Deploys never happen on Fridays.")
+    assert outcome.decision == "accept"
+    program = (
+        "import lamina, sys\n"
+        "with lamina.Memory(sys.argv[1], home=sys.argv[2]) as memory:\n"
+        "    print(memory.recall('When do deploys happen?')[0].text)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(project), str(home)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "Deploys never happen on Fridays.\n"
+
+
+def test_a_question_that_no_memory_answers_recalls_nothing(project: Path, home: Path) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        memory.remember("Deploys never happen on Fridays.")
+        assert memory.recall("Who painted the ceiling of the chapel?") == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("alice", "bob"), ("alice", "Alice"), ("a/b", "a-b"), ("x", "../x")]
+)
+def test_users_never_see_each_other(home: Path, one: str, other: str) -> None:
+    with (
+        lamina.Memory(user=one, home=home) as first,
+        lamina.Memory(user=other, home=home) as second,
+    ):
+        first.remember("I am allergic to peanuts.")
+        assert [found.text for found in first.recall("any allergies to peanuts?")]
+        assert second.all() == []
+        assert second.recall("any allergies to peanuts?") == []
+        assert second.prompt().endswith("Nothing is known yet.")
+        assert first.directory.is_relative_to(home / "users")
+        assert second.directory.is_relative_to(home / "users")
+
+
+def test_a_user_has_one_memory_in_every_directory_and_others_in_projects(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lamina.Memory(user="alice", home=home) as memory:
+        memory.remember("I am allergic to peanuts.")
+    monkeypatch.chdir(project)
+    with lamina.Memory(user="alice", home=home) as memory:
+        assert len(memory.all()) == 1
+    with lamina.Memory(project, "alice", home=home) as memory:
+        assert memory.all() == []
+    with lamina.Memory(project, home=home) as memory:
+        assert memory.all() == []
+
+
+def test_an_agents_words_need_what_the_user_typed(project: Path, home: Path) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        said = "Always answer in German."
+        invented = memory.remember(said, type="feedback", said_by="agent")
+        assert invented.decision == "inbox"
+        proven = memory.remember(said, type="feedback", said_by="agent", typed=["Hi!", said])
+        assert proven.decision == "accept"
+        assert [one.path for one in memory.all()] == [proven.path]
+
+
+def test_a_change_can_be_explained_and_undone(project: Path, home: Path) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        outcome = memory.remember("The database is PostgreSQL 16.")
+        explained = memory.why(outcome.path)
+        assert explained.text == "The database is PostgreSQL 16."
+        assert [change.writer for change in explained.changes] == ["user"]
+        assert explained.lines[-1].text == "The database is PostgreSQL 16."
+        assert memory.forget("PostgreSQL 16") == [outcome.path]
+        assert memory.all() == []
+        assert outcome.path in memory.undo()
+        assert memory.read(outcome.path).body.strip() == "The database is PostgreSQL 16."
+        assert len(memory.history()) == 3
+
+
+def test_search_gives_reasons_and_the_prompt_names_what_is_known(project: Path, home: Path) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        memory.remember("The database is PostgreSQL 16.", name="Database")
+        (found,) = memory.search("database")
+        assert found.reasons
+        assert 0 < found.confidence <= 1
+        assert "[Database](project_database.md)" in memory.prompt()
+
+
+def test_a_memory_of_the_library_is_the_memory_of_a_session(project: Path, home: Path) -> None:
+    with lamina.Memory(user="alice", home=home) as memory:
+        memory.remember("I am allergic to peanuts.")
+        with lamina.Session.open(project, home=home, model="none", memory=memory.store) as session:
+            assert "peanuts" in session.ask("what do you remember about peanuts?").text
+
+
+def test_the_same_awaited(project: Path, home: Path) -> None:
+    async def work() -> None:
+        async with lamina.AsyncMemory(project, home=home) as memory:
+            first, second = await asyncio.gather(
+                memory.remember("The database is PostgreSQL 16."),
+                memory.remember("Deploys never happen on Fridays."),
+            )
+            assert {one.path for one in await memory.all()} == {first.path, second.path}
+            assert (await memory.recall("which database?"))[0].path == first.path
+            await memory.forget(first.path)
+            assert len(await memory.history()) == 3
+
+    asyncio.run(work())
+
+
+def test_bad_input_gets_a_sentence(project: Path, home: Path) -> None:
+    with pytest.raises(UsageError, match="no directory"):
+        lamina.Memory(project / "nowhere", home=home)
+    with pytest.raises(UsageError, match="empty"):
+        lamina.Memory(user="  ", home=home)
+    with lamina.Memory(project, home=home) as memory:
+        with pytest.raises(UsageError, match="no text"):
+            memory.remember("  ")
+        with pytest.raises(UsageError, match="one of user, feedback"):
+            memory.remember("x", type="fact")  # pyright: ignore[reportArgumentType]
+        with pytest.raises(UsageError, match="said_by"):
+            memory.remember("Tea is at four.", said_by="model")
+        with pytest.raises(UsageError, match="No memory is meant"):
+            memory.forget("the moon")
+        with pytest.raises(UsageError, match="1 or more"):
+            memory.recall("tea?", limit=0)
+        with pytest.raises(GateRefused, match="secret"):
+            memory.remember("The key is AKIAIOSFODNN7EXAMPLQ")
+        assert memory.all() == []
+
+
+def test_the_package_shows_its_public_names() -> None:
+    assert "Memory" in dir(lamina)
+    assert "Session" in dir(lamina)
+    assert all(hasattr(lamina, name) for name in dir(lamina))
