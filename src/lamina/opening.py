@@ -103,15 +103,7 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
 def _recalls(deps: Deps) -> Recalls | None:
     if deps.memory_index is None or not deps.flags.on("recall"):
         return None
-    config = deps.config
-    limits = Limits(
-        files=config.int("recall.max_files"),
-        lines=config.int("recall.max_lines"),
-        bytes=config.int("recall.max_bytes"),
-        session_bytes=config.int("recall.session_bytes"),
-        stale_days=config.float("recall.stale_days"),
-    )
-    return Recalls(deps.memory_index, limits)
+    return Recalls(deps.memory_index, Limits.of(deps.config))
 
 
 # ---- beginning

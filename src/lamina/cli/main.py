@@ -46,6 +46,8 @@ GROUPS: dict[str, Commands] = {
     },
     "other agents": {
         "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),
+        "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina by themselves"),
+        "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
     "upkeep": {
         "dream": ("lamina.cli.dream", "tidy the memories; show, undo or stop a dream"),
@@ -124,10 +126,8 @@ def _write_no_more() -> None:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == ["mcp"] and (options := _plain_options(words[1:])) is not None:
-        from lamina.integrations import mcp_stdio
-
-        return mcp_stdio.serve_here(**options)
+    if (code := _at_once(words)) is not None:
+        return code
     name = _command_name(words)
     parser = build_parser(name)
     try:
@@ -144,20 +144,25 @@ def _run(words: list[str]) -> int:
     return _module(name).run(args)
 
 
-def _plain_options(words: list[str]) -> dict[str, Any] | None:
-    """The common options read by hand, for commands whose start another program waits for: argparse
-    takes longer than the rest of them. None if there is anything else: the parser says what."""
+def _at_once(words: list[str]) -> int | None:
+    """Commands whose start another program waits for, with plain options: argparse takes longer than
+    the rest of them. None if it is another command, or an option that only the parser knows."""
+    name, rest = (words[0], words[1:]) if words else ("", [])
     options: dict[str, Any] = {"project": ".", "home": None, "claude": False}
-    words = words[:]
-    while words:
-        word = words.pop(0)
+    if name == "hook" and rest:
+        options["client"] = rest.pop(0)
+    while name in ("mcp", "hook") and rest:
+        word = rest.pop(0)
         if word == "--claude":
             options["claude"] = True
-        elif word in ("--project", "--home") and words:
-            options[word[2:]] = words.pop(0)
+        elif word in ("--project", "--home") and rest:
+            options[word[2:]] = rest.pop(0)
         else:
             return None
-    return options
+    module: Any = _module(name) if name in ("mcp", "hook") else None
+    if module is None or options.get("client", module.CLIENTS[0]) not in module.CLIENTS:
+        return None
+    return module.at_once(**options)
 
 
 def build_parser(name: str | None = None, *, everything: bool = False) -> argparse.ArgumentParser:

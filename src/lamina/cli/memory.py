@@ -207,7 +207,7 @@ def _export(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.integrations.library import proposed
+    from lamina.memory import proposed
 
     text = args.text
     in_editor = text is None and sys.stdin.isatty()

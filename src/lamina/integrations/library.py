@@ -7,7 +7,6 @@ directory of its own, so one server can serve many people and never mix what the
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 from lamina.errors import UsageError
 from lamina.ledger.places import slug
-from lamina.memories import MEMORY_TYPES, BlamedLine, Commit, Proposal
+from lamina.memories import BlamedLine, Commit, Proposal
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -88,12 +87,15 @@ class Memory:
         on_event: Emit | None = None,
     ) -> None:
         from lamina.events import quiet
+        from lamina.integrations import typed_prompts
+        from lamina.ledger.record import Quotes
         from lamina.memory import GateContext, open_store
 
         self._config = settings_for(project, user, home, claude=claude)
         self._users = user is not None
         self._typed: dict[str, str] = {}  # what a person typed, by the id that evidence names
-        gate = GateContext(origin_text=self._origin_text)
+        self._quotes = Quotes(typed_prompts.folder_of(self._config))
+        gate = GateContext(origin_text=self._origin_text, before=self._quotes.before)
         self._store: MemoryStore = open_store(self._config, on_event or quiet, gate=gate)
         self._index: MemoryIndex | None = None
         self._writing = Lock()
@@ -112,6 +114,11 @@ class Memory:
     def directory(self) -> Path:
         """Where the memories are, as Markdown files."""
         return self._store.directory
+
+    @property
+    def config(self) -> Config:
+        """The settings that it was opened with."""
+        return self._config
 
     @property
     def store(self) -> MemoryStore:
@@ -137,6 +144,8 @@ class Memory:
         are a model's: `typed` are then the messages that the person typed, and only what they bear
         out is saved as `user` or `feedback`. GateRefused says why something can't be saved.
         """
+        from lamina.memory import proposed
+
         proposal = proposed(
             text,
             type=type or ("user" if self._users else "project"),
@@ -269,8 +278,10 @@ class Memory:
         evidence = evidence_for(claim, entries, "", users_word=users_word)
         return replace(proposal, writer="agent", evidence=tuple(evidence))
 
-    def _origin_text(self, _session: str, entry: str) -> Sequence[tuple[Origin, str]]:
-        return (("typed", self._typed[entry]),) if entry in self._typed else ()
+    def _origin_text(self, session: str, entry: str) -> Sequence[tuple[Origin, str]]:
+        if entry in self._typed:
+            return (("typed", self._typed[entry]),)
+        return self._quotes.origin_text(session, entry)
 
     def _recall_index(self) -> MemoryIndex:
         from lamina.recall.memory_index import MemoryIndex
@@ -392,40 +403,6 @@ def _own_name(given: str) -> str:
         raise UsageError("`user` is empty: give a name or an id.")
     readable = slug(given.casefold()).strip("-")[-40:]
     return f"{readable}-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-
-def proposed(
-    text: str,
-    *,
-    type: MemoryType,  # noqa: A002
-    store: MemoryStore,
-    name: str = "",
-    description: str = "",
-    reason: str = "lamina.Memory.remember",
-) -> Proposal:
-    """What somebody wants kept, with a title, a line to find it by and a file's name where they gave
-    none. A secret in it gets into no file name."""
-    from lamina.memory import file_name, title_of
-    from lamina.secrets import secrets_in
-
-    text = text.strip()
-    if not text:
-        raise UsageError("There is no text to remember.")
-    if type not in MEMORY_TYPES:
-        raise UsageError(f"type can't be {type!r}: it is one of {', '.join(MEMORY_TYPES)}.")
-    first = re.split(r"(?<=[.!?])\s|\n", text, maxsplit=1)[0]
-    description = " ".join((description or first).split())[:200]
-    name = " ".join(name.split()) or title_of(text)
-    hide = secrets_in(text, name, description, rules=store.secret_rules)
-    return Proposal(
-        path=file_name(type, hide.mask(name, ""), hide.mask(description, "")),
-        name=name,
-        description=description,
-        type=type,
-        body=text,
-        writer="user",
-        reason=reason,
-    )
 
 
 def _typed_entry(words: str) -> dict[str, Any]:

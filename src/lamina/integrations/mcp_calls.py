@@ -9,15 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lamina.config import load
 from lamina.errors import GateRefused, LaminaError, UsageError
 from lamina.integrations import typed_prompts
+from lamina.integrations.library import Memory
 from lamina.ledger.places import find_project_folder
-from lamina.ledger.record import Ledger, Quotes
+from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
-from lamina.memory import GateContext, blame, open_store
+from lamina.memory import blame
 from lamina.messages import Json
-from lamina.ports import MemoryStore
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
 from lamina.tools.memory_guard import evidence_for
@@ -30,12 +29,8 @@ class Calls:
     """One client's calls on one project."""
 
     def __init__(self, project: str, home: str | None, *, claude: bool = False) -> None:
-        from lamina.events import quiet
-
-        self._config = load(project, home=home, claude=claude)
-        quotes = Quotes(typed_prompts.folder_of(self._config))
-        gate = GateContext(origin_text=quotes.origin_text, before=quotes.before)
-        self._store: MemoryStore = open_store(self._config, quiet, gate=gate)
+        memory = Memory(project, home=home, claude=claude)
+        self._config, self._store = memory.config, memory.store
         self._index = MemoryIndex(self._store)
         self._tools: dict[str, Callable[[Json], str]] = {
             "recall": self._recall,

@@ -30,6 +30,7 @@ claude mcp add lamina -- lamina mcp      in Claude Code
 codex mcp add lamina -- lamina mcp       in Codex
 lamina mcp --project ~/work/shop         for a client that starts it elsewhere
 """
+CLIENTS = ("",)  # any
 LONGEST_LINE = 10_000_000  # bytes of one message; a longer one is refused unread
 NEWEST = "2025-11-25"  # the protocol's version where a client names none
 _PARSE_ERROR, _BAD_REQUEST, _NO_METHOD, _BAD_PARAMS = -32700, -32600, -32601, -32602
@@ -278,10 +279,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve_here(project=args.project, home=args.home, claude=args.claude)
+    return at_once(project=args.project, home=args.home, claude=args.claude)
 
 
-def serve_here(*, project: str, home: str | None, claude: bool = False) -> int:
+def at_once(*, project: str, home: str | None, claude: bool = False) -> int:
     """Serve this process's stdin and stdout. What a library prints must not get between messages."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     sys.stdout = sys.stderr

@@ -1,67 +1,101 @@
-"""What a person typed into another agent, as a hook of ours saw it: the only proof of their word
-that a tool called over MCP can have. One file a session, in the ledger's own form, under the
-project's folder in Lamina's home.
+"""What was said in another agent's session, as our hooks saw it: each prompt that the person typed,
+and the last answer before the next one. It is the only proof of their word that a tool called over
+MCP can have. One file a session, in the ledger's own form, under the project's folder in Lamina's home.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from lamina.ledger.places import (
+    find_project_folder,
+    private_folder,
+    project_folder,
+    slug,
+    write_private,
+)
+
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.messages import Json
+    from lamina.messages import Json, Origin
 
-FOLDER = "hooks"
 _RECENT = 4  # sessions of a project that may be under way at once
 
 
-def record(config: Config, client: str, session: str, prompt: str, now: float) -> None:
-    """Keep a prompt that the person typed."""
+def folder_of(config: Config) -> Path:
+    return find_project_folder(config.own_home, config.project) / "hooks"
+
+
+def file_of(config: Config, client: str, session: str) -> Path:
+    name = slug(f"{client}-{session or 'unnamed'}")[:120]
+    return folder_of(config) / f"{name}.jsonl"
+
+
+def record(
+    config: Config, client: str, session: str, said: str, now: float, *, origin: Origin = "typed"
+) -> None:
+    """Keep what the person typed, or what the agent answered."""
     from datetime import UTC, datetime
 
     from lamina.ledger.log import LogFile, encode
-    from lamina.ledger.places import private_folder, project_folder, slug
 
-    folder = project_folder(config.own_home, config.project) / FOLDER
-    private_folder(folder)
-    name = slug(f"{client}-{session or 'unnamed'}")[:120]
+    project_folder(config.own_home, config.project)
+    private_folder(folder_of(config))
     entry: dict[str, Any] = {
         "kind": "message",
-        "role": "user",
+        "role": "user" if origin == "typed" else "assistant",
         "uuid": str(uuid4()),
         "ts": datetime.fromtimestamp(now, UTC).isoformat(),
-        "content": [{"type": "text", "text": prompt}],
-        "origins": ["typed"],
+        "content": [{"type": "text", "text": said}],
+        "origins": [origin],
     }
-    log, _ = LogFile.open(folder / f"{name}.jsonl")
+    log, _ = LogFile.open(file_of(config, client, session))
     try:
         log.write(encode(entry) + b"\n")
     finally:
         log.close()
 
 
-def folder_of(config: Config) -> Path:
-    from lamina.ledger.places import find_project_folder
-
-    return find_project_folder(config.own_home, config.project) / FOLDER
-
-
 def recent(config: Config) -> list[tuple[str, Sequence[Json]]]:
-    """The sessions that were typed into last, newest first, with what was typed."""
+    """The sessions that were typed into last, newest first, with what was said."""
+    files: list[tuple[float, Path]] = []
+    for file in folder_of(config).glob("*.jsonl"):
+        with suppress(OSError):
+            files.append((file.stat().st_mtime, file))
+    newest = [file for _, file in sorted(files, reverse=True)[:_RECENT]]
+    return [(file.stem, _entries(file)) for file in newest]
+
+
+def last(config: Config, client: str, session: str) -> str:
+    """What was typed last in a session, "" if nothing."""
+    entries = _entries(file_of(config, client, session))
+    typed = [one["content"][0]["text"] for one in entries if one["origins"] == ["typed"]]
+    return typed[-1] if typed else ""
+
+
+def since_last_look(config: Config, client: str, session: str) -> tuple[str, Sequence[Json]]:
+    """The session's name, and what was said since memories were last looked for in it."""
+    file = file_of(config, client, session)
+    entries = _entries(file)
+    return file.stem, entries[_looked(file) :]
+
+
+def mark_looked(config: Config, client: str, session: str) -> None:
+    file = file_of(config, client, session)
+    write_private(file.with_suffix(".looked"), str(len(_entries(file))).encode())
+
+
+def _looked(file: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(file.with_suffix(".looked").read_text("ascii"))
+    return 0
+
+
+def _entries(file: Path) -> Sequence[Json]:
     from lamina.ledger.log import read
 
-    try:
-        files = sorted(folder_of(config).glob("*.jsonl"), key=_changed, reverse=True)
-    except OSError:
-        return []
-    return [(file.stem, read(file).entries) for file in files[:_RECENT]]
-
-
-def _changed(file: Path) -> float:
-    try:
-        return file.stat().st_mtime
-    except OSError:
-        return 0.0
+    return read(file).entries if file.is_file() else ()

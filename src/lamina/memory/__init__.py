@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lamina.memory.commits import users_word as users_word
     from lamina.memory.commits import written_at as written_at
     from lamina.memory.drafts import proposal_of as proposal_of
+    from lamina.memory.drafts import proposed as proposed
     from lamina.memory.evidence import is_plain_confirmation as is_plain_confirmation
     from lamina.memory.file_store import open_store as open_store
     from lamina.memory.forgetting import and_kept_away as and_kept_away
@@ -126,6 +127,7 @@ _HOMES = {
     "pointer_line": "index",
     "pointers_of": "index",
     "proposal_of": "drafts",
+    "proposed": "drafts",
     "read_header": "topics",
     "read_topic": "topics",
     "reminder_for": "prompt",

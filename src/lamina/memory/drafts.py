@@ -6,12 +6,26 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lamina.errors import Conflict, NameTaken
-from lamina.memories import Memory, Note, Outcome, Proposal, Verdict, Writer
+from lamina.errors import Conflict, NameTaken, UsageError
+from lamina.memories import (
+    MEMORY_TYPES,
+    Memory,
+    MemoryType,
+    Note,
+    Outcome,
+    Proposal,
+    Verdict,
+    Writer,
+)
+from lamina.memory.naming import file_name, title_of
 from lamina.memory.topics import edit_topic, new_topic, read_topic
+from lamina.secrets import secrets_in
 from lamina.text.wording import fold, sentences
+
+if TYPE_CHECKING:
+    from lamina.memory_port import MemoryStore
 
 
 class _Edit(NamedTuple):
@@ -229,4 +243,35 @@ def outcome_of(path: str, verdict: Verdict, *, changed: bool = True, inbox_id: s
         update_of=verdict.update_of,
         origin=verdict.origin,
         revived=verdict.revives and not inbox_id,
+    )
+
+
+def proposed(
+    text: str,
+    *,
+    type: MemoryType,  # noqa: A002 - the word in the file itself
+    store: MemoryStore,
+    name: str = "",
+    description: str = "",
+    reason: str = "lamina.Memory.remember",
+) -> Proposal:
+    """What somebody wants kept, with a title, a line to find it by and a file's name where they gave
+    none. A secret in it gets into no file name."""
+    text = text.strip()
+    if not text:
+        raise UsageError("There is no text to remember.")
+    if type not in MEMORY_TYPES:
+        raise UsageError(f"type can't be {type!r}: it is one of {', '.join(MEMORY_TYPES)}.")
+    first = next(iter(sentences(text)), text)
+    description = " ".join((description or first).split())[:200]
+    name = " ".join(name.split()) or title_of(text)
+    hide = secrets_in(text, name, description, rules=store.secret_rules)
+    return Proposal(
+        path=file_name(type, hide.mask(name, ""), hide.mask(description, "")),
+        name=name,
+        description=description,
+        type=type,
+        body=text,
+        writer="user",
+        reason=reason,
     )

@@ -25,6 +25,7 @@ from lamina.text.origins import typed_parts
 from lamina.text.terms import terms
 
 if TYPE_CHECKING:
+    from lamina.config import Config
     from lamina.ports import MemoryStore
 
 CANDIDATES = 20  # for a model to pick from …
@@ -50,6 +51,16 @@ class Limits:
     bytes: int = 4_096
     session_bytes: int = 60_000
     stale_days: float = 1.0
+
+    @classmethod
+    def of(cls, config: Config) -> Limits:
+        return cls(
+            config.int("recall.max_files"),
+            config.int("recall.max_lines"),
+            config.int("recall.max_bytes"),
+            config.int("recall.session_bytes"),
+            config.float("recall.stale_days"),
+        )
 
 
 @dataclass(slots=True)
@@ -123,7 +134,7 @@ class Prefetch:
         if self.candidates and selector:
             early = at_once(self.candidates, asked.vouched, self.limits.files, selector.model)
             if early.paths:
-                self.early_memories = self._read(early)
+                self.early_memories = _read(self.index.store, early)
                 self.early = early
         self._ranked = True
 
@@ -139,17 +150,32 @@ class Prefetch:
         return one
 
     def _finish(self, selection: Selection) -> None:
-        self.memories = self._read(selection)
+        self.memories = _read(self.index.store, selection)
         self.selection = selection
 
-    def _read(self, selection: Selection) -> list[tuple[Memory, str]]:
-        """What was picked; a memory that went meanwhile is left out."""
-        known = sources(self.index.store) if selection.paths else {}
-        memories: list[tuple[Memory, str]] = []
-        for path in selection.paths:
-            with suppress(MemoryStoreError):
-                memories.append((self.index.store.read(path), known.get(path, "")))
-        return memories
+
+def recall_now(
+    index: MemoryIndex, asked: RecallRequest, limits: Limits
+) -> list[tuple[Memory, str]]:
+    """The ranker's choice, however long that takes: for a caller that has no turn."""
+    matches = index.search(
+        asked.question,
+        max(FEW, limits.files),
+        now=asked.now,
+        tools=asked.tools,
+        exclude=asked.exclude,
+    )
+    return _read(index.store, by_rank([*map(Candidate, matches)], limits.files, _NO_MODEL))
+
+
+def _read(store: MemoryStore, selection: Selection) -> list[tuple[Memory, str]]:
+    """What was picked, each with whose word it is; a memory that went meanwhile is left out."""
+    known = sources(store) if selection.paths else {}
+    memories: list[tuple[Memory, str]] = []
+    for path in selection.paths:
+        with suppress(MemoryStoreError):
+            memories.append((store.read(path), known.get(path, "")))
+    return memories
 
 
 def sources(store: MemoryStore) -> dict[str, str]:

@@ -332,11 +332,18 @@ def _manifest(state: State, store: MemoryStore, words: NewWords) -> str:
 
 
 async def _by_rules(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted:
-    done = Extracted(by="rules")
     session, now = state.deps.session_id, state.deps.clock.now()
     # Aside: rules and judge take most of a second to load, and the user may be typing.
-    for proposal in await anyio.to_thread.run_sync(proposals, entries, session, now):
-        await anyio.to_thread.run_sync(_write, store, proposal, done)
+    return await anyio.to_thread.run_sync(save_by_rules, store, entries, session, now)
+
+
+def save_by_rules(
+    store: MemoryStore, entries: Sequence[Json], session: str, now: float
+) -> Extracted:
+    """Save what the local extractor finds in ledger entries, as far as the gate lets it."""
+    done = Extracted(by="rules")
+    for proposal in proposals(entries, session, now):
+        _write(store, proposal, done)
     return done
 
 

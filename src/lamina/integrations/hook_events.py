@@ -1,0 +1,165 @@
+"""What happens at each event of a coding agent: the index at the start, recall at a prompt, a look
+for memories after an answer. Only what the person typed counts as typed: clients put instruction
+files, reminders and our own text into the same message, and those are cut off or not recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from lamina.errors import LaminaError
+from lamina.integrations import hook, typed_prompts
+from lamina.integrations.library import Memory
+from lamina.ledger.places import write_private
+from lamina.messages import as_object
+from lamina.recall.memory_index import MemoryIndex
+from lamina.recall.prefetch import Limits, attachments, question_in, recall_now
+from lamina.recall.select import RecallRequest
+
+# What each client calls the same moment. One table: a hook of any client may send any of them.
+MOMENTS = {
+    "SessionStart": "start",
+    "UserPromptSubmit": "prompt",
+    "BeforeAgent": "prompt",
+    "Stop": "answer",
+    "AfterAgent": "answer",
+    "PostCompact": "compacted",
+    "SessionEnd": "end",
+}
+_HOOK_CONTEXT = re.compile(r"<(hook_context|system-reminder)>.*?</\1>", re.DOTALL)
+_HOW = (
+    "The tools of the MCP server lamina save and find memories; without it, `lamina memory add` and "
+    "`lamina memory search` do."
+)
+
+
+class Events:
+    """Answers events; in a resident process, one after the other."""
+
+    def __init__(self) -> None:
+        self._due: list[dict[str, Any]] = []
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The client's answer to one event, `{}` where there is nothing to say."""
+        event = as_object(asked.get("event"))
+        name = str(event.get("hook_event_name") or "")
+        moment = MOMENTS.get(name)
+        if moment is None or not event.get("cwd"):
+            return {}
+        with _Here(asked, event) as here:
+            if moment == "start":
+                said = here.start()
+            elif moment == "prompt":
+                said = here.prompt()
+            else:
+                if moment == "compacted":
+                    here.forget_shown()
+                elif here.answered():
+                    self._due.append(asked)
+                said = ""
+        if not said:
+            return {}
+        return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": said}}
+
+    def afterwards(self) -> None:
+        """What nobody waits for: look for memories in what was typed since last time."""
+        for asked in self._due:
+            try:
+                with _Here(asked, as_object(asked.get("event"))) as here:
+                    here.extract()
+            except (LaminaError, OSError) as error:
+                hook.log(str(asked["home"]), f"{asked['client']}: {error}")
+        self._due.clear()
+
+
+class _Here:
+    """One event, in its project."""
+
+    def __init__(self, asked: dict[str, Any], event: dict[str, Any]) -> None:
+        self._event, self._client = event, str(asked["client"])
+        project = Path(str(event["cwd"]))
+        self._memory = Memory(project, home=str(asked["home"]), claude=bool(asked["claude"]))
+        self._config = self._memory.config
+        self._session = str(event.get("session_id") or "")
+        self._shown_file = typed_prompts.file_of(
+            self._config, self._client, self._session
+        ).with_suffix(".shown.json")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._memory.close()
+
+    def start(self) -> str:
+        """The index; after a compaction also what was recalled, which has left the view."""
+        self.forget_shown()
+        if not self._config.bool("memory.enabled"):
+            return ""
+        said = f"{self._memory.prompt()}\n\n{_HOW}"
+        if self._event.get("source") == "compact":
+            typed = typed_prompts.last(self._config, self._client, self._session)
+            said = "\n\n".join([said, *self._recalled(typed)])
+        return said
+
+    def prompt(self) -> str:
+        """Memories that fit what was typed, each once a session."""
+        typed = _HOOK_CONTEXT.sub("", str(self._event.get("prompt") or "")).strip()
+        if not typed:
+            return ""
+        typed_prompts.record(self._config, self._client, self._session, typed, time.time())
+        return "\n\n".join(self._recalled(typed))
+
+    def answered(self) -> bool:
+        """Keep the answer, for confirmations; is there anything to look for memories in?"""
+        said = self._event.get("last_assistant_message") or self._event.get("prompt_response")
+        if isinstance(said, str) and said.strip():
+            args = (self._config, self._client, self._session, said, time.time())
+            typed_prompts.record(*args, origin="assistant")
+        return self._config.bool("extraction.enabled") and self._config.bool("memory.enabled")
+
+    def extract(self) -> None:
+        from lamina.layers.extraction import save_by_rules
+
+        session, entries = typed_prompts.since_last_look(self._config, self._client, self._session)
+        if any("typed" in one["origins"] for one in entries):
+            done = save_by_rules(self._memory.store, entries, session, time.time())
+            for reason in done.not_kept:
+                hook.log(str(self._config.own_home), f"not kept: {reason}")
+        typed_prompts.mark_looked(self._config, self._client, self._session)
+
+    def forget_shown(self) -> None:
+        """What was shown has left the view: it may be shown again."""
+        self._shown_file.unlink(missing_ok=True)
+
+    def _recalled(self, typed: str) -> list[str]:
+        question = question_in(typed)
+        on = self._config.bool("memory.enabled") and self._config.bool("recall.enabled")
+        if not question or not on:
+            return []
+        shown = self._shown()
+        limits = Limits.of(self._config)
+        request = RecallRequest("", question, time.time(), exclude=set(shown))
+        found = recall_now(MemoryIndex(self._memory.store), request, limits)
+        blocks = attachments(
+            found,
+            directory=str(self._memory.directory),
+            now=request.now,
+            limits=limits,
+            room=limits.session_bytes - sum(shown.values()),
+        )
+        if blocks:
+            shown |= {one.path: one.bytes for one in blocks}
+            write_private(self._shown_file, json.dumps(shown).encode())
+        return [str(one.block["text"]) for one in blocks]
+
+    def _shown(self) -> dict[str, int]:
+        try:
+            found = as_object(json.loads(self._shown_file.read_bytes()))
+        except (OSError, ValueError):
+            return {}
+        return {path: size for path, size in found.items() if isinstance(size, int)}

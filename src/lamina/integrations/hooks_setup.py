@@ -1,0 +1,380 @@
+"""`lamina hooks install | status | remove`: our hook in the settings of coding agents.
+
+Their files are theirs: a change is shown as a diff and asked about, the old bytes are kept, and
+`remove` puts them back byte for byte where nobody has changed the file since. A file that can't be
+read as plain JSON is left alone, and what to add by hand is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import add_verb, config_of
+from lamina.cli.terminal import harmless, note, out, out_json, print_diff
+from lamina.errors import LaminaError, UsageError
+from lamina.integrations.hook import CLIENTS, LOG
+from lamina.ledger.places import private_folder, write_private
+from lamina.messages import as_list, as_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lamina.messages import Json
+
+EXAMPLES = """
+lamina hooks install claude-code         recall at each prompt, memories after each answer
+lamina hooks install codex gemini --yes  no question
+lamina hooks status                      what is set up, and what went wrong lately
+lamina hooks remove claude-code          the file as it was before
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Where a client keeps its hooks, and what it calls the moments that we serve."""
+
+    title: str
+    directory: str
+    variable: str  # the environment's word for the directory
+    file: str
+    events: tuple[str, ...]
+    after: str = ""  # what is left for the user to do
+
+
+KNOWN: Mapping[str, Client] = {
+    "claude-code": Client(
+        "Claude Code",
+        "~/.claude",
+        "CLAUDE_CONFIG_DIR",
+        "settings.json",
+        ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact", "SessionEnd"),
+    ),
+    "codex": Client(
+        "Codex",
+        "~/.codex",
+        "CODEX_HOME",
+        "hooks.json",
+        ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact"),
+        "Codex skips hooks that you have not trusted, without a word: start `codex`, type /hooks and "
+        "trust `lamina hook codex`.",
+    ),
+    "gemini": Client(
+        "Gemini CLI",
+        "~/.gemini",
+        "",
+        "settings.json",
+        ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd"),
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    install = add_verb(verbs, "install", "call Lamina at a client's hooks")
+    remove = add_verb(verbs, "remove", "take it out again")
+    add_verb(verbs, "status", "show where it is set up, and what went wrong lately")
+    for verb in (install, remove):
+        verb.add_argument("client", nargs="+", choices=CLIENTS, metavar="CLIENT", help=_names())
+        verb.add_argument("--yes", action="store_true", help="don't ask")
+
+
+def _names() -> str:
+    return ", ".join(CLIENTS)
+
+
+def run(args: argparse.Namespace) -> int:
+    home = config_of(args).own_home
+    if args.verb == "status":
+        return _status(args, home)
+    changed = [_set_up(args, name, home) for name in args.client]
+    if args.json:
+        out_json(changed)
+    return 0 if all(one["done"] for one in changed) else 3
+
+
+# ---- changing a client's file
+
+
+def _set_up(args: argparse.Namespace, name: str, home: Path) -> Json:
+    client, installing = KNOWN[name], args.verb == "install"
+    path = settings_file(client)
+    before = _read(path)
+    command = f"{_program()} hook {name}" + _options(args)
+    if installing:
+        after = with_hooks(before, path, client, name, command)
+    else:
+        after = _as_it_was(home, name, before) if before is not None else None
+        after = without_hooks(before, path, name) if after is None else after.data
+    told = {"client": name, "file": str(path), "changed": before != after, "done": True}
+    if before == after:
+        _say(args, f"{client.title}: nothing to change in {path}.")
+        return told
+    if not args.json:
+        print_diff(_diff(path, before, after))
+    if not _agreed(args, path):
+        _say(args, f"{path} is as it was.")
+        return {**told, "changed": False, "done": False}
+    _replace(path, before, after)
+    if installing and after is not None:
+        _keep(home, name, before, after)
+        _say(args, f"{client.title} now calls `{command}`. `lamina hooks remove {name}` undoes it.")
+        if client.after:
+            _say(args, client.after)
+    else:
+        _say(args, f"{client.title} no longer calls Lamina.")
+    return told
+
+
+def _agreed(args: argparse.Namespace, path: Path) -> bool:
+    if args.yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"{path} would be changed as shown. Say --yes, or run it in a terminal.")
+    note(f"Change {path}? [y/N]")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def _say(args: argparse.Namespace, sentence: str) -> None:
+    if not args.json:
+        out(harmless(sentence))
+
+
+def settings_file(client: Client) -> Path:
+    """The file itself, also where people keep it behind a link."""
+    place = (client.variable and os.environ.get(client.variable)) or client.directory
+    return Path(os.path.realpath(Path(place).expanduser() / client.file))
+
+
+def _program() -> str:
+    """As short as it can be: clients show it, and Codex asks for trust again when it changes."""
+    here = os.path.realpath(os.path.join(os.path.dirname(sys.executable), "lamina"))
+    found = shutil.which("lamina")
+    return "lamina" if found and os.path.realpath(found) == here else shlex.quote(here)
+
+
+def _options(args: argparse.Namespace) -> str:
+    home = f" --home {shlex.quote(os.path.abspath(args.home))}" if args.home else ""
+    return home + (" --claude" if args.claude else "")
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LaminaError(f"Can't read {path}: {error.strerror}.") from error
+
+
+def _parsed(data: bytes | None, path: Path, by_hand: str = "") -> Json:
+    if data is None or not data.strip():
+        return {}
+    try:
+        value: object = json.loads(data)
+    except ValueError as error:
+        where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "some bytes"
+        raise UsageError(
+            f"{path} is not plain JSON ({where}; comments count): nothing was changed.{by_hand}"
+        ) from error
+    found = as_object(value)
+    events = found.get("hooks", {})
+    lists = all(type(one) is list for one in as_object(events).values())
+    if type(value) is not dict or type(events) is not dict or not lists:
+        raise UsageError(
+            f"{path} has hooks in a form that Lamina does not know; it was left alone."
+        )
+    return found
+
+
+def with_hooks(before: bytes | None, path: Path, client: Client, name: str, command: str) -> bytes:
+    """The file with our command at each moment, instead of an older one of ours."""
+    entry: Json = {"hooks": [{"type": "command", "command": command}]}
+    if name == "gemini":
+        entry["hooks"][0]["name"] = "lamina"
+    wanted = {event: [entry] for event in client.events}
+    by_hand = f" To do it by hand, add:\n{json.dumps({'hooks': wanted}, indent=2)}"
+    value = _parsed(before, path, by_hand)
+    hooks = {event: _others(found, name) for event, found in as_object(value.get("hooks")).items()}
+    for event in client.events:
+        hooks[event] = [*hooks.get(event, []), entry]
+    return _written({**value, "hooks": hooks}, before)
+
+
+def without_hooks(before: bytes | None, path: Path, name: str) -> bytes | None:
+    """The file without what is ours; what was empty before us goes too."""
+    value = _parsed(before, path)
+    old = as_object(value.get("hooks"))
+    hooks = {event: _others(found, name) for event, found in old.items()}
+    if hooks == old:
+        return before
+    left = {event: found for event, found in hooks.items() if found or not old[event]}
+    rest = {key: one for key, one in value.items() if key != "hooks"}
+    return _written({**rest, "hooks": left} if left else rest, before)
+
+
+def _others(found: Any, name: str) -> list[Any]:
+    """The entries of an event without our command; an entry that holds others' too keeps them."""
+    kept: list[Any] = []
+    for entry in as_list(found):
+        commands = as_list(as_object(entry).get("hooks"))
+        rest = [one for one in commands if not _is_ours(as_object(one), name)]
+        if rest or not commands:
+            kept.append(
+                entry if len(rest) == len(commands) else {**as_object(entry), "hooks": rest}
+            )
+    return kept
+
+
+def _is_ours(hook: Json, name: str) -> bool:
+    command = str(hook.get("command") or "")
+    return bool(re.search(rf"\blamina['\"]? hook {name}\b", command))
+
+
+def _written(value: Json, before: bytes | None) -> bytes:
+    """In the indentation that the file has."""
+    text = (before or b"").decode("utf-8", "replace")
+    indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
+    end = "\n" if not text or text.endswith("\n") else ""
+    return (json.dumps(value, ensure_ascii=False, indent=indent[1] if indent else 2) + end).encode()
+
+
+def _diff(path: Path, before: bytes | None, after: bytes | None) -> str:
+    old, new = (
+        (data or b"").decode("utf-8", "replace").splitlines(True) for data in (before, after)
+    )
+    return "".join(difflib.unified_diff(old, new, str(path), str(path)))
+
+
+def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
+    """Put the new bytes in the old one's place at once; refused if somebody wrote meanwhile."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if _read(path) != before:
+            raise LaminaError(f"{path} was changed meanwhile; nothing was done. Try again.")
+        if after is None:
+            path.unlink()
+            return
+        mode = path.stat().st_mode & 0o7777 if before is not None else 0o600
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".lamina-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(after)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(mode)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise LaminaError(f"Can't change {path}: {error.strerror}.") from error
+
+
+# ---- the old bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    data: bytes | None
+
+
+def _keep(home: Path, name: str, before: bytes | None, after: bytes) -> None:
+    """The bytes before our first change, and what we made of them."""
+    folder = home / "hooks-installed"
+    private_folder(home)
+    private_folder(folder)
+    kept = _as_it_was(home, name, before) if before is not None else None
+    old = kept.data if kept else before
+    record = {
+        "before": None if old is None else old.decode("latin-1"),
+        "after": hashlib.sha256(after).hexdigest(),
+    }
+    write_private(folder / f"{name}.json", json.dumps(record).encode(), lasting=True)
+
+
+def _as_it_was(home: Path, name: str, now: bytes | None) -> _Old | None:
+    """The bytes before us, if nobody has changed the file since; None if that is not known."""
+    try:
+        record = as_object(json.loads((home / "hooks-installed" / f"{name}.json").read_bytes()))
+    except (OSError, ValueError):
+        return None
+    if now is None or record.get("after") != hashlib.sha256(now).hexdigest():
+        return None
+    before = record.get("before")
+    return _Old(before.encode("latin-1") if isinstance(before, str) else None)
+
+
+# ---- what is set up
+
+
+def _status(args: argparse.Namespace, home: Path) -> int:
+    rows = [_state_of(name) for name in CLIENTS]
+    failures = recent_failures(home)
+    if args.json:
+        out_json({"clients": rows, "failures": failures})
+        return 0
+    for row in rows:
+        out(harmless(f"{row['title']:<12} {row['state']}"))
+    for line in failures:
+        note(harmless(line))
+    return 0
+
+
+def _state_of(name: str) -> Json:
+    client = KNOWN[name]
+    path = settings_file(client)
+    row: Json = {"client": name, "title": client.title, "file": str(path), "installed": False}
+    try:
+        value = _parsed(_read(path), path)
+    except LaminaError as error:
+        return {**row, "state": str(error)}
+    hooks = as_object(value.get("hooks"))
+    there = [
+        event for event in client.events if _others(hooks.get(event), name) != hooks.get(event)
+    ]
+    there = [event for event in there if event in hooks]
+    if not there:
+        return {**row, "state": f"not set up (`lamina hooks install {name}`)"}
+    missing = [event for event in client.events if event not in there]
+    state = f"set up in {path}"
+    if missing:
+        state += f"; not at {', '.join(missing)}: install it again"
+    elif name == "codex" and not _codex_trusts(path.parent):
+        state += f". {client.after}"
+    return {**row, "installed": True, "state": state}
+
+
+def _codex_trusts(directory: Path) -> bool:
+    """Has the user trusted a hook there? Codex notes it in its own settings."""
+    import tomllib
+
+    try:
+        value = tomllib.loads((directory / "config.toml").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    states = as_object(as_object(value.get("hooks")).get("state"))
+    ours = [one for key, one in states.items() if "hooks.json" in key]
+    return any("trusted_hash" in as_object(one) for one in ours)
+
+
+def recent_failures(home: Path, most: int = 5) -> list[str]:
+    """The last lines of the hooks' log."""
+    try:
+        lines = (home / LOG).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return lines[-most:]
