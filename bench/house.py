@@ -323,7 +323,7 @@ class _Reach:
             name, owner = definition.rsplit(".", 1)[1], definition.rsplit(".", 1)[0]
             if owner in self._bodies and owner not in reached:
                 continue  # the class is told of once
-            if definition not in ("lamina.__getattr__", "lamina.__dir__"):
+            if not definition.endswith((".__getattr__", ".__dir__")):
                 yield definition
 
     def _called_by_others(self, owner: str, *, public: bool) -> Iterator[str]:

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from lamina.integrations.library import AsyncMemory, Memory
     from lamina.ledger.record import Ledger
     from lamina.messages import Request, Response, Usage
-    from lamina.ports import Model, Tool, ToolContext, ToolOutcome, ToolSpec
+    from lamina.ports import Capabilities, Model, Tool, ToolContext, ToolOutcome, ToolSpec
     from lamina.session import Reply, Session, Status
     from lamina.tools.functions import tool
 
 _HOMES = {
     "AsyncMemory": "lamina.integrations.library",
+    "Capabilities": "lamina.ports",
     "LaminaError": "lamina.errors",
     "Ledger": "lamina.ledger.record",
     "Memory": "lamina.integrations.library",
@@ -43,6 +44,7 @@ _HOMES = {
 
 __all__ = [
     "AsyncMemory",
+    "Capabilities",
     "LaminaError",
     "Ledger",
     "Memory",

@@ -5,13 +5,16 @@ servers).
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
+import re
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
@@ -24,28 +27,40 @@ from lamina.errors import UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned
 from lamina.layers import dream, extraction, microcompact, recall
 from lamina.ledger import edits
-from lamina.ledger.record import Ledger
+from lamina.ledger.log import was_used
+from lamina.ledger.places import project_folder
+from lamina.ledger.record import Ledger, fork_file
 from lamina.memory import date_reminder, day, first_reminder, memory_section
 from lamina.messages import Block, Json, text, text_of
 from lamina.ports import NoBackground, ToolContext
 from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
+from lamina.steps import CUT_OFF
 from lamina.tools.bash import for_commands
 from lamina.wiring import Options
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+_Held = TypeVar("_Held")
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
 
 def load_config(options: Options) -> Config:
     """The settings of the project; a missing project is an error that names it."""
     if isinstance(options.config, Config):
+        if options.remember:
+            raise UsageError(
+                "Give `remember`, or a Config with extraction.non_interactive; not both."
+            )
         return options.config
     if not options.project.expanduser().is_dir():
         raise UsageError(f"The project {options.project} is not a directory.")
     overrides = dict(options.config or {})
     if isinstance(options.model, str):
         overrides["model"] = options.model
+    if options.remember:
+        overrides["extraction.non_interactive"] = True
     return load(options.project, home=options.home, overrides=overrides, claude=options.claude)
 
 
@@ -243,6 +258,57 @@ async def end(state: State, *, interrupted: bool) -> None:
 # ---- the background
 
 
+def place(config: Config, wanted: str | None, *, resume: bool, fork: bool) -> tuple[Path, bool]:
+    """The session's file, and whether it is a new one."""
+    folder = project_folder(config.own_home, config.project)
+    if wanted is not None and not _SESSION_ID.fullmatch(wanted):
+        raise UsageError(f"{wanted!r} is no session id: use letters, digits, - and _.")
+    if wanted is None and (resume or fork):
+        wanted = latest(folder)
+        if wanted is None:
+            raise UsageError(f"The project {config.project} has no session to go on with.")
+    path = folder / f"{wanted or uuid.uuid4()}.jsonl"
+    there = wanted is not None and path.exists()
+    if (resume or fork) and not there:
+        raise UsageError(
+            f"There is no session {wanted} of {config.project}. See: lamina sessions list"
+        )
+    if fork:
+        copy = folder / f"{uuid.uuid4()}.jsonl"
+        fork_file(path, copy)
+        path = copy
+    return path, not there
+
+
+def latest(folder: Path) -> str | None:
+    """The session written last in which somebody said something."""
+    try:
+        files = sorted(folder.glob("*.jsonl"), key=lambda f: f.stat().st_mtime_ns, reverse=True)
+    except OSError:
+        return None
+    used = next((file for file in files if was_used(file)), None)
+    return used.stem if used else None
+
+
+def drop_empty(path: Path) -> None:
+    """A session that could not begin leaves nothing to go on with."""
+    with suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()
+
+
+def answer_since(ledger: Ledger, start: int) -> str:
+    """The turn's last answer; one that was cut off and continued is put together."""
+    pieces: list[str] = []
+    for entry in reversed(ledger.entries[start:]):
+        if entry["kind"] != "message" or entry.get("role") != "assistant":
+            continue
+        if pieces and entry.get("stop_reason") not in CUT_OFF:
+            break
+        pieces.append(text_of(entry["content"]))
+    return "".join(reversed(pieces))
+
+
 class Tasks:
     """The session's background, in its own task group."""
 
@@ -299,3 +365,33 @@ class Tasks:
             self.cancel(name)
             self._emit(BackgroundChanged(name, "deferred"))
         return left
+
+
+class KeptOpen(Generic[_Held]):
+    """Holds a context open between two awaits that may be in different tasks, such as the cells of a
+    notebook: it is entered and left in a task of its own."""
+
+    def __init__(self, context: AbstractAsyncContextManager[_Held, Any]) -> None:
+        self._context = context
+        self._over = asyncio.Event()
+
+    async def begin(self) -> _Held:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("`await Session.open(…)` needs asyncio; use `async with`.") from None
+        entered: asyncio.Future[_Held] = loop.create_future()
+        self._task = loop.create_task(self._live(entered))
+        await asyncio.wait([self._task, entered], return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            self._task.result()  # raises why it can't be entered
+        return entered.result()
+
+    async def _live(self, entered: asyncio.Future[_Held]) -> None:
+        async with self._context as held:
+            entered.set_result(held)
+            await self._over.wait()
+
+    async def end(self) -> None:
+        self._over.set()
+        await self._task

@@ -9,15 +9,23 @@ its parts, what settings allow.
 
 from __future__ import annotations
 
-import contextlib
-import re
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 import anyio
 
@@ -28,17 +36,17 @@ from lamina.events import Emit, Event, TurnEnd, Warned
 from lamina.layers import compaction, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
-from lamina.ledger.log import was_used
-from lamina.ledger.places import find_project_folder, project_folder
-from lamina.ledger.record import Ledger, fork_file
-from lamina.messages import Origin, Request, Usage, text, text_of
+from lamina.ledger.places import find_project_folder
+from lamina.ledger.record import Ledger
+from lamina.messages import Origin, Request, Usage, text
 from lamina.opening import Tasks
 from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, SystemClock, Tool
 from lamina.state import State
-from lamina.steps import CUT_OFF, close_calls
+from lamina.steps import close_calls
 from lamina.wiring import Options
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,9 @@ class Status:
 class Session:
     """One conversation with memory. Made by `Session.open`."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, group: TaskGroup) -> None:
         self._state = state
+        self._group = group
         self._scope: anyio.CancelScope | None = None
         self._busy = False
 
@@ -91,9 +100,12 @@ class Session:
         flag_provider: Any = None,
         claude: bool = False,
         memory: MemoryStore | None = None,
+        remember: bool = False,
     ) -> Opening:
-        """A session to enter with `async with` (or `with`, for code that is not async).
+        """A session to enter with `async with` (or `with`, for code that is not async), or to await.
 
+        `remember` saves what the user says after each answer, as the chat does; else a session of a
+        program remembers only what it is asked to.
         `session_id` resumes that session if it is there; `resume` without an id takes the latest
         one of the project; `fork` works on a copy and leaves the original as it is. `memory` is a
         store of your own in the place of the project's files; who made it closes it.
@@ -113,6 +125,7 @@ class Session:
                 flag_provider=flag_provider,
                 claude=claude,
                 memory=memory,
+                remember=remember,
             ),
             session_id,
             resume=resume,
@@ -123,7 +136,7 @@ class Session:
     def latest(project: str | Path = ".", home: str | Path | None = None) -> str | None:
         """The id of the project's session that was written last."""
         config = opening.load_config(Options(project=Path(project), home=home))
-        return _latest(find_project_folder(config.own_home, config.project))
+        return opening.latest(find_project_folder(config.own_home, config.project))
 
     # ---- the conversation
 
@@ -141,7 +154,9 @@ class Session:
             reason = await self._turn(prompt, pasted)
         finally:
             self._busy = False
-        return Reply(_answer(state.ledger, start), state.usage, tuple(state.events), reason)
+        return Reply(
+            opening.answer_since(state.ledger, start), state.usage, tuple(state.events), reason
+        )
 
     async def _turn(self, prompt: str, pasted: str) -> TurnEnd:
         reason: TurnEnd = "cancelled"
@@ -169,6 +184,34 @@ class Session:
         for words in verdict.context:
             state.say(words, "hook")
         return await turn.run(state)
+
+    async def stream(self, prompt: str, *, pasted: str = "") -> AsyncGenerator[Event]:
+        """One whole turn, event by event: `TextDelta` has the words. Leaving early cancels it."""
+        send, receive = anyio.create_memory_object_stream[Event](math.inf)
+        raised: list[BaseException] = []
+
+        async def work() -> None:
+            try:
+                await self.ask(prompt, pasted=pasted)
+            except Exception as error:  # noqa: BLE001 - raised again where the events are read
+                raised.append(error)
+            finally:
+                send.close()
+
+        stop = self.subscribe(send.send_nowait)
+        try:
+            self._group.start_soon(work)
+            async for event in receive:
+                yield event
+            if raised:
+                raise raised[0]
+        finally:
+            stop()
+            receive.close()
+            self.cancel()
+
+    async def close(self) -> None:
+        """End a session that was opened with `await`; one from `with` ends by itself."""
 
     def queue(self, message: str) -> None:
         """Add a message while a turn runs; it is read after the tools of this round."""
@@ -256,8 +299,9 @@ class Session:
         return self._state
 
     def view(self) -> Request:
-        """What the model would be sent now."""
-        return self._state.ledger.view()
+        """What the model would be sent now, as plain values."""
+        now = self._state.ledger.view()
+        return replace(now, messages=list(now.messages))
 
     def status(self) -> Status:
         state, used = self._state, self._state.last_usage
@@ -292,6 +336,16 @@ class Opening:
         self._stack = AsyncExitStack()
         self._sync = ExitStack()
 
+    def __await__(self) -> Generator[Any, None, Session]:
+        """`session = await Session.open(…)`, as in a notebook: `await session.close()` ends it."""
+        return self._kept_open().__await__()
+
+    async def _kept_open(self) -> Session:
+        kept = opening.KeptOpen(self)
+        session = await kept.begin()
+        session.close = kept.end
+        return session
+
     async def __aenter__(self) -> Session:
         try:
             return await self._enter()
@@ -301,43 +355,21 @@ class Opening:
     async def _enter(self) -> Session:
         options = self._options
         config = opening.load_config(options)
-        path, new = self._place(config)
+        path, new = opening.place(config, self._id, resume=self._resume, fork=self._fork)
         async with AsyncExitStack() as stack:
             ledger = Ledger.open(path, now=options.clock.now)
             stack.callback(ledger.close)
-            stack.callback(_drop_empty, path)  # while it is still locked
+            stack.callback(opening.drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
             state = await opening.make_state(options, config, ledger, path, stack)
             state.background = Tasks(group, state.emit)
-            session = Session(state)
+            session = Session(state, group)
             if not new:
                 close_calls(state, "[The session ended before this call did]")
             await opening.begin(state, new=new)
             stack.push_async_exit(_Ending(state))
             self._stack = stack.pop_all()
             return session
-
-    def _place(self, config: Config) -> tuple[Path, bool]:
-        """The session's file, and whether it is a new one."""
-        folder = project_folder(config.own_home, config.project)
-        wanted = self._id
-        if wanted is not None and not _SESSION_ID.fullmatch(wanted):
-            raise UsageError(f"{wanted!r} is no session id: use letters, digits, - and _.")
-        if wanted is None and (self._resume or self._fork):
-            wanted = _latest(folder)
-            if wanted is None:
-                raise UsageError(f"The project {config.project} has no session to go on with.")
-        path = folder / f"{wanted or uuid.uuid4()}.jsonl"
-        there = wanted is not None and path.exists()
-        if (self._resume or self._fork) and not there:
-            raise UsageError(
-                f"There is no session {wanted} of {config.project}. See: lamina sessions list"
-            )
-        if self._fork:
-            copy = folder / f"{uuid.uuid4()}.jsonl"
-            fork_file(path, copy)
-            path = copy
-        return path, not there
 
     async def __aexit__(
         self,
@@ -384,55 +416,80 @@ class _Ending:
         await opening.end(self._state, interrupted=interrupted)
 
 
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+
+@overload
+def _run(
+    method: Callable[Concatenate[Session, _Given], Coroutine[Any, Any, _Made]],
+) -> Callable[Concatenate[SyncSession, _Given], _Made]: ...
+@overload
+def _run(
+    method: Callable[Concatenate[Session, _Given], _Made],
+) -> Callable[Concatenate[SyncSession, _Given], _Made]: ...
+def _run(method: Callable[..., Any]) -> Any:
+    """The same method, run to its end in the session's own event loop."""
+
+    @wraps(method)
+    def call(self: SyncSession, /, *args: Any, **named: Any) -> Any:
+        return self.portal.call(partial(method, self.session, *args, **named))
+
+    return call
+
+
 class SyncSession:
     """The one synchronous front: the same session, each call run to its end."""
 
     def __init__(self, session: Session, portal: Any) -> None:
         self.session = session
-        self._portal = portal
+        self.portal = portal
 
-    def ask(self, prompt: str, *, pasted: str = "") -> Reply:
-        return self._portal.call(lambda: self.session.ask(prompt, pasted=pasted))
+    ask = _run(Session.ask)
+    compact = _run(Session.compact)
+    set_model = _run(Session.set_model)
+    drain = _run(Session.drain)
+    queue = _run(Session.queue)
+    cancel = _run(Session.cancel)
+    undo = _run(Session.undo)
+    undo_compact = _run(Session.undo_compact)
+    snip = _run(Session.snip)
+    rounds = _run(Session.rounds)
+    view = _run(Session.view)
+    status = _run(Session.status)
+    subscribe = _run(Session.subscribe)
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else as the session has it; coroutines are run to their end."""
-        value = getattr(self.session, name)
-        if not callable(value):
-            return value
+    def stream(self, prompt: str, *, pasted: str = "") -> Iterator[Event]:
+        """One whole turn, event by event."""
+        events = self.session.stream(prompt, pasted=pasted)
+        try:
+            while True:
+                try:
+                    yield self.portal.call(events.__anext__)
+                except StopAsyncIteration:
+                    return
+        finally:
+            self.portal.call(events.aclose)
 
-        def call(*args: Any, **options: Any) -> Any:
-            return self._portal.call(lambda: value(*args, **options))
+    @property
+    def id(self) -> str:
+        return self.session.id
 
-        return call
+    @property
+    def folder(self) -> Path:
+        return self.session.folder
 
+    @property
+    def config(self) -> Config:
+        return self.session.config
 
-def _answer(ledger: Ledger, start: int) -> str:
-    """The turn's last answer; one that was cut off and continued is put together."""
-    pieces: list[str] = []
-    for entry in reversed(ledger.entries[start:]):
-        if entry["kind"] != "message" or entry.get("role") != "assistant":
-            continue
-        if pieces and entry.get("stop_reason") not in CUT_OFF:
-            break
-        pieces.append(text_of(entry["content"]))
-    return "".join(reversed(pieces))
+    @property
+    def ledger(self) -> Ledger:
+        return self.session.ledger
 
-
-def _drop_empty(path: Path) -> None:
-    """A session that could not begin leaves nothing to go on with."""
-    with contextlib.suppress(OSError):
-        if path.stat().st_size == 0:
-            path.unlink()
-
-
-def _latest(folder: Path) -> str | None:
-    """The session written last in which somebody said something."""
-    try:
-        files = sorted(folder.glob("*.jsonl"), key=lambda f: f.stat().st_mtime_ns, reverse=True)
-    except OSError:
-        return None
-    used = next((file for file in files if was_used(file)), None)
-    return used.stem if used else None
+    @property
+    def state(self) -> State:
+        return self.session.state
 
 
 __all__ = ["Opening", "Reply", "Session", "Status", "SyncSession"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lamina.cache.spend import Spend
 from lamina.config import Config
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, UsageError
 from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.flags import Flags
 from lamina.ledger.edits import written_at
@@ -41,6 +41,16 @@ if TYPE_CHECKING:
     from lamina.tools.memory_guard import MemoryGuard
 
 
+_WANTED = {
+    "model": "give a name such as 'anthropic:claude-sonnet-4-6', or an object with name, "
+    "capabilities, complete and close (lamina.Model)",
+    "config": "give settings as a dict, or a Config",
+    "memory": "give a MemoryStore, such as lamina.Memory(…).store",
+    "ask": "give a function that answers a permission question",
+    "on_event": "give a function that takes an event",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the caller of `Session.open` asked for."""
@@ -58,6 +68,20 @@ class Options:
     flag_provider: Any = None
     claude: bool = False
     memory: MemoryStore | None = None  # instead of the project's files
+    remember: bool = False  # layer 5 serves this session, though nobody is at it
+
+    def __post_init__(self) -> None:
+        """A wrong object is named here, before it fails somewhere inside."""
+        wrong = {
+            "model": not isinstance(self.model, str | Model | None),
+            "config": not isinstance(self.config, Config | Mapping | None),
+            "memory": self.memory is not None and not hasattr(self.memory, "write_file"),
+            "ask": self.ask is not None and not callable(self.ask),
+            "on_event": self.on_event is not None and not callable(self.on_event),
+        }
+        for name in (name for name, found in wrong.items() if found):
+            kind = type(getattr(self, name)).__name__
+            raise UsageError(f"`{name}` can't be a {kind}: {_WANTED[name]}.")
 
 
 def open_model(spec: str, config: Config) -> Model:

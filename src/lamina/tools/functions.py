@@ -12,23 +12,36 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import anyio.to_thread
 
 from lamina.errors import ToolError, UsageError
 from lamina.messages import Block, Json
-from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ARGUMENT = re.compile(r"^\s*(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.+)$")
 _SECTIONS = re.compile(r"(?m)^\s*(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?):\s*$")
 
 Function = Callable[..., Any]
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: Callable[_Given, _Made], /) -> FunctionTool[_Given, _Made]: ...
 @overload
 def tool(
     *,
@@ -38,9 +51,10 @@ def tool(
     read_only: bool = False,
     threshold: int | None = None,
     parallel: bool = True,
-) -> Callable[[Function], Tool]: ...
-def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a function: `@tool`, or `@tool(name=…, clearable=True, …)`.
+) -> Callable[[Callable[_Given, _Made]], FunctionTool[_Given, _Made]]: ...
+def tool(function: Function | None = None, /, **options: Any) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(name=…, clearable=True, …)`. It can still be
+    called as the function that it was.
 
     A parameter annotated with ToolContext receives the context and is not shown to the model.
     """
@@ -49,7 +63,11 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
     return _make(function)
 
 
-def _make(function: Function, *, name: str = "", description: str = "", **options: Any) -> Tool:
+def _make(
+    function: Function, *, name: str = "", description: str = "", **options: Any
+) -> FunctionTool[..., Any]:
+    if not callable(function):
+        raise UsageError(f"A {type(function).__name__} can't be a tool: give a function or a Tool.")
     name = name or getattr(function, "__name__", "")
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} can't name a tool: letters, digits, _ and -, at most 64.")
@@ -59,27 +77,31 @@ def _make(function: Function, *, name: str = "", description: str = "", **option
     fields, context_name = _fields(function, name, arguments)
     struct = _struct(name, fields)
     spec = ToolSpec(name, description or about, _schema(struct, name), **options)
-    return _FunctionTool(spec, function, struct, tuple(n for n, _, _ in fields), context_name)
+    return FunctionTool(spec, function, struct, tuple(n for n, _, _ in fields), context_name)
 
 
 @dataclass(frozen=True, slots=True)
-class _FunctionTool:
+class FunctionTool(Generic[_Given, _Made]):
     """A function behind the port of a tool."""
 
     spec: ToolSpec
-    function: Function
+    function: Callable[_Given, _Made]
     struct: Any
     names: tuple[str, ...]
     context_name: str
+
+    def __call__(self, *args: _Given.args, **named: _Given.kwargs) -> _Made:
+        return self.function(*args, **named)
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         arguments = self._arguments(input)
         if self.context_name:
             arguments[self.context_name] = context
-        if inspect.iscoroutinefunction(self.function):
-            return as_outcome(await self.function(**arguments))
+        function: Function = self.function
+        if inspect.iscoroutinefunction(function):
+            return as_outcome(await function(**arguments))
         # A thread can't be stopped; on cancellation it is left to end by itself.
-        call = partial(self.function, **arguments)
+        call = partial(function, **arguments)
         result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
         return as_outcome(await result if inspect.isawaitable(result) else result)
 
