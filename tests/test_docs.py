@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
@@ -68,3 +71,29 @@ def test_every_reason_a_turn_can_end_with_is_in_the_docs_and_no_other() -> None:
 def test_the_turn_fits_on_one_screen() -> None:
     turn = DOCS.parent / "src" / "lamina" / "turn.py"
     assert len(turn.read_text("utf-8").splitlines()) <= 120
+
+
+PROGRAMS = re.findall(
+    r"<!-- run: (\w+) -->\n```python\n(.*?)```", (DOCS / "library.md").read_text("utf-8"), re.DOTALL
+)
+
+
+@pytest.mark.spec("I1")
+@pytest.mark.parametrize(("name", "program"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
+def test_a_program_in_the_docs_runs_as_printed(name: str, program: str, tmp_path: Path) -> None:
+    if name == "notebook":  # cells: await stands at the top
+        body = "".join(f"    {line}" for line in program.splitlines(keepends=True))
+        program = f"import asyncio\nasync def cells():\n{body}\nasyncio.run(cells())\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "LAMINA_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_python_block_of_the_library_page_is_run() -> None:
+    assert len(PROGRAMS) == (DOCS / "library.md").read_text("utf-8").count("```python")
