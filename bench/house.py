@@ -79,7 +79,12 @@ def nodes() -> dict[str, list[ast.AST]]:
     return {name: list(ast.walk(tree)) for name, (_, _, tree) in modules().items()}
 
 
+_LATER_IN_OLD_ROOMS = ("lamina.replay.client_logs",)  # in the budget of integrations
+
+
 def _came_later(name: str) -> bool:
+    if name in _LATER_IN_OLD_ROOMS:
+        return True
     room = name.removeprefix("lamina.").partition(".")[0]
     return room in LATER and name not in ("lamina.agents", "lamina.agents.fork")
 
@@ -94,7 +99,8 @@ def lines_of_later() -> dict[str, int]:
     found = dict.fromkeys(LATER, 0)
     for name, (_, text, _) in modules().items():
         if _came_later(name):
-            found[name.split(".")[1]] += len(text.splitlines())
+            room = name.split(".")[1]
+            found[room if room in LATER else "integrations"] += len(text.splitlines())
     return found
 
 

@@ -8,7 +8,17 @@ from collections.abc import Iterator, Sequence
 
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.messages import Block, Json, Message, as_list, as_object, text, text_of, tool_result
+from lamina.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    as_list,
+    as_object,
+    text,
+    text_of,
+    tool_result,
+)
 
 _REMINDER = "<system-reminder>"
 NO_OUTPUT = "(no output)"
@@ -49,13 +59,17 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
     tools = _tool_names(ledger)
     results: list[Json] = []
     others: list[Block] = []
+    origins: list[Origin] = []
     for block in blocks:
         if block.get("type") != "tool_result":
             others.append(block)
+            added = block.get("origin") == "system" or _said(block).startswith(_REMINDER)
+            origins.append("system" if added else "typed")
             continue
         name = str(block.get("tool_use_id"))
         if not waiting.get(name):
             others.append(as_text(block))
+            origins.append("tool")
             continue
         own = waiting[name].pop(0)
         if own != name:
@@ -72,8 +86,7 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
     ]
     if not others:
         return results  # the rest may still come
-    origins = ["system" if _said(b).startswith(_REMINDER) else "typed" for b in others]
-    return [*results, *closing, edits.message("user", others, origins)]  # pyright: ignore[reportArgumentType]
+    return [*results, *closing, edits.message("user", others, origins)]
 
 
 def as_text(result: Block) -> Block:

@@ -15,6 +15,13 @@ from lamina.errors import TranscriptError
 from lamina.messages import Json, Usage, as_list, as_object
 from lamina.replay import claude_code
 from lamina.replay.builder import Builder, as_blocks, moment_of
+from lamina.replay.client_logs import (
+    OPENCODE,
+    SQLITE,
+    format_of_lines,
+    read_client_log,
+    read_opencode,
+)
 from lamina.replay.files import CUT_OFF, FILE_LIMIT, Unreadable, open_file, read_lines, read_whole
 from lamina.replay.message_lists import (
     BodyLog,
@@ -32,7 +39,7 @@ SWE_AGENT = "swe-agent"
 MINI_SWE_AGENT = "mini-swe-agent"
 TAU_BENCH = "tau-bench"
 FORMATS = (
-    "Claude Code JSONL, SWE-agent .traj, mini-swe-agent .traj.json, tau-bench, "
+    "sessions of Claude Code, Codex, Gemini CLI, opencode (its .db) and pi, SWE-agent .traj, mini-swe-agent .traj.json, tau-bench, "
     "OpenAI or Anthropic messages (JSON or JSONL), Lamina's own sessions"
 )
 # Kinds of our own entries that hold nothing which the model is sent.
@@ -56,7 +63,7 @@ def read_recording(path: Path | str) -> Recording:
         pass
     if path.stat().st_size == 0:
         raise TranscriptError(f"{path} is empty; give a transcript: {FORMATS}.")
-    recording = _read_as_lines(path) or _read_as_document(path)
+    recording = _read_database(path) or _read_as_lines(path) or _read_as_document(path)
     if recording is None:
         raise TranscriptError(f"{path} is not a transcript that Lamina knows; it reads {FORMATS}.")
     if not recording.requests:
@@ -66,6 +73,16 @@ def read_recording(path: Path | str) -> Recording:
             f"{path} holds no answer of a model{why}; give a transcript of a finished turn."
         )
     return recording
+
+
+def _read_database(path: Path) -> Recording | None:
+    with open_file(path) as file:
+        if file.read(len(SQLITE)) != SQLITE:
+            return None
+    builder = Builder(str(path), OPENCODE)
+    reader = ListReader(builder)
+    read_opencode(path, reader)
+    return builder.finish(timed=reader.timed)
 
 
 def _read_as_lines(path: Path) -> Recording | None:
@@ -78,10 +95,17 @@ def _read_as_lines(path: Path) -> Recording | None:
         if isinstance(first, Unreadable):
             if first.reason == CUT_OFF and not isinstance(read_whole(path), Unreadable):
                 return None  # one document over many lines, some of them whole by themselves
-        elif len(sample) == 1 and not _is_claude_code(values) and not is_own(values):
+        elif len(sample) == 1 and not (
+            _is_claude_code(values) or is_own(values) or format_of_lines(values)
+        ):
             return None  # one document on one line
     rest = chain(sample, lines)
     builder = Builder(str(path), "")
+    if client := format_of_lines(values):
+        builder.format = client
+        reader = ListReader(builder)
+        read_client_log(client, rest, builder, reader)
+        return builder.finish(timed=reader.timed)
     if _is_claude_code(values):
         builder.format = claude_code.NAME
         return _claude_code(path, rest, builder)

@@ -1,0 +1,382 @@
+"""Reads the session files of Codex, Gemini CLI, opencode and pi: each is turned into a list of
+messages with their times, usage and model, as `ListReader` takes them. What a client put into a
+user's message by itself carries `origin: system`: only the rest was typed. Touches the lines that it
+is handed or, for opencode, the database, which is opened read-only.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from lamina.errors import TranscriptError
+from lamina.messages import Block, Json, as_list, as_object
+from lamina.replay.builder import Builder, count
+from lamina.replay.files import Unreadable, decode
+from lamina.replay.message_lists import ListReader, role_of
+
+CODEX, GEMINI, OPENCODE, PI = "codex", "gemini-cli", "opencode", "pi"
+SQLITE = b"SQLite format 3\0"
+_Lines = Iterable[tuple[int, Any | Unreadable]]
+_ADDED = re.compile(
+    r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|session_context|hook_context|"
+    r"system-reminder)\b|# AGENTS\.md instructions)"
+)
+_HOOK_CONTEXT = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)
+
+
+def format_of_lines(values: Sequence[Json]) -> str:
+    """Which of these clients wrote the lines; "" if none did."""
+    for value in values:
+        if value.get("type") == "session_meta" and "payload" in value:
+            return CODEX
+        if "projectHash" in value and "sessionId" in value:
+            return GEMINI
+        if value.get("type") == "session" and "version" in value and "cwd" in value:
+            return PI
+    return ""
+
+
+def read_client_log(kind: str, lines: _Lines, builder: Builder, reader: ListReader) -> None:
+    {CODEX: _codex, GEMINI: _gemini, PI: _pi}[kind](lines, builder, reader)
+
+
+def _added(text: str) -> Block:
+    return {"type": "text", "text": text, "origin": "system"}
+
+
+# ---- Codex
+
+
+def _codex(lines: _Lines, builder: Builder, reader: ListReader) -> None:
+    entries = [as_object(value) for _, value in builder.readable(lines)]
+    payloads = [(str(one.get("type")), as_object(one.get("payload")), one) for one in entries]
+    typed = {text for kind, payload, _ in payloads for text in _typed_in(kind, payload)}
+    exact = any(kind == "token_usage_record" for kind, _, _ in payloads)
+    system, model, last = "", "", -1
+    messages: list[Json] = []
+    for kind, payload, entry in payloads:
+        if kind == "session_meta":
+            system = str(as_object(payload.get("base_instructions")).get("text") or "")
+        elif kind == "turn_context":
+            model = str(payload.get("model") or model)
+        elif kind == "response_item":
+            messages.append(_codex_item(payload, entry, typed, model))
+        elif kind == "compacted":
+            last = reader.read(messages, model=model, system=system, last=last)
+            messages = []
+            last = _begin_again(payload, builder, last, reader.clock)
+        elif usage := _codex_usage(kind, payload, exact=exact):
+            _book(messages, usage)
+    reader.read(messages, model=model, system=system, last=last)
+
+
+def _typed_in(kind: str, payload: Json) -> Iterator[str]:
+    """What the client itself calls the user's message, in its new and its old form."""
+    item = as_object(payload.get("item"))
+    if kind == "event_msg" and item.get("type") == "UserMessage":
+        for part in map(as_object, as_list(item.get("content"))):
+            yield str(part.get("text"))
+    elif kind == "event_msg" and payload.get("type") == "user_message":
+        yield str(payload.get("message"))
+
+
+def _codex_item(payload: Json, entry: Json, typed: set[str], model: str) -> Json:
+    item: Json = {**payload, "timestamp": entry.get("timestamp"), "model": model}
+    if payload.get("type") == "message" and payload.get("role") in ("user", "developer"):
+        texts = [str(part.get("text")) for part in map(as_object, as_list(payload.get("content")))]
+        item["role"] = "user"
+        item["content"] = [
+            {"type": "text", "text": text} if _is_typed(text, payload, typed) else _added(text)
+            for text in texts
+        ]
+    return item
+
+
+def _is_typed(text: str, payload: Json, typed: set[str]) -> bool:
+    if payload.get("role") != "user":
+        return False
+    return text in typed if typed else not _ADDED.match(text)
+
+
+def _codex_usage(kind: str, payload: Json, *, exact: bool) -> Json:
+    """One record a request; older versions report it with other counts."""
+    if kind == "token_usage_record":
+        usage = as_object(payload.get("usage"))
+    elif kind == "event_msg" and payload.get("type") == "token_count" and not exact:
+        usage = as_object(as_object(payload.get("info")).get("last_token_usage"))
+    else:
+        return {}
+    if not usage:
+        return {}
+    detail = {
+        "cached_tokens": count(usage.get("cached_input_tokens")),
+        "cache_write_tokens": count(usage.get("cache_write_input_tokens")),
+    }
+    return {
+        "input_tokens": count(usage.get("input_tokens")),
+        "input_tokens_details": detail,
+        "output_tokens": count(usage.get("output_tokens")),
+    }
+
+
+def _book(messages: list[Json], usage: Json) -> None:
+    """Usage belongs to the answer that has just ended, results that followed it aside."""
+    at = len(messages) - 1
+    while at >= 0 and role_of(messages[at]) != "assistant":
+        at -= 1
+    while at > 0 and role_of(messages[at - 1]) == "assistant":
+        at -= 1
+    if at >= 0 and "usage" not in messages[at]:
+        messages[at]["usage"] = usage
+
+
+def _begin_again(payload: Json, builder: Builder, last: int, time: float) -> int:
+    """After a compaction: what was kept and the summary, as one message."""
+    kept = [
+        str(part.get("text"))
+        for item in map(as_object, as_list(payload.get("replacement_history")))
+        for part in map(as_object, as_list(item.get("content")))
+        if part.get("text")
+    ]
+    words = kept or [str(payload.get("message") or "")]
+    blocks = [_added(text) for text in words if text]
+    return builder.add("user", blocks, -1, time, summary=True, after=last)
+
+
+# ---- Gemini CLI
+
+
+def _gemini(lines: _Lines, builder: Builder, reader: ListReader) -> None:
+    """A log of changes: a message that comes again with the same id is the same one, grown."""
+    found: dict[str, Json] = {}
+    for _, value in builder.readable(lines):
+        line = as_object(value)
+        changed = as_object(line.get("$set"))
+        listed = as_list(changed.get("messages")) if changed else [line]
+        for message in map(as_object, listed):
+            if message.get("type") in ("user", "gemini"):
+                found[str(message.get("id"))] = message
+    answered = {name for one in found.values() for name in _answered_calls(one)}
+    messages: list[Json] = []
+    for message in found.values():
+        messages += _gemini_message(message, answered)
+    reader.read(messages)
+
+
+def _gemini_parts(message: Json) -> list[Json]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"text": content}] if content else []
+    return list(map(as_object, as_list(content)))
+
+
+def _answered_calls(message: Json) -> Iterator[str]:
+    for part in _gemini_parts(message):
+        if response := as_object(part.get("functionResponse")):
+            yield str(response.get("id"))
+
+
+def _gemini_message(message: Json, answered: set[str]) -> Iterator[Json]:
+    around = {"timestamp": message.get("timestamp")}
+    if message.get("type") == "user":
+        blocks = [block for part in _gemini_parts(message) for block in _gemini_said(part)]
+        if blocks:
+            yield {"role": "user", "content": blocks, **around}
+        return
+    blocks = [{"type": "text", "text": str(part["text"])} for part in _gemini_parts(message)]
+    calls = list(map(as_object, as_list(message.get("toolCalls"))))
+    blocks += [
+        {
+            "type": "tool_use",
+            "id": str(call.get("id")),
+            "name": str(call.get("name")),
+            "input": as_object(call.get("args")),
+        }
+        for call in calls
+    ]
+    tokens = as_object(message.get("tokens"))
+    usage = {
+        "prompt_tokens": count(tokens.get("input")),
+        "prompt_tokens_details": {"cached_tokens": count(tokens.get("cached"))},
+        "completion_tokens": count(tokens.get("output")) + count(tokens.get("thoughts")),
+    }
+    told = {"usage": usage} if tokens else {}
+    yield {"role": "assistant", "content": blocks, "model": message.get("model"), **told, **around}
+    results = [
+        block
+        for call in calls
+        if str(call.get("id")) not in answered
+        for part in map(as_object, as_list(call.get("result")))
+        for block in _gemini_said(part)
+    ]
+    if results:
+        yield {"role": "user", "content": results, **around}
+
+
+def _gemini_said(part: Json) -> Iterator[Block]:
+    if response := as_object(part.get("functionResponse")):
+        inner = as_object(response.get("response"))
+        words = inner.get("output", inner.get("error", inner))
+        yield {
+            "type": "tool_result",
+            "tool_use_id": str(response.get("id")),
+            "content": words if isinstance(words, str) else str(words),
+            "is_error": "error" in inner,
+        }
+    elif isinstance(part.get("text"), str):
+        text = str(part["text"])
+        added = _HOOK_CONTEXT.findall(text)
+        typed = _HOOK_CONTEXT.sub("", text).strip()
+        yield from map(_added, added)
+        if typed:
+            yield _added(typed) if _ADDED.match(typed) else {"type": "text", "text": typed}
+
+
+# ---- pi
+
+
+def _pi(lines: _Lines, builder: Builder, reader: ListReader) -> None:
+    """A tree by id and parentId; the way to the last message is read, other branches are counted."""
+    entries: dict[str, Json] = {}
+    last = ""
+    for _, value in builder.readable(lines):
+        entry = as_object(value)
+        if entry.get("id") and entry.get("type") != "session":
+            last = str(entry["id"])
+            entries[last] = entry
+    path: list[Json] = []
+    while last in entries:
+        entry = entries.pop(last)
+        path.append(entry)
+        last = str(entry.get("parentId") or "")
+    if entries:
+        builder.skip("whole file", f"{len(entries)} entries on other branches")
+    reader.read([one for entry in reversed(path) for one in _pi_message(entry)])
+
+
+def _pi_message(entry: Json) -> Iterator[Json]:
+    around = {"timestamp": entry.get("timestamp")}
+    if entry.get("type") in ("custom_message", "compaction", "branch_summary"):
+        said = entry.get("summary") or entry.get("content")
+        texts = (
+            [said]
+            if isinstance(said, str)
+            else [p.get("text") for p in map(as_object, as_list(said))]
+        )
+        yield {"role": "user", "content": [_added(str(text)) for text in texts if text], **around}
+        return
+    message = as_object(entry.get("message"))
+    role, content = message.get("role"), message.get("content")
+    if role == "toolResult":
+        blocks: list[Block] = [
+            {
+                "type": "tool_result",
+                "tool_use_id": str(message.get("toolCallId")),
+                "content": [*map(as_object, as_list(content))],
+                "is_error": message.get("isError") is True,
+            }
+        ]
+        yield {"role": "user", "content": blocks, **around}
+    elif role == "user":
+        yield {"role": "user", "content": content, **around}
+    elif role == "assistant":
+        usage = as_object(message.get("usage"))
+        told = {
+            "input_tokens": count(usage.get("input")),
+            "cache_read_input_tokens": count(usage.get("cacheRead")),
+            "cache_creation_input_tokens": count(usage.get("cacheWrite")),
+            "output_tokens": count(usage.get("output")),
+        }
+        parts = [_pi_part(part) for part in map(as_object, as_list(content))]
+        around |= {"model": message.get("model"), **({"usage": told} if usage else {})}
+        yield {"role": "assistant", "content": parts, **around}
+
+
+def _pi_part(part: Json) -> Block:
+    if part.get("type") != "toolCall":
+        return part
+    call = {"type": "tool_use", "id": str(part.get("id")), "name": str(part.get("name"))}
+    return {**call, "input": as_object(part.get("arguments"))}
+
+
+# ---- opencode
+
+
+def read_opencode(path: Path, reader: ListReader) -> None:
+    """Every session of the database, each a conversation of its own. It may be written meanwhile."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            sessions = database.execute("SELECT id FROM session ORDER BY time_created").fetchall()
+            for (session,) in sessions:
+                messages = list(_opencode_messages(database, str(session)))
+                reader.read(messages, where=str(session), thread=str(session))
+    except sqlite3.Error as error:
+        raise TranscriptError(
+            f"{path} is a database that Lamina can't read as opencode's ({error})."
+        ) from error
+
+
+def _opencode_messages(database: sqlite3.Connection, session: str) -> Iterator[Json]:
+    parts: dict[str, list[Json]] = {}
+    said = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY time_created, id"
+    for message, data in database.execute(said, (session,)):
+        parts.setdefault(message, []).append(as_object(decode(str(data).encode())))
+    listed = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for name, data in database.execute(listed, (session,)):
+        message = as_object(decode(str(data).encode()))
+        time = as_object(message.get("time"))
+        around = {"timestamp": time.get("created")}
+        if message.get("role") == "user":
+            words = [_opencode_text(part) for part in parts.get(name, []) if part.get("text")]
+            if words:
+                yield {"role": "user", "content": words, **around}
+        else:
+            yield from _opencode_answers(message, parts.get(name, []), around)
+
+
+def _opencode_text(part: Json) -> Block:
+    text = str(part["text"])
+    return _added(text) if part.get("synthetic") else {"type": "text", "text": text}
+
+
+def _opencode_answers(message: Json, parts: Sequence[Json], around: Json) -> Iterator[Json]:
+    """Each step of a message was one request."""
+    blocks: list[Block] = []
+    results: list[Block] = []
+    tokens = as_object(message.get("tokens"))
+    for part in [*parts, {"type": "end"}]:
+        kind, state = part.get("type"), as_object(part.get("state"))
+        if kind == "text" and part.get("text"):
+            blocks.append({"type": "text", "text": str(part["text"])})
+        elif kind == "reasoning":
+            blocks.append({"type": "thinking", "thinking": str(part.get("text") or "")})
+        elif kind == "tool":
+            call = {
+                "type": "tool_use",
+                "id": str(part.get("callID")),
+                "name": str(part.get("tool")),
+            }
+            blocks.append({**call, "input": as_object(state.get("input"))})
+            failed = state.get("status") == "error"
+            words = str(state.get("error" if failed else "output") or "")
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": words}
+            results.append({**result, "is_error": failed})
+        elif kind in ("step-finish", "end") and blocks:
+            used = as_object(part.get("tokens")) or tokens
+            cache = as_object(used.get("cache"))
+            usage = {
+                "input_tokens": count(used.get("input")),
+                "cache_read_input_tokens": count(cache.get("read")),
+                "cache_creation_input_tokens": count(cache.get("write")),
+                "output_tokens": count(used.get("output")) + count(used.get("reasoning")),
+            }
+            model = message.get("modelID")
+            yield {"role": "assistant", "content": blocks, "usage": usage, "model": model, **around}
+            if results:
+                yield {"role": "user", "content": results, **around}
+            blocks, results = [], []
