@@ -122,7 +122,7 @@ def test_programs_and_packages_that_are_missing_are_warnings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(doctor, "PACKAGES", {"no-such-package-anywhere": "nothing"})
-    assert [check.state for check in doctor.check_packages()] == ["warn"]
+    assert [check.state for check in doctor.check_packages()] == ["-"]
     missing = doctor.check_program("x", ["no-such-program-anywhere"], "never mind")
     assert (missing.state, missing.detail) == ("warn", "not found; never mind")
 

@@ -306,6 +306,20 @@ def test_status_tells_when_codex_has_not_trusted_the_hook(
     assert "have not trusted" not in capsys.readouterr().out
 
 
+@pytest.mark.spec("I6")
+def test_doctor_shows_hooks_and_what_went_wrong(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _hooks(clients, "install", "claude-code", "--yes")
+    hook.log(str(clients / "lamina"), "claude-code: the moon is out")
+    capsys.readouterr()
+    main(["doctor", "--home", str(clients / "lamina"), "--project", str(clients)])
+    said = capsys.readouterr().out
+    assert "warn  hooks claude-code" in said
+    assert "the moon is out" in said
+    assert "Ready. Have a look at: hooks claude-code." in said
+
+
 HOOK = st.fixed_dictionaries({"type": st.just("command"), "command": st.text(max_size=8)})
 ENTRY = st.fixed_dictionaries(
     {"hooks": st.lists(HOOK, max_size=2)}, optional={"matcher": st.text()}

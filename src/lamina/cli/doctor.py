@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +25,7 @@ from lamina.cli.terminal import colours, out, out_json, style, width, wrapped
 from lamina.config import KEYS, Config
 from lamina.errors import LaminaError
 
-State = Literal["ok", "warn", "fail"]
+State = Literal["ok", "-", "warn", "fail"]  # "-": optional, and not there
 SECONDS = 10  # that a program may take to answer
 PACKAGES = {
     "anthropic": "Anthropic's models",
@@ -57,7 +58,7 @@ lamina doctor --json
 lamina doctor --home /mnt/shared/lamina     are locks safe there?
 """
 
-_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+_COLOURS = {"ok": "green", "-": "dim", "warn": "yellow", "fail": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +80,20 @@ def run(args: argparse.Namespace) -> int:
         line = f"{check.state:4}  {check.name}{gap}{check.detail}"
         line = wrapped(line, room, wide + 8 if beside else 6)
         out(style(check.state, _COLOURS[check.state]) + line[len(check.state) :])
+    if not args.quiet:
+        out(wrapped(_verdict(checks), room, 0))
     return 1 if failed else 0
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    failed = [check.name for check in checks if check.state == "fail"]
+    if failed:
+        return f"Not ready: {', '.join(failed)}."
+    warned = [check.name for check in checks if check.state == "warn"]
+    watch = f" Have a look at: {', '.join(warned)}." if warned else ""
+    missing = [check.name for check in checks if check.state == "-"]
+    optional = f" Optional, and not here: {', '.join(missing)}." if missing else ""
+    return f"Ready.{watch}{optional}"
 
 
 def _settings(args: argparse.Namespace) -> list[Check]:
@@ -116,6 +130,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield from check_packages()
     yield from check_keys(config)
     yield check_model(config)
+    yield from check_hooks(config)
     yield check_terminal()
 
 
@@ -252,7 +267,7 @@ def check_packages() -> Iterator[Check]:
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            yield Check(package, "warn", f"not installed; needed for {use}")
+            yield Check(package, "-", f"not installed; only {use} need it")
         else:
             yield Check(package, "ok", version)
 
@@ -260,7 +275,7 @@ def check_packages() -> Iterator[Check]:
 def check_keys(config: Config) -> Iterator[Check]:
     for name in ("anthropic", "openai"):
         found = bool(config.secret(name))
-        yield Check(KEYS[name], "ok" if found else "warn", "set" if found else "not set")
+        yield Check(KEYS[name], "ok" if found else "-", "set" if found else "not set")
 
 
 def check_model(config: Config) -> Check:
@@ -270,8 +285,21 @@ def check_model(config: Config) -> Check:
     if needs_key and not config.secret(provider):
         return Check("model", "fail", f"{model} needs {KEYS[provider]}. Set it, or another model.")
     if model == "none":
-        return Check("model", "warn", "none: only what works without one; set a key, or `model`")
+        return Check(
+            "model", "-", "none: memory and search work without one; a key or `model` adds it"
+        )
     return Check("model", "ok", f"{model} ({config.source('model')})")
+
+
+def check_hooks(config: Config) -> Iterator[Check]:
+    """Coding agents that call Lamina: the module is found by its name, as `main` finds commands."""
+    hooks = importlib.import_module("lamina.integrations.hooks_setup")
+    for row in hooks.states():
+        if row["installed"]:
+            trouble = hooks.recent_failures(config.own_home, 1)
+            last = f"; the last trouble: {trouble[0]}" if trouble else ""
+            state = "warn" if row["attention"] or trouble else "ok"
+            yield Check(f"hooks {row['client']}", state, f"{row['state']}{last}")
 
 
 def check_terminal() -> Check:

@@ -322,7 +322,7 @@ def _as_it_was(home: Path, name: str, now: bytes | None) -> _Old | None:
 
 
 def _status(args: argparse.Namespace, home: Path) -> int:
-    rows = [_state_of(name) for name in CLIENTS]
+    rows = states()
     failures = recent_failures(home)
     if args.json:
         out_json({"clients": rows, "failures": failures})
@@ -334,10 +334,16 @@ def _status(args: argparse.Namespace, home: Path) -> int:
     return 0
 
 
+def states() -> list[Json]:
+    """For each client whether it is set up, and what is to be done."""
+    return [_state_of(name) for name in CLIENTS]
+
+
 def _state_of(name: str) -> Json:
     client = KNOWN[name]
     path = settings_file(client)
-    row: Json = {"client": name, "title": client.title, "file": str(path), "installed": False}
+    row: Json = {"client": name, "title": client.title, "file": str(path)}
+    row |= {"installed": False, "attention": False}
     try:
         value = _parsed(_read(path), path)
     except LaminaError as error:
@@ -350,12 +356,12 @@ def _state_of(name: str) -> Json:
     if not there:
         return {**row, "state": f"not set up (`lamina hooks install {name}`)"}
     missing = [event for event in client.events if event not in there]
-    state = f"set up in {path}"
+    todo = ""
     if missing:
-        state += f"; not at {', '.join(missing)}: install it again"
+        todo = f"; not at {', '.join(missing)}: install it again"
     elif name == "codex" and not _codex_trusts(path.parent):
-        state += f". {client.after}"
-    return {**row, "installed": True, "state": state}
+        todo = f". {client.after}"
+    return {**row, "installed": True, "attention": bool(todo), "state": f"set up in {path}{todo}"}
 
 
 def _codex_trusts(directory: Path) -> bool:
