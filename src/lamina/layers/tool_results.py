@@ -20,6 +20,7 @@ from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.spans import block_id
 from lamina.ledger.view import Row
 from lamina.messages import Block, Json, text_of, tool_result
 from lamina.state import MovedResult, State
@@ -139,13 +140,15 @@ def _gives_way(result: _Result) -> tuple[bool, int]:
 def _store(state: State, result: _Result) -> int:
     """Write the whole result to disk; return by how much the message changed."""
     data, call = result.text.encode("utf-8", "replace"), str(result.row.block.get("tool_use_id"))
-    name = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
-    path = state.deps.folder / RESULTS / f"{name}.txt"
+    file = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
+    path = state.deps.folder / RESULTS / f"{file}.txt"
+    name = block_id(state.ledger.entries[result.row.entry], result.row.number)
     preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
     size = f"{len(data) / 1024:,.1f} KB"
     words = (
         f"<persisted-output>\nThis result has {size}. All of it is in {path}; "
-        f"read that file for the rest.\n\n{preview}\n</persisted-output>"
+        f"read that file for the rest, or Expand {name} brings it back."
+        f"\n\n{preview}\n</persisted-output>"
     )
     if len(words) >= len(result.text):
         return 0
