@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Protocol
 
 from lamina.cache.account import CALL as CALL_TOKENS
@@ -178,7 +179,7 @@ class _ReplayedThread:
         self._note(gone, come, step)
         first, self._begun = not self._begun, True
         if first and request.usage is not None and request.usage.cache_read:
-            self._prompt.warm(request.time, books.ttl_for(request))
+            self._prompt.warm(request.time, books.ttl_for(request), request.usage.cache_read)
         answer = self._recording.messages[request.answer].message if request.answer >= 0 else None
         output = self._weigher.tokens(answer) if answer else 0
         if request.usage is not None:
@@ -337,11 +338,15 @@ class SentPrompt:
         if self._ends:
             self._ends[-1] = len(self._lines)
 
-    def warm(self, at: float, ttl: float) -> None:
-        """Let the cache know the system prompt already: others had sent it."""
+    def warm(self, at: float, ttl: float, read: int) -> None:
+        """Let the cache know what the first request read already: the system prompt that others had
+        sent, or all of a conversation that began before its file.
+        """
+        ends = list(accumulate(line.paper[1] for line in self._lines))
+        known = min(range(len(ends)), key=lambda place: abs(ends[place] - read)) + 1
         prompt = self._cache.prompt()
-        prompt.extend(line.paper for line in self._lines[:1])
-        self._cache.send(prompt, at, [1], ttl=ttl)
+        prompt.extend(line.paper for line in self._lines[:known])
+        self._cache.send(prompt, at, [1, known] if known > 1 else [1], ttl=ttl)
 
     def send(self, at: float, ttl: float, output: int) -> Usage:
         """Book one request, with breakpoints after the system prompt and where the adapter has them."""
