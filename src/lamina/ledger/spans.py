@@ -103,8 +103,9 @@ def tail_border(
 
 def block_id(entry: Json, number: int) -> str:
     """The id by which `expand` gives this block of an entry back."""
-    name = str(entry["uuid"])[:8]
-    return name if len(dicts(entry.get("content"))) == 1 else f"{name}.{number + 1}"
+    name, blocks = str(entry["uuid"])[:8], dicts(entry.get("content"))
+    alone = len(blocks) == 1 and blocks[0].get("type") == "tool_result"
+    return name if alone else f"{name}.{number + 1}"
 
 
 def expand(projection: Projection, name: str) -> str:
