@@ -66,22 +66,41 @@ def test_a_file_that_is_read_again_is_folded_and_expand_gives_every_byte(place: 
 def test_when_what_it_points_at_is_cleared_a_fold_is_whole_again_in_the_same_request(
     place: Place,
 ) -> None:
+    (place.project / "other.py").write_text(FILE.replace("step", "part"))
+
+    async def story() -> None:
+        other = use("Read", "o", file_path=str(place.project / "other.py"))
+        steps = [other, read(place, "r0"), "a", read(place, "r1"), "b", "c"]
+        async with place.open(steps, config={"microcompact.keep": 1}) as session:
+            await session.ask("look")
+            await session.ask("look again")
+            _, whole, folded = shown(session)
+            assert "as in Read of" in folded
+            place.clock.at += 10_000
+            await session.ask("go on")
+            *cleared, again = shown(session)
+            marker = "[Old tool result content cleared; Expand "
+            assert [words.startswith(marker) for words in cleared] == [True, True]
+            assert again == whole
+            name = session.id
+        async with place.open(["d"], session_id=name) as session:
+            assert shown(session) == [*cleared, whole]
+            assert checked(session.ledger)[1] == []
+
+    run(story)
+
+
+@pytest.mark.spec("L1.6", "L2.1")
+def test_nothing_is_cleared_where_as_much_would_come_back(place: Place) -> None:
     async def story() -> None:
         steps = [read(place, "r0"), "a", read(place, "r1"), "b", "c"]
         async with place.open(steps, config={"microcompact.keep": 1}) as session:
             await session.ask("look")
             await session.ask("look again")
-            whole, folded = shown(session)
-            assert "as in Read of" in folded
+            before = shown(session)
             place.clock.at += 10_000
             await session.ask("go on")
-            cleared, again = shown(session)
-            assert cleared.startswith("[Old tool result content cleared; Expand ")
-            assert again == whole
-            name = session.id
-        async with place.open(["d"], session_id=name) as session:
-            assert shown(session) == [cleared, whole]
-            assert checked(session.ledger)[1] == []
+            assert shown(session) == before
 
     run(story)
 

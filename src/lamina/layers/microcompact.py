@@ -74,9 +74,14 @@ def _cold_for(state: State) -> float:
 
 def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
     old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
-    if not old or sum(row.tokens for row in old) < least * state.ledger.tokens():
+    if not old or _freed(state, old) < least * state.ledger.tokens():
         return 0
     return _replace(state, old, why)
+
+
+def _freed(state: State, old: list[Row]) -> int:
+    """Tokens that clearing these frees: what leans on them is whole again then."""
+    return sum(row.tokens for row in old) - state.ledger.projection.comes_back(old)
 
 
 def _replace(state: State, old: list[Row], why: str) -> int:
@@ -140,7 +145,7 @@ def _drop_worn(state: State) -> None:
         return
     keep: int = state.flags.value("microcompact.worn_keep")
     old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
-    gone = sum(row.tokens for row in old)
+    gone = _freed(state, old)
     account = state.balance() if gone >= least else None
     if account is None:
         return

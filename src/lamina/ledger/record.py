@@ -133,7 +133,7 @@ class Ledger:
             params=frame.get("params") or {},
             purpose=purpose,
             cached_blocks=marks.cached,
-            stable_blocks=marks.stable,
+            stable_blocks=marks.stable if purpose == "main" else 0,  # a fork changes nothing later
         )
 
     def fingerprint(self) -> tuple[int, str]:

@@ -9,7 +9,7 @@ changes (an undo projects anew).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from lamina.ledger import tokens
@@ -209,6 +209,18 @@ class Projection:
                     self._put(index, Row(row.role, whole, entry, number))
                     earliest = min(earliest, index)
         return earliest
+
+    def comes_back(self, gone: Sequence[Row]) -> int:
+        """Tokens by which blocks that lean on these would grow if these were changed."""
+        keys = {(row.entry, row.number) for row in gone}
+        leaning = {one for key in keys for one in self._leant_on.get(key, ())}
+        more = 0
+        for entry, number, edit in leaning:
+            row = None if (entry, number) in keys else self.row(entry, number)
+            if row is not None and row.edit == edit:
+                whole = dicts(self.entries[entry].get("content"))[number]
+                more += tokens.of_block(whole) - row.tokens
+        return more
 
     def _index(self, entry: int, number: int) -> int:
         """The row of an entry's block; -1: it is not in the view."""
