@@ -58,6 +58,8 @@ class _Lines:
 
 def _numbered(line: str) -> tuple[int, str]:
     """The number that Read, or `cat -n`, puts before a line; 0 if there is none."""
+    if not line[:1].isdigit() and line[:1] != " ":
+        return 0, line  # most lines
     bare = line.lstrip(" ")
     digits = len(bare) - len(bare.lstrip("0123456789"))
     if 0 < digits < 8 and bare[digits : digits + 1] in _NUMBER_ENDS:
@@ -92,7 +94,7 @@ class Folding:
         lines = self._known[key] = _Lines(label)
         for place, line in enumerate(text.split("\n")):
             bare = lines.add(line)
-            if len(bare.strip()) >= TELLING:
+            if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
                 places = self._places.setdefault(bare, [])
                 places.append((key, place))
                 del places[:-PLACES]
@@ -175,8 +177,8 @@ class _Work:
                 at = shown_from = match.start + match.count
                 continue
             same = self._repeats(at)
-            said = f"[the line above {same:,} times more]"
-            if (len(self._raw[at]) + 1) * same - len(said) >= self._folding.least:
+            said = f"[the line above {same:,} times more]" if same else ""
+            if same and (len(self._raw[at]) + 1) * same - len(said) >= self._folding.least:
                 self._out += [self._raw[at], said]
                 at = shown_from = at + same + 1
                 continue
