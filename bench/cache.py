@@ -169,7 +169,7 @@ class Asked:
             return HISTORY in words or LARGE + fact.call in words
         if fact.call not in words and SUMMARY not in words[:60]:
             return False
-        for name in re.findall(r"#([0-9a-f]{8})", words):
+        for name in re.findall(r"(?:#|Expand )([0-9a-f]{8})", words):
             try:
                 if fact.line in expand(self._policy.ledger().projection, name):
                     return True

@@ -48,6 +48,7 @@ def provider(**values: Any) -> InMemoryProvider:
 def test_every_mechanism_has_a_switch_and_a_default() -> None:
     mechanisms = {
         "tool_results": True,
+        "folds": True,
         "time_clearing": True,
         "worn_clearing": True,
         "cache_edits": True,

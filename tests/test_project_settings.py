@@ -34,7 +34,7 @@ NOTHING = """
 model small_model max_output anthropic.base_url anthropic.cache_edits openai.base_url api.timeout
 api.retries cache.ttl window.tokens turn.max_calls turn.continuations background.drain_seconds
 tool_results.enabled tool_results.threshold tool_results.thresholds tool_results.message_limit
-tool_results.preview_bytes microcompact.time_based microcompact.gap_minutes microcompact.keep
+tool_results.preview_bytes folds.enabled folds.least microcompact.time_based microcompact.gap_minutes microcompact.keep
 microcompact.worn microcompact.worn_tokens microcompact.worn_keep microcompact.cache_edits
 microcompact.edits_trigger microcompact.edits_keep microcompact.api_management
 microcompact.api_trigger microcompact.api_clear_at_least microcompact.thinking_turns

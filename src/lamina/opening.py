@@ -217,7 +217,10 @@ def _render_again(state: State) -> None:
 
 def _params(state: State) -> Json:
     params: Json = {}
-    managed = microcompact.api_management(state.flags, state.window, state.capabilities, params)
+    specs = state.deps.toolbox.specs()
+    managed = microcompact.api_management(
+        state.flags, state.window, state.capabilities, params, specs
+    )
     return {**params, **managed}
 
 

@@ -18,6 +18,7 @@ from lamina.config import Config
 from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, ThinkingDelta
 from lamina.flags import Flags
 from lamina.ledger import edits
+from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Margins, Window
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
@@ -76,6 +77,17 @@ class MovedResult:
 
 
 @dataclass(slots=True)
+class FoldedView:
+    """What folds know of the view: lines, and the blocks in which they stand."""
+
+    entries: list[Json]  # of the ledger that it was made for
+    folding: Folding
+    until: int = 0  # entries before this one are noted
+    blocks: dict[tuple[int, int], Block] = field(default_factory=dict[tuple[int, int], Block])
+    calls: dict[str, Block] = field(default_factory=dict[str, Block])
+
+
+@dataclass(slots=True)
 class State:
     deps: Deps
     ledger: Ledger
@@ -104,6 +116,7 @@ class State:
     render_again: Callable[[], None] | None = None  # the system prompt, where that costs no cache
     moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
     moved_until: int = 0  # entries that were looked through for them
+    folding: FoldedView | None = None  # made anew from the ledger where it is missing
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
 
     # ---- short cuts

@@ -93,6 +93,7 @@ async def make_room(state: State) -> None:
     """The layers that act before a call, cheapest first."""
     layers = (
         ("recall", recall.act),  # memories that fit the user's message, once they are there
+        ("folds", tool_results.fold),  # what the view says already is not said again
         ("tool_results", tool_results.act),  # layer 1: large results go to disk
         ("microcompact", microcompact.act),  # layer 2: old results are cleared
         ("collapse", collapse.act),  # finished rounds are folded, where switched on

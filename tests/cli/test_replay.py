@@ -29,7 +29,7 @@ def transcript(folder: Path, name: str = "one.jsonl", rounds: int = 12) -> Path:
             "input": {"command": f"make {number}"},
         }
         session.answer([block], usage=None)
-        said = f"{number}: " + "a line of output\n" * 150
+        said = "".join(f"line {n} of output {number}\n" for n in range(130))
         session.user([{"type": "tool_result", "tool_use_id": f"t{number}", "content": said}])
     session.answer([{"type": "text", "text": "Done."}], usage=None)
     session.clock += 7200

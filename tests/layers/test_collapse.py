@@ -79,7 +79,7 @@ def test_at_ninety_percent_each_fold_takes_effect_and_autocompaction_stays_off(
             assert acted.count == len(folds(session))
             assert session.ledger.tokens() < SMALL.window / 2
             shown = view_text(session)
-            assert shown.count("[A finished round, folded.") == len(folds(session))
+            assert shown.count("[A finished round, folded; Expand ") == len(folds(session))
             assert question(0) in shown
             assert answer(0) not in shown
             [broke] = [e for e in reply.events if e.kind == "cache_broke"]

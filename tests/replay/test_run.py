@@ -560,9 +560,61 @@ def test_the_whole_history_has_one_frame_however_often_the_recorder_began_anew()
         messages=[*recording.messages[:2], summary, replace(recording.messages[3], depth=2)],
     )
     weigher = Weigher(cut)
-    assert weigher.at(0) != weigher.at(1)
     whole = weigher.uncut()
     assert whole.at(0) == whole.at(1) == weigher.at(0)
+    contexts = [
+        figures.context for figures in replay(whole.recording, NonePolicy(), weigher=whole).requests
+    ]
+    assert contexts[1] > contexts[0] == 90_000
+
+
+def begun_in_the_middle(read: int) -> Recording:
+    """Of its first prompt 90,000 tokens are a conversation and a system prompt of some 13,000."""
+    recording = growing([90_000, 14_000], ["go on", "In short: a story"], input=0)
+    first = replace(recording.requests[0], usage=Usage(90_000 - read, 1, read))
+    last = replace(recording.requests[1], usage=Usage(4_000, 1, 10_000))
+    summary = replace(recording.messages[2], parent=-1, depth=1, summary=True, after=1)
+    messages = [*recording.messages[:2], summary, replace(recording.messages[3], depth=2)]
+    return replace(recording, messages=messages, requests=[first, last])
+
+
+@pytest.mark.parametrize("read", [0, 10_000, 89_990])
+def test_the_lost_beginning_of_a_conversation_is_no_system_prompt(read: int) -> None:
+    """A policy may take it out with the first message, as the recorder did."""
+    recording = begun_in_the_middle(read)
+    weigher = Weigher(recording)
+    assert sum(tokens for _, tokens in weigher.at(0)) < 14_500
+    first, second = replay(recording, NonePolicy(), weigher=weigher).requests
+    assert (first.context, second.context) == (90_000, 14_000)
+    assert first.usage.cache_read == pytest.approx(read, abs=100)
+    assert second.usage.cache_read == 10_000
+    whole = weigher.uncut()
+    turn = RecordedTurn(1, whole.recording.requests[1], 0, (), Frame(), False, 0)
+    without = SentPrompt(whole)
+    without.update(PaperCache(), whole.at(turn.number), [text_message("a summary")])
+    assert without.tokens < 15_000
+
+
+def text_message(words: str) -> Message:
+    return {"role": "user", "content": [text(words)]}
+
+
+def test_a_changed_result_weighs_as_much_for_its_bytes_as_it_did() -> None:
+    """A fold that only shortens a block never makes a prompt longer, whatever its anchor says."""
+    words = "".join(f"line {n} of a log that tokenises badly\n" for n in range(400))
+    turns = [([text("start")], [call("a", "/f")]), ([result("a", words)], [text("fine")])]
+    scale = 0.6  # of the tokens that the usual scales would give
+    plain = Weigher(recording_of(turns))
+    guess = plain.tokens(plain.recording.messages[2].message)
+    noted = [Usage(9_000), Usage(9_000 + 40 + round(scale * guess))]
+    recording = recording_of(turns, usages=noted)
+    weigher = Weigher(recording)
+    whole = weigher.block(recording.messages[2].message["content"][0])[1]
+    half = weigher.block(result("a", words[: len(words) // 2]))[1]
+    assert whole < 0.7 * guess
+    assert half == pytest.approx(whole / 2, rel=0.1)
+    other = weigher.block(result("never recorded", words))[1]
+    assert other == pytest.approx(whole, rel=0.1)  # as its kind does on the average
 
 
 def test_two_requests_are_too_few_to_fit_scales_to() -> None:

@@ -120,6 +120,9 @@ def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
 def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
     """Each layer that is on, and what would make it act."""
     tokens = ledger.tokens()
+    if flags.on("folds"):
+        words = "new text that the view says already is folded before it is sent"
+        yield {"layer": "folds", "when": words, "in_tokens": None}
     if flags.on("tool_results"):
         most: int = flags.value("tool_results.threshold")
         by_tool: dict[str, int] = flags.value("tool_results.thresholds")

@@ -71,7 +71,7 @@ def commit(state: State) -> str:
     before, count = state.ledger.projection.tokens, 0
     for entry in pending(state):
         name = str(uuid4())
-        line = f"[A finished round, folded. Expand shows it: #{name[:8]}]\n{entry['text']}"
+        line = f"[A finished round, folded; Expand {name[:8]} brings it back]\n{entry['text']}"
         fold = edits.fold(
             str(entry["first"]),
             str(entry["last"]),

@@ -75,14 +75,21 @@ def replace(
     layer: str,
     *,
     changes_prefix: bool = False,
+    needs: Mapping[tuple[str, int], Sequence[tuple[str, int]]] | None = None,
     **more: Any,
 ) -> Json:
-    """Put other blocks in the place of (entry uuid, block number)."""
+    """Put other blocks in the place of (entry uuid, block number). `needs`: a block that is put in
+    holds only while these others stand in the view as they do now; then the original is back."""
+    put: list[Json] = []
+    for entry, number, new in items:
+        leans = [list(other) for other in (needs or {}).get((entry, number), ())]
+        more_of_it = {"needs": leans} if leans else {}
+        put.append({"entry": entry, "block": number, "with": new, **more_of_it})
     return {
         "kind": "edit",
         "op": "replace",
         "layer": layer,
-        "items": [{"entry": entry, "block": number, "with": new} for entry, number, new in items],
+        "items": put,
         "changesPrefix": changes_prefix,
         **more,
     }

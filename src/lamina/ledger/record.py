@@ -21,7 +21,18 @@ from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import joining, log, tokens
 from lamina.ledger.places import open_private, private_folder
 from lamina.ledger.view import Projection
-from lamina.messages import Block, Json, Origin, Purpose, Request, Usage, as_object, dicts, text_of
+from lamina.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    Purpose,
+    Request,
+    Usage,
+    as_object,
+    dicts,
+    text_of,
+)
 
 
 class Ledger:
@@ -39,8 +50,8 @@ class Ledger:
         self._states: dict[str, Json] = {}  # last `state` and `job` entries by name
         self._anchor = _Anchor()
         self._frame_tokens = 0
-        self._last_request: Json | None = None
-        self._broken = False  # an edit changed the prefix since the last request
+        self._sent: Sequence[Message] | None = None  # what the last request showed
+        self._marks = joining.Marks()
 
     # ---- opening and closing
 
@@ -70,7 +81,7 @@ class Ledger:
         other.projection = self.projection.copy()
         other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
         other._anchor, other._frame_tokens = self._anchor.copy(), self._frame_tokens
-        other._last_request, other._broken = self._last_request, self._broken
+        other._sent, other._marks = self._sent, self._marks.copy()
         return other
 
     def close(self) -> None:
@@ -112,15 +123,17 @@ class Ledger:
     def view(self, purpose: Purpose = "main") -> Request:
         """What the model would be sent now. Cost: what was added since the last view."""
         frame = self.projection.frame or {}
-        last = self._last_request
+        messages = self.projection.messages
+        marks = joining.marks_for(self._marks, self._sent, messages)
         return Request(
             system=frame.get("system") or [],
             tools=frame.get("tools") or [],
-            messages=self.projection.messages,
+            messages=messages,
             model=str(frame.get("model") or ""),
             params=frame.get("params") or {},
             purpose=purpose,
-            cached_blocks=0 if last is None or self._broken else int(last.get("blocks") or 0),
+            cached_blocks=marks.cached,
+            stable_blocks=marks.stable if purpose == "main" else 0,  # a fork changes nothing later
         )
 
     def fingerprint(self) -> tuple[int, str]:
@@ -225,8 +238,6 @@ class Ledger:
             )
         elif kind == "request":
             self._take_request(entry)
-        elif kind == "edit":
-            self._broken = self._broken or bool(entry.get("changesPrefix"))
         elif kind in ("state", "job"):
             self._states[f"{kind}:{entry.get('name')}"] = entry
 
@@ -234,7 +245,10 @@ class Ledger:
         if entry.get("purpose") != "main":
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
-        self._last_request, self._broken = entry, False
+        messages = self.projection.messages
+        self._marks = joining.marks_for(self._marks, self._sent, messages)
+        self._marks.sent(int(entry.get("blocks") or 0))
+        self._sent = messages
 
     def _roll_back(self, length: int) -> None:
         """Forget entries that never reached the disk."""

@@ -20,6 +20,7 @@ import msgspec
 
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, TextDelta, ThinkingDelta, Warned
+from lamina.ledger.joining import breakpoints
 from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
 from lamina.messages import Block, Json, Message, Request, Response, Usage, blocks_of
 from lamina.models import faults
@@ -215,24 +216,27 @@ def _betas_of(params: Mapping[str, Any]) -> list[str]:
 
 # ---- breakpoints of the prompt cache
 
+MOST_BREAKPOINTS = 4
 _NEVER_MARKED = frozenset({"thinking", "redacted_thinking", "connector_text"})
 
 
 def with_breakpoints(
     request: Request, ttl: Ttl = "5m"
 ) -> tuple[list[Json], list[Block], list[Message]]:
-    """Tools, system and messages to send: end of tools, end of system, where the last request's
-    final breakpoint stood, and the last block now.
+    """Tools, system and messages to send: end of tools, end of system, and the places in the messages
+    that `joining.breakpoints` names. The simulated cache is marked by the same rule.
     """
     mark: Json = {"type": "ephemeral", "ttl": ttl}
     tools, system, messages = without_breakpoints(request)
-    # A tool that is loaded later isn't a part of the cached prefix.
-    _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
-    _mark_last([block for block in system if markable(block)], mark)
     flat = [block for message in messages for block in message["content"]]
-    for length in {request.cached_blocks, len(flat)}:
-        if 0 < length <= len(flat):
-            _mark_last([block for block in flat[:length] if markable(block)], mark)
+    places = breakpoints(request.cached_blocks, request.stable_blocks, len(flat))
+    known = [block for block in system if markable(block)]
+    _mark_last(known, mark)
+    if len(places) + bool(known) < MOST_BREAKPOINTS:  # else the system's includes the tools
+        # A tool that is loaded later isn't a part of the cached prefix.
+        _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
+    for place in places:
+        _mark_last([block for block in flat[:place] if markable(block)], mark)
     return tools, system, messages
 
 

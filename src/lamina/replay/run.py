@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Protocol
 
 from lamina.cache.account import CALL as CALL_TOKENS
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
+from lamina.ledger import joining
 from lamina.messages import Message, Usage
 from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
@@ -177,7 +179,7 @@ class _ReplayedThread:
         self._note(gone, come, step)
         first, self._begun = not self._begun, True
         if first and request.usage is not None and request.usage.cache_read:
-            self._prompt.warm(request.time, books.ttl_for(request))
+            self._prompt.warm(request.time, books.ttl_for(request), request.usage.cache_read)
         answer = self._recording.messages[request.answer].message if request.answer >= 0 else None
         output = self._weigher.tokens(answer) if answer else 0
         if request.usage is not None:
@@ -260,7 +262,7 @@ class SentPrompt:
         self._lines: list[_Line] = []
         self._cache = PaperCache()
         self._prompt = self._cache.prompt()
-        self._sent = 0  # lines at the end of the last request
+        self._marks = joining.Marks()
         self.fetched = 0  # tokens of what was fetched again and still stands there
 
     @property
@@ -283,6 +285,7 @@ class SentPrompt:
             added = []
             if new:
                 keep, new[0] = self._same_blocks(keep, new[0])
+        before = [line.paper[0] for line in self._lines[keep:]]
         gone = [_name(line) for line in self._lines[keep:]]
         self.fetched -= sum(
             line.paper[1] for line in self._lines[keep:] if line.fetched is not None
@@ -294,6 +297,9 @@ class SentPrompt:
             self._ends.append(len(self._lines))
         self._frame, self._messages[same:] = list(frame), messages[same:]
         self._redraw(cache, keep)
+        now = [line.paper[0] for line in self._lines[keep:]]
+        if before:
+            self._marks = self._marks.after(keep, keep + joining.settled(before, now))
         return gone, [_name(line) for line in self._lines[keep:]]
 
     def same_messages(self, messages: Sequence[Message]) -> int:
@@ -318,10 +324,10 @@ class SentPrompt:
 
     def _redraw(self, cache: PaperCache, keep: int) -> None:
         if cache is not self._cache:
-            self._cache, self._prompt, keep, self._sent = cache, cache.prompt(), 0, 0
+            self._cache, self._prompt, keep = cache, cache.prompt(), 0
+            self._marks = joining.Marks()
         self._prompt.rewind(keep)
         self._prompt.extend(line.paper for line in self._lines[keep:])
-        self._sent = min(self._sent, keep)
 
     def fetch(self, blocks: Sequence[tuple[Hashable, PaperBlock]]) -> None:
         """Put content that had been removed at the end, as a call and its result would."""
@@ -332,19 +338,22 @@ class SentPrompt:
         if self._ends:
             self._ends[-1] = len(self._lines)
 
-    def warm(self, at: float, ttl: float) -> None:
-        """Let the cache know the system prompt already: others had sent it."""
+    def warm(self, at: float, ttl: float, read: int) -> None:
+        """Let the cache know what the first request read already: the system prompt that others had
+        sent, or all of a conversation that began before its file.
+        """
+        ends = list(accumulate(line.paper[1] for line in self._lines))
+        known = min(range(len(ends)), key=lambda place: abs(ends[place] - read)) + 1
         prompt = self._cache.prompt()
-        prompt.extend(line.paper for line in self._lines[:1])
-        self._cache.send(prompt, at, [1], ttl=ttl)
+        prompt.extend(line.paper for line in self._lines[:known])
+        self._cache.send(prompt, at, [1, known] if known > 1 else [1], ttl=ttl)
 
     def send(self, at: float, ttl: float, output: int) -> Usage:
-        """Book one request, with breakpoints after the system prompt, where the last one ended,
-        and at the end.
-        """
+        """Book one request, with breakpoints after the system prompt and where the adapter has them."""
         end = len(self._lines)
-        marks = sorted({mark for mark in (1, self._sent, end) if 0 < mark <= end})
-        self._sent = end
+        places = joining.breakpoints(self._marks.cached, self._marks.stable, end)
+        self._marks.sent(end)
+        marks = sorted({1, *places} if end else ())
         return self._cache.send(self._prompt, at, marks, ttl=ttl, output=output)
 
 
