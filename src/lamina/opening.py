@@ -235,6 +235,9 @@ async def change_model(state: State, name: str) -> None:
 
 async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
+    state.background.cancel(extraction.PAUSE)
+    if seconds > 0:
+        extraction.at_end(state)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
 

@@ -25,7 +25,7 @@ from lamina import opening, turn
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
-from lamina.layers import compaction, snip
+from lamina.layers import compaction, extraction, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.log import was_used
@@ -269,7 +269,7 @@ class Session:
             tokens=state.ledger.tokens(),
             window=state.capabilities.window,
             cache_hit_rate=used.cache_read / used.prompt if caches else None,
-            background=state.background.running(),
+            background=[n for n in state.background.running() if n != extraction.PAUSE],
             fidelity=share if low else None,
         )
 

@@ -362,7 +362,8 @@ class _AnchoredThread:
     def follow(self, weigher: Weigher, step: RequestStep, anchored: bool) -> None:
         del self._ends[step.keep :]
         held = weigher.recording.messages
-        self._open = [index for index in self._open if held[index].depth <= step.keep]
+        while self._open and held[self._open[-1]].depth > step.keep:
+            self._open.pop()
         for index in step.new:
             self._append(weigher, index)
             self._before = max(self._before, index + 1)

@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from lamina import prompts
+from lamina.cache.account import keep_warm_after
 from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 
 LAYER = "extraction"
+PAUSE = "extraction at a pause"  # the background task that waits for one
 CURSOR = "extraction.cursor"
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
 _MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
@@ -86,17 +88,55 @@ class Extracted:
 
 
 def after_turn(state: State) -> None:
-    """Start a run if one is due. Never waits."""
-    if wanted(state) and _due(state):
+    """Start a run if one is due, or have one begun when the user pauses. Never waits."""
+    wait = due_in(state) if wanted(state) else None
+    if wait == 0:
         _begin(state)
+    elif wait is not None:
+        state.background.start(PAUSE, lambda: _at_pause(state))
 
 
 def at_open(state: State) -> None:
-    """Take up what an earlier process of this session left undone."""
+    """Take up what an earlier process of this session left undone, or left for a pause."""
     job = state.ledger.job(LAYER)
     left = job is not None and job.get("status") in ("started", "deferred")
-    if (left or _offered(state)) and wanted(state) and any_typed(after_cursor(state.ledger)):
+    left = left or _offered(state) or state.thrifty
+    if left and wanted(state) and any_typed(after_cursor(state.ledger)):
         _begin(state)
+
+
+def at_end(state: State) -> None:
+    """The session ends: what waited for a pause waits no longer."""
+    if wanted(state) and due_in(state) is not None:
+        _begin(state)
+
+
+async def _at_pause(state: State) -> None:
+    """Begin a run when nothing was asked for so long that the cache would be lost: the run reads
+    it, and so keeps it."""
+    while wait := due_in(state):
+        account = state.balance()
+        used = account.last_asked if account is not None else 0.0
+        left = used + wait - state.deps.clock.now()
+        if left <= 0:
+            break
+        await state.deps.clock.sleep(left)
+    if wait is not None:
+        _begin(state)
+
+
+def due_in(state: State) -> float | None:
+    """Seconds without a request after which a run is due; 0: now, None: there is nothing to do or
+    it waits for more turns."""
+    turns = sum("typed" in (entry.get("origins") or ()) for entry in after_cursor(state.ledger))
+    every = state.flags.value("extraction.every_turns")
+    if not turns:
+        return None
+    if not state.thrifty:
+        return 0.0 if turns >= every or _offered(state) else None
+    if turns >= max(every, state.config.int("background.turns")) or _offered(state):
+        return 0.0
+    return keep_warm_after(state.capabilities.cache_ttl)
 
 
 def wanted(state: State) -> bool:
@@ -109,11 +149,6 @@ def wanted(state: State) -> bool:
         and (state.deps.interactive or state.flags.on("extraction_non_interactive"))
         and not state.config.bool("remote")
     )
-
-
-def _due(state: State) -> bool:
-    turns = sum("typed" in (entry.get("origins") or ()) for entry in after_cursor(state.ledger))
-    return turns >= state.flags.value("extraction.every_turns") or (turns > 0 and _offered(state))
 
 
 def _offered(state: State) -> bool:
@@ -239,14 +274,7 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     words = NewWords.of(entries, state.deps.session_id)
     calls = state.config.int("extraction.max_calls")
     known = await anyio.to_thread.run_sync(_manifest, state, store, words)
-    directive = prompts.load(
-        "extraction",
-        count=str(len(entries)),
-        directory=str(store.directory),
-        manifest=known or "(no files yet)",
-        calls=str(calls),
-        words=words.shown,
-    )
+    directive = directive_for(words, str(store.directory), known, calls)
     result = await state.fork(
         directive,
         purpose="extraction",
@@ -261,6 +289,18 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     if result.error:
         raise ModelError(result.error)
     return done
+
+
+def directive_for(words: NewWords, directory: str, known: str, calls: int) -> str:
+    """What a fork is asked, given the files that it may already find."""
+    return prompts.load(
+        "extraction",
+        count=str(len(words.entries)),
+        directory=directory,
+        manifest=known or "(no files yet)",
+        calls=str(calls),
+        words=words.shown,
+    )
 
 
 def why_not(path: str) -> str:
