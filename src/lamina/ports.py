@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -332,4 +332,6 @@ class Fork(Protocol):
         changes: Sequence[
             Json
         ] = (),  # edits of its own view; each costs the cached prefix from there
+        ends_with: Collection[str] = (),  # an answer that calls these alone, and well, is the last
+        apart: bool = False,  # by the small model, on a prompt without the conversation
     ) -> ForkResult: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def test_a_run_begins_at_a_pause_while_the_cache_is_still_there(place: Place) ->
             await settle(session)
             assert kept(place) == {"step_1.md"}
             assert model.usages[-1].cache_read > 5_000
-        assert calls(model, "extraction") == 2  # nothing was left for the end
+        assert calls(model, "extraction") == 1  # nothing was left for the end
 
     run(story)
 
@@ -194,7 +195,7 @@ def test_who_asks_again_before_the_pause_is_not_disturbed_and_the_wait_begins_an
             await settle(session)
             assert over.is_set()
             assert kept(place) == {"step_1.md", "step_2.md"}
-            assert calls(model, "extraction") == 2
+            assert calls(model, "extraction") == 1
 
     run(story)
 
@@ -247,18 +248,52 @@ def test_notes_are_kept_by_rules_and_by_the_model_when_a_compaction_is_near(plac
             otherwise={"main": "Understood.", "notes": "done", "extraction": "nothing"},
         )
         async with place.open(model, config=CONFIG) as session:
-            near = 0.9 * session.state.window.autocompact
-            while session.state.ledger.tokens() < near:
-                assert calls(model, "notes") == 0
+            most, now = session.state.window.autocompact, session.state.ledger.tokens
+            while now() < most and not calls(model, "notes"):
                 await session.ask("go on " * 900)
                 await settle(session)
-            assert session.state.ledger.tokens() < session.state.window.autocompact
-            assert calls(model, "notes") == 2
+            assert 0.9 * most <= now() < most
+            assert calls(model, "notes") == 1  # the edits; no second call that says so
             sections = {s.heading: s.body for s in summariser.parse(notes_of(session).read_text())}
             assert "Ports are numbers." in sections["Learnings"]
             assert sections["Current state"]  # the rules have written as well
             await session.ask("go on " * 100)
             await settle(session)
-            assert calls(model, "notes") == 2  # once a compaction
+            assert calls(model, "notes") == 1  # once a compaction
+
+    run(story)
+
+
+@pytest.mark.spec("L5.1", "F10")
+def test_on_leaving_the_small_model_sees_what_is_new_and_not_the_conversation(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        model, small = good_model(), good_model("claude-haiku-5-5")
+        async with place.open(
+            model, interactive=True, config=CONFIG, clock=Pausing(), session_id="s"
+        ) as session:
+            session.state.deps = replace(session.state.deps, small=lambda _: small)
+            session.state.say("a long reminder " * 8_000, "system")
+            await session.ask(statement(1))
+        assert calls(model, "extraction") == 0
+        [request] = small.requests
+        assert "a long reminder" not in str(request.messages)
+        assert {tool["name"] for tool in request.tools} == {"Read", "Write", "Edit"}
+        assert kept(place) == {"step_1.md"}
+
+    run(story)
+
+
+@pytest.mark.spec("L5.1")
+def test_a_small_model_that_fails_leaves_it_to_the_conversations_own(place: Place) -> None:
+    async def story() -> None:
+        model, broken = good_model(), ScriptedModel([], name="claude-haiku-5-5")
+        async with place.open(model, interactive=True, config=CONFIG, clock=Pausing()) as session:
+            session.state.deps = replace(session.state.deps, small=lambda _: broken)
+            session.state.say("a long reminder " * 8_000, "system")
+            await session.ask(statement(1))
+        assert len(broken.requests) == 1
+        assert kept(place) == {"step_1.md"}
 
     run(story)

@@ -484,5 +484,7 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
     assert 12 <= often.background["extraction"][0] <= 24
     assert 2 <= seldom.background["extraction"][0] <= 6
     assert seldom.cost < often.cost
-    asked = [call for request in seldom.requests for call in request.calls]
-    assert all(call.usage.cache_read > call.usage.cache_write for call in asked)
+    asked = [call.usage for request in seldom.requests for call in request.calls]
+    # At the pause the cache is read, and so kept; else the small model is told what is new.
+    assert any(usage.cache_read > usage.cache_write for usage in asked)
+    assert all(usage.cache_read or usage.prompt < 10_000 for usage in asked)

@@ -30,6 +30,7 @@ LAYER = "notes"
 # which the rules keep the notes up to date and from which the model is asked, once a compaction.
 _KEPT_UP_FROM = 0.8
 _ASKED_FROM = 0.9
+_ASKED_BEFORE = 2  # requests at the session's pace, where its pace is known
 _NEW_SHARE = 1 / 8  # of the record that must be new, so that reading it all stays linear
 
 
@@ -39,7 +40,7 @@ def check(state: State, response: Response) -> None:
         return
     last = _cursor(state)
     now = state.ledger.tokens()
-    ask = not state.thrifty or (_near(state, _ASKED_FROM) and not last.get("asked"))
+    ask = not state.thrifty or (not last.get("asked") and _compacts_soon(state))
     if not last:
         due = now >= state.flags.value("notes.first_tokens")
     else:
@@ -62,6 +63,16 @@ def _enough(state: State, last: Json, response: Response) -> bool:
         return False
     calls = state.flags.value("notes.tool_calls")
     return not response.tool_uses or _calls_since(state, start) >= calls
+
+
+def _compacts_soon(state: State) -> bool:
+    """Is a compaction so near that notes by the model will most likely be used?"""
+    account = state.balance()
+    if not _near(state, _ASKED_FROM) or account is None:
+        return _near(state, _ASKED_FROM)
+    now = state.ledger.tokens()
+    weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
+    return now + _ASKED_BEFORE * account.pace * weight >= state.window.autocompact
 
 
 def _near(state: State, share: float) -> bool:
@@ -122,7 +133,12 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
         return Decision(allow=False, reason=f"only {path} may be edited here")
 
     result = await fork(
-        directive, purpose="notes", permit=only_the_notes, max_calls=4, files={str(path): seen}
+        directive,
+        purpose="notes",
+        permit=only_the_notes,
+        max_calls=4,
+        files={str(path): seen},
+        ends_with=("Edit",) if state.thrifty else (),
     )
     if result.stop == "error" or (result.stop == "refused" and not result.calls):
         return False  # a cap that was reached on the way leaves what was done

@@ -21,10 +21,12 @@ from time import process_time
 from typing import cast
 
 from lamina import flags as flag_reader
-from lamina import turn
+from lamina import prompts, turn
 from lamina.cache.account import FETCHED
+from lamina.cache.prices import price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
+from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
 from lamina.layers import extraction, notes
@@ -33,7 +35,7 @@ from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, NoBackground, NoHooks, ToolContext
+from lamina.ports import Capabilities, Decision, Model, NoBackground, NoHooks, ToolContext
 from lamina.replay.entries import entries_of
 from lamina.replay.policies import PaperForks
 from lamina.replay.results import Action, Fork
@@ -181,6 +183,7 @@ class LaminaPolicy:
             folder=folder,
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
+            small=_small_model(self._config, model),
         )
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)
         state = State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
@@ -254,8 +257,7 @@ class _LayeredThread:
         await self._work.finish()
         after = path.read_text("utf-8") if path.exists() else ""
         new = set(after.splitlines()) - set(before.splitlines())
-        # The edits, then a call that sees them made and says so.
-        self._forks.wrote("notes", sum(len(line.encode()) for line in new), 0)
+        self._forks.wrote("notes", sum(len(line.encode()) for line in new))
         if not answer.tool_uses and (wait := extraction.due_in(state)) is not None:
             # The cache lives from the request on, not from its answer.
             self._extract(max(self._answered, self._asked + wait), until)
@@ -270,8 +272,13 @@ class _LayeredThread:
         directive = extraction.directive_for(words, str(deps.folder), "", calls)
         found = extraction.proposals(entries, deps.session_id, at)
         written = sum(len(f"{one.description}\n{one.body}".encode()) for one in found)
-        outputs = (written, 0) if found else (0,)
-        self._forks.add(Fork("extraction", len(directive.encode()), outputs, at))
+        closing = (0,) if found and not self.state.thrifty else ()
+        alone = f"{extraction.told(entries)}\n{directive}"
+        self._clock.move(at)
+        apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
+        model = deps.small(deps.model).name if apart and deps.small is not None else ""
+        asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
+        self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
         ledger.append(edits.state(extraction.CURSOR, ledger.head))
 
     def leave(self) -> list[Fork]:
@@ -351,6 +358,24 @@ class _LayeredThread:
         output = sum(self._weigher.tokens(message) for message in run)
         stop = "tool_use" if any(b.get("type") == "tool_use" for b in blocks) else "end_turn"
         return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
+
+
+def _small_model(config: Config, model: str) -> Callable[[Model], Model] | None:
+    """The small model that a session with the recorded one would have."""
+    name = config.str("small_model")
+    if name == NO_MODEL and config.str("model") == NO_MODEL:
+        provider = price_of(model).provider
+        name = MODELS_BY_KEY[provider][1] if provider in MODELS_BY_KEY else NO_MODEL
+    small = UnaskedModel(Capabilities(), name)
+    return (lambda _: small) if name != NO_MODEL else None
+
+
+def _own_prompt() -> int:
+    """Bytes of what a side task apart is sent besides its directive: how to remember, and tools."""
+    parts = ("system", "memory_where", "memory_types", "memory_not", "memory_save", "memory_check")
+    tools = (tool.spec for tool in builtin_tools() if tool.spec.name in ("Read", "Write", "Edit"))
+    words = sum(len(prompts.load(part).encode()) for part in parts)
+    return words + sum(len(str(spec.to_json()).encode()) for spec in tools)
 
 
 def _last_fold(ledger: Ledger) -> int:

@@ -4,7 +4,7 @@ that agents commonly use, for comparison. Touches nothing; `lamina` has a tempor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -75,19 +75,22 @@ class PaperForks:
         files: Mapping[str, SeenFile] | None = None,  # noqa: ARG002
         instead: Sequence[Tool] = (),  # noqa: ARG002
         changes: Sequence[Json] = (),  # noqa: ARG002
+        ends_with: Collection[str] = (),
+        apart: bool = False,  # noqa: ARG002 - see `LaminaPolicy`
     ) -> ForkResult:
         asked, new = len(directive.encode()), purpose == "summary"
-        self._taken.append(Fork(purpose, asked, (0,), self._now(), sees_new=new))
+        closing = () if ends_with or new else (0,)  # the call that says that all is done
+        self._taken.append(Fork(purpose, asked, (0, *closing), self._now(), sees_new=new))
         return ForkResult("", "refused", error="a replay asks no model")
 
     def add(self, fork: Fork) -> None:
         self._taken.append(fork)
 
-    def wrote(self, purpose: str, *sizes: int) -> None:
-        """How many bytes each call of the last fork for this purpose would have written."""
+    def wrote(self, purpose: str, size: int) -> None:
+        """How many bytes the first call of forks for this purpose would have written."""
         for at, fork in enumerate(self._taken):
             if fork.purpose == purpose:
-                self._taken[at] = replace(fork, outputs=sizes)
+                self._taken[at] = replace(fork, outputs=(size, *fork.outputs[1:]))
 
     def take(self) -> list[Fork]:
         taken, self._taken = self._taken, []

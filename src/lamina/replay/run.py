@@ -267,6 +267,10 @@ class _ReplayedThread:
         for fork in forks:
             asked = scales.tokens(Piece("directive", "text", fork.directive))
             written = [scales.tokens(Piece("output", "text", size)) for size in fork.outputs]
+            if fork.model:
+                alone = [Usage(input=asked, output=output) for output in written]
+                calls += [OwnCall(fork.purpose, fork.model, usage) for usage in alone]
+                continue
             at = max(last.time, fork.at)
             added = [*(later if fork.sees_new and later else said), (object(), asked)]
             used = self._prompt.aside(at, ttl, added, written)

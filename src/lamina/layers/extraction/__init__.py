@@ -21,15 +21,16 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.cache.account import keep_warm_after
-from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
+from lamina.cache.prices import price_of
+from lamina.errors import GateRefused, InboxFull, LaminaError, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
-from lamina.ledger import edits
+from lamina.ledger import edits, tokens
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import holds, manifest, read_topic, topic_at
-from lamina.messages import Json
+from lamina.messages import Json, text_of
 from lamina.secrets import secrets_in
 from lamina.state import State
 from lamina.text import wording
@@ -45,6 +46,8 @@ LAYER = "extraction"
 PAUSE = "extraction at a pause"  # the background task that waits for one
 CURSOR = "extraction.cursor"
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
+SHORT_LIFE = 300  # seconds; a cache that lives longer is seldom worth keeping through a pause
+_LONGEST_TOLD = 2_000  # characters of one message that the small model is shown
 _MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
@@ -275,13 +278,19 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     calls = state.config.int("extraction.max_calls")
     known = await anyio.to_thread.run_sync(_manifest, state, store, words)
     directive = directive_for(words, str(store.directory), known, calls)
-    result = await state.fork(
-        directive,
+    ask = partial(
+        state.fork,
         purpose="extraction",
         permit=fork_tools.permit_for(state, store.directory, why_not),
         max_calls=calls,
         instead=fork_tools.tools_for(state, partial(_keep, store, words, done)),
+        ends_with=fork_tools.WRITING if state.thrifty else (),
     )
+    alone = f"<conversation>\n{told(entries)}\n</conversation>\n\n{directive}"
+    apart = cheaper_apart(state, alone)
+    result = await ask(alone if apart else directive, apart=apart)
+    if apart and result.error:
+        result = await ask(directive)
     done.refused += result.refused
     if result.stop == "refused" or result.too_long is not None:
         # No money, or a window too small for it: the rules serve, unless something is done already.
@@ -289,6 +298,40 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     if result.error:
         raise ModelError(result.error)
     return done
+
+
+def cheaper_apart(state: State, prompt: str) -> bool:
+    """Is the small model, which sees what is new alone, cheaper than reading the conversation from
+    the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more."""
+    deps, account = state.deps, state.balance()
+    if not state.thrifty or deps.small is None or account is None:
+        return False
+    idle, life = deps.clock.now() - account.last_asked, state.capabilities.cache_ttl
+    if life <= SHORT_LIFE and keep_warm_after(life) <= idle < life:
+        return False
+    prices = state.config.table("prices")
+    try:
+        small = price_of(deps.small(deps.model).name, prices)
+    except LaminaError:  # it can't be opened here
+        return False
+    frame = state.ledger.projection.frame or {}
+    size = tokens.of_text(prompt) + tokens.of_blocks(frame.get("system") or ())
+    read = price_of(deps.model.name, prices).cache_read * state.ledger.tokens()
+    return small.input * size < read
+
+
+def told(entries: Sequence[Json]) -> str:
+    """What was said in messages, without what tools said."""
+    said = [
+        (entry["role"], words.strip())
+        for entry in entries
+        for words in (
+            [text_of(entry["content"])]
+            if entry["role"] == "assistant"
+            else typed_parts(blocks_of_entry(entry))
+        )
+    ]
+    return "\n\n".join(f"{role}: {words[:_LONGEST_TOLD]}" for role, words in said if words)
 
 
 def directive_for(words: NewWords, directory: str, known: str, calls: int) -> str:
