@@ -232,6 +232,11 @@ class Session:
         wait = self.config.float("background.drain_seconds") if seconds is None else seconds
         await opening.drain(self._state, wait)
 
+    def leaving(self) -> Sequence[str]:
+        """Begin what waited for a pause; returns the background work that `drain` will wait for."""
+        opening.begin_last(self._state)
+        return self.status().background
+
     # ---- looking at it
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cache.account import Account, rates, saves
+from lamina.cache.prices import FREE_PREFIXES
 from lamina.cache.guard import Guard
 from lamina.cache.spend import Spend
 from lamina.config import Config
@@ -145,6 +146,8 @@ class State:
     @property
     def thrifty(self) -> bool:
         """Whether background work waits until a call of the model is worth its price."""
+        if self.config.str("model").startswith(FREE_PREFIXES):
+            return False
         prices = self.config.table("prices")
         return saves(self.config.str("background.profile"), self.deps.model.name, prices)
 

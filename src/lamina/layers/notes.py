@@ -26,12 +26,12 @@ from lamina.state import State
 from lamina.tools.files import seen as as_seen
 
 LAYER = "notes"
-# While a model that costs money is spared: shares of the autocompact threshold, set by hand, from
-# which the rules keep the notes up to date and from which the model is asked, once a compaction.
-_KEPT_UP_FROM = 0.8
-_ASKED_FROM = 0.9
-_ASKED_BEFORE = 2  # requests at the session's pace, where its pace is known
-_NEW_SHARE = 1 / 8  # of the record that must be new, so that reading it all stays linear
+# While a model that costs money is spared; all set by hand. From this share of the autocompact
+# threshold on the rules keep the notes up to date, and the model is asked once a compaction: when
+# that is so many requests away, at the session's pace.
+_NEAR = 0.9
+_ASKED_BEFORE = 2
+_NEW_SHARE = 1 / 3  # of the record that must be new, so that reading it all stays linear
 
 
 def check(state: State, response: Response) -> None:
@@ -59,7 +59,7 @@ def _enough(state: State, last: Json, response: Response) -> bool:
     whole record, it must have grown by a share of itself; near a compaction they keep up with it."""
     start = state.ledger.projection.position.get(str(last.get("entry")), -1) + 1
     new = len(state.ledger.entries) - start
-    if state.thrifty and new < _NEW_SHARE * start and not _near(state, _KEPT_UP_FROM):
+    if state.thrifty and new < _NEW_SHARE * start and not _near(state):
         return False
     calls = state.flags.value("notes.tool_calls")
     return not response.tool_uses or _calls_since(state, start) >= calls
@@ -68,15 +68,15 @@ def _enough(state: State, last: Json, response: Response) -> bool:
 def _compacts_soon(state: State) -> bool:
     """Is a compaction so near that notes by the model will most likely be used?"""
     account = state.balance()
-    if not _near(state, _ASKED_FROM) or account is None:
-        return _near(state, _ASKED_FROM)
+    if not _near(state) or account is None:
+        return _near(state)
     now = state.ledger.tokens()
     weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
     return now + _ASKED_BEFORE * account.pace * weight >= state.window.autocompact
 
 
-def _near(state: State, share: float) -> bool:
-    return state.ledger.tokens() >= share * state.window.autocompact
+def _near(state: State) -> bool:
+    return state.ledger.tokens() >= _NEAR * state.window.autocompact
 
 
 async def update(state: State, *, by_model: bool = True) -> None:

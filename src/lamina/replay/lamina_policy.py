@@ -245,7 +245,8 @@ class _LayeredThread:
         actions, self._actions = self._actions, []
         state.events.clear()
         self._asked = request.time
-        self._forks.wrote("summary", _last_fold(state.ledger))
+        if self._forks.asked("summary"):
+            self._forks.wrote("summary", _last_fold(state.ledger))
         self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
 
     async def _beside(self, answer: Response, until: float) -> None:

@@ -86,6 +86,9 @@ class PaperForks:
     def add(self, fork: Fork) -> None:
         self._taken.append(fork)
 
+    def asked(self, purpose: str) -> bool:
+        return any(fork.purpose == purpose for fork in self._taken)
+
     def wrote(self, purpose: str, size: int) -> None:
         """How many bytes the first call of forks for this purpose would have written."""
         for at, fork in enumerate(self._taken):

@@ -302,12 +302,14 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
 
 def cheaper_apart(state: State, prompt: str) -> bool:
     """Is the small model, which sees what is new alone, cheaper than reading the conversation from
-    the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more."""
+    the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more on
+    the average; it is a bet, and so paid out of what the session has saved."""
     deps, account = state.deps, state.balance()
     if not state.thrifty or deps.small is None or account is None:
         return False
     idle, life = deps.clock.now() - account.last_asked, state.capabilities.cache_ttl
-    if life <= SHORT_LIFE and keep_warm_after(life) <= idle < life:
+    affordable = account.saved >= account.rates.read * state.ledger.tokens()
+    if affordable and life <= SHORT_LIFE and keep_warm_after(life) <= idle < life:
         return False
     prices = state.config.table("prices")
     try:
