@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cache.account import Account, rates, saves
-from lamina.cache.prices import FREE_PREFIXES
 from lamina.cache.guard import Guard
+from lamina.cache.prices import FREE_PREFIXES
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, ThinkingDelta
