@@ -243,8 +243,17 @@ async def change_model(state: State, name: str) -> None:
 # ---- ending
 
 
+def begin_last(state: State) -> None:
+    """The user leaves: what waited for a pause begins."""
+    state.background.cancel(extraction.PAUSE)
+    extraction.at_end(state)
+
+
 async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
+    if seconds > 0:
+        begin_last(state)
+    state.background.cancel(extraction.PAUSE)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -275,6 +275,10 @@ class Background(Protocol):
 
     def running(self) -> Sequence[str]: ...
 
+    def cancel(self, name: str) -> bool:
+        """Stop a task; False if none of that name is running."""
+        ...
+
     async def drain(self, seconds: float) -> Sequence[str]:
         """Wait for all, at most so long; cancel the rest and return their names."""
         ...
@@ -288,6 +292,9 @@ class NoBackground:
 
     def running(self) -> Sequence[str]:
         return ()
+
+    def cancel(self, name: str) -> bool:  # noqa: ARG002
+        return False
 
     async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
         return ()
@@ -325,4 +332,6 @@ class Fork(Protocol):
         changes: Sequence[
             Json
         ] = (),  # edits of its own view; each costs the cached prefix from there
+        ends_with: Collection[str] = (),  # an answer that calls these alone, and well, is the last
+        apart: bool = False,  # by the small model, on a prompt without the conversation
     ) -> ForkResult: ...

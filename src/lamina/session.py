@@ -33,7 +33,7 @@ from lamina import opening, turn
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
-from lamina.layers import compaction, snip
+from lamina.layers import compaction, extraction, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder
@@ -275,6 +275,11 @@ class Session:
         wait = self.config.float("background.drain_seconds") if seconds is None else seconds
         await opening.drain(self._state, wait)
 
+    def leaving(self) -> Sequence[str]:
+        """Begin what waited for a pause; returns the background work that `drain` will wait for."""
+        opening.begin_last(self._state)
+        return self.status().background
+
     # ---- looking at it
 
     @property
@@ -313,7 +318,7 @@ class Session:
             tokens=state.ledger.tokens(),
             window=state.capabilities.window,
             cache_hit_rate=used.cache_read / used.prompt if caches else None,
-            background=state.background.running(),
+            background=[n for n in state.background.running() if n != extraction.PAUSE],
             fidelity=share if low else None,
         )
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cache.account import Account, rates
+from lamina.cache.account import Account, rates, saves
 from lamina.cache.guard import Guard
+from lamina.cache.prices import FREE_PREFIXES
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, ThinkingDelta
@@ -154,6 +155,14 @@ class State:
         model = str((self.ledger.projection.frame or {}).get("model") or "")
         found = rates(model, self.capabilities, self.config.table("prices"))
         return self.account.follow(self.ledger.entries, found) if found is not None else None
+
+    @property
+    def thrifty(self) -> bool:
+        """Whether background work waits until a call of the model is worth its price."""
+        if self.config.str("model").startswith(FREE_PREFIXES):
+            return False
+        prices = self.config.table("prices")
+        return saves(self.config.str("background.profile"), self.deps.model.name, prices)
 
     def spec_of(self, tool: str) -> ToolSpec | None:
         found = self.deps.toolbox.get(tool)

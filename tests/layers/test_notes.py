@@ -88,6 +88,7 @@ def test_a_cap_that_is_reached_on_the_way_leaves_what_the_model_wrote(place: Pla
         config = {
             "spend.layer_caps": {"notes": 0.000001},
             "prices": {"scripted": {"input": 5.0, "output": 5.0}},
+            "background.profile": "every-turn",
         }
         async with place.open(scripted, config=config) as session:
             await talk(session, 2)

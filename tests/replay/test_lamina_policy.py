@@ -476,3 +476,34 @@ def test_any_order_of_recorded_lines_is_replayed_without_a_fault(
     config = load(folder, home=folder / "home", env={})
     plain, result, _ = put_through(path, config)
     assert len(result.requests) == len(plain.requests)
+
+
+def background(path: Path, profile: str, folder: Path) -> PolicyResult:
+    config = load(folder, home=folder / "home", env={}, overrides={"background.profile": profile})
+    weigher = Weigher(read_recording(path))
+    with lamina_policy(weigher, config) as policy:
+        return replay(weigher.recording, policy, weigher=weigher)
+
+
+@pytest.mark.spec("I4", "F10")
+def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
+    session: Session, save: Save, tmp_path: Path
+) -> None:
+    for number in range(12):
+        session.user(f"Please always run step-{number} before a release.")
+        work(session, 2, "line of output\n" * 150, start=2 * number)
+        finish(session)
+        session.clock += 400 if number == 3 else 30
+    path = save(session)
+    often = background(path, "every-turn", tmp_path)
+    seldom = background(path, "saving", tmp_path)
+    assert set(often.background) == {"notes", "extraction"}
+    assert set(seldom.background) == {"extraction"}
+    # After each turn, against: at the pause, when results left the view, and on leaving. What is
+    # found takes a second call.
+    assert 12 <= often.background["extraction"][0] <= 24
+    assert 2 <= seldom.background["extraction"][0] <= 6
+    assert seldom.cost < often.cost
+    asked = [call.usage for request in seldom.requests for call in request.calls]
+    # The small model is told what is new; the cache is kept only out of what was saved.
+    assert all(usage.cache_read or usage.prompt < 10_000 for usage in asked)

@@ -22,6 +22,7 @@ from lamina.messages import Block, Json, as_object, dicts
 from lamina.ports import Capabilities
 
 FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
+MARGIN = 20.0  # seconds before the cache ends in which no call is begun to keep it; set by hand
 CALL = 120  # tokens that a model writes to ask for something again; set by hand
 
 
@@ -60,6 +61,17 @@ def rates(
     )
 
 
+def saves(profile: str, model: str, prices: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
+    """Whether background work waits until a call is worth its price. A model that costs nothing is
+    asked whenever there is something to do."""
+    return profile == "saving" and model != "none" and price_of(model, prices).input > 0
+
+
+def keep_warm_after(life: float) -> float:
+    """Seconds without a request after which one would still find the cache, and keep it."""
+    return life - min(MARGIN, life / 4)
+
+
 class Account:
     """`saved` less what was spent, and what a decision needs besides."""
 
@@ -88,6 +100,12 @@ class Account:
         self._sent = 0  # entries before this one have been sent
         self._broken = -1  # first of them that was changed since the last request
         self._last = 0.0  # when the cache was last used
+        self._asked_at = 0.0
+
+    @property
+    def last_asked(self) -> float:
+        """When the last request began: from then on the cache lives; 0: never."""
+        return self._asked_at
 
     @property
     def warm_run(self) -> float:
@@ -226,7 +244,7 @@ class Account:
                 self.saved -= rates.again * sum(self._size[self._broken : self._sent])
         self.requests += 1
         self._grown.append(self._said)
-        self._last = max(self._last, now)
+        self._last, self._asked_at = max(self._last, now), now
         self._sent, self._new_out, self._broken = at, 0, -1
 
 

@@ -55,6 +55,11 @@ _MODELS = (
     Setting("turn.continuations", "int", 3,
             "How often an answer that was cut off is continued after its limit was raised once.", minimum=0,
             maximum=20),
+    Setting("background.profile", "str", "saving",
+            "When notes and extraction ask a model that costs money: `saving` waits for a pause, the session's end or "
+            "a near compaction, and keeps notes by rules until then; `every-turn` asks as often as notes.* and "
+            "extraction.* say.", choices=("saving", "every-turn")),
+    Setting("background.turns", "int", 10, "Turns after which `saving` waits for a pause no longer.", minimum=1),
     Setting("background.drain_seconds", "float", 60.0,
             "How long leaving a session waits for background work; the rest runs at the next open.", minimum=0,
             maximum=600),

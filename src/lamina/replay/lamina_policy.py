@@ -2,7 +2,8 @@
 conversation gets a state over a ledger in memory, the recorded clock, and a temporary folder for
 results that layer 1 moves; the layers are the turn's own, in the turn's own order.
 
-There is no model to ask: notes and summaries are made locally, which costs no call. Files of the
+There is no model to ask: notes, summaries and memories are made locally. What the layers would have
+asked of the recorded model is taken down, call by call, and charged. Files of the
 recording are not on this machine, so that none is shown again after a compaction: what is needed
 once more is charged as a re-read.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 from asyncio import Runner
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,26 +21,31 @@ from time import process_time
 from typing import cast
 
 from lamina import flags as flag_reader
-from lamina import turn
+from lamina import prompts, turn
 from lamina.cache.account import FETCHED
+from lamina.cache.prices import price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
+from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
-from lamina.layers import notes
+from lamina.layers import extraction, notes
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, NoBackground, NoHooks, ToolContext
+from lamina.ports import Capabilities, Decision, Model, NoBackground, NoHooks, ToolContext
 from lamina.replay.entries import entries_of
-from lamina.replay.results import Action
+from lamina.replay.policies import PaperForks
+from lamina.replay.results import Action, Fork
 from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, RecordedTurn, Sent
 from lamina.replay.weigh import Losses, Weigher
 from lamina.state import Deps, State
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
+
+SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
 
 class RecordedClock:
@@ -62,11 +68,10 @@ class RecordedClock:
 
 
 class UnaskedModel:
-    """Has the replayed model's limits and is never asked: layers work locally."""
+    """Has the replayed model's name and limits and is never asked: layers work locally."""
 
-    name = "none"
-
-    def __init__(self, able: Capabilities) -> None:
+    def __init__(self, able: Capabilities, name: str = "none") -> None:
+        self.name = name
         self._able = able
         self.life = able.cache_ttl
 
@@ -144,10 +149,15 @@ class LaminaPolicy:
             model = self._model or turn.request.model or DEFAULT_MODEL
             state = self.new_state(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _LayeredThread(state, self._weigher, self._times)
+            held.extracts = self._flags.on("extraction") and not thread.startswith(SIDE)
         life = int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent
+
+    def end(self) -> Mapping[str, Sequence[Fork]]:
+        """Who leaves a session has what was said last looked through for memories."""
+        return {name: held.leave() for name, held in self._threads.items()}
 
     def ledger(self, thread: str = "") -> Ledger:
         """What one conversation has recorded so far."""
@@ -165,7 +175,7 @@ class LaminaPolicy:
         deps = Deps(
             config=self._config,
             flags=self._flags,
-            model=UnaskedModel(able),
+            model=UnaskedModel(able, model),
             toolbox=Toolbox(builtin_tools()),
             hooks=NoHooks(),
             clock=clock,
@@ -173,9 +183,12 @@ class LaminaPolicy:
             folder=folder,
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
+            small=_small_model(self._config, model),
         )
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)
-        return State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
+        state = State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
+        state.fork = PaperForks(clock.now)
+        return state
 
 
 class _LayeredThread:
@@ -187,6 +200,10 @@ class _LayeredThread:
         self._clock = cast("RecordedClock", state.deps.clock)
         self._model = cast("UnaskedModel", state.deps.model)
         self._work = cast("RoundWork", state.background)
+        self._forks = cast("PaperForks", state.fork)
+        self.extracts = False
+        self._asked = 0.0  # when the last request was sent
+        self._answered = 0.0  # and when its answer came
         self._held: list[Message] = []
         self._ends: list[int] = []  # entries in the ledger when all up to this message was in
         self._sent = 0  # tokens of the last prompt
@@ -206,13 +223,14 @@ class _LayeredThread:
         state, request = self.state, turn_.request
         self._model.life = life
         self._go_back(turn_.keep)
-        answer = self._append(turn_.new, request.time)
+        said = next((n for n, m in enumerate(turn_.new) if m["role"] != "assistant"), None)
+        answer = self._append(turn_.new[:said], request.time)
+        if answer is not None:
+            await self._beside(answer, request.time)
+        self._append(turn_.new[said:] if said is not None else (), request.time)
         self._clock.move(request.time)
         self._note_fetched(turn_.fetched)
         close_calls(state, "(no result was recorded)")
-        if answer is not None:
-            notes.check(state, answer)
-            await self._work.finish()
         began = process_time()
         await turn.make_room(state)
         view = state.ledger.view()
@@ -226,7 +244,48 @@ class _LayeredThread:
         self._estimate = state.ledger.projection.tokens / max(1, said)
         actions, self._actions = self._actions, []
         state.events.clear()
-        self.sent = Sent(messages, actions)
+        self._asked = request.time
+        if self._forks.asked("summary"):
+            self._forks.wrote("summary", _last_fold(state.ledger))
+        self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
+
+    async def _beside(self, answer: Response, until: float) -> None:
+        """What a session does beside the conversation from one answer to the next request."""
+        state, path = self.state, notes.notes_path(self.state)
+        self._answered = self._clock.now()
+        before = path.read_text("utf-8") if path.exists() else ""
+        notes.check(state, answer)
+        await self._work.finish()
+        after = path.read_text("utf-8") if path.exists() else ""
+        new = set(after.splitlines()) - set(before.splitlines())
+        self._forks.wrote("notes", sum(len(line.encode()) for line in new))
+        if not answer.tool_uses and (wait := extraction.due_in(state)) is not None:
+            # The cache lives from the request on, not from its answer.
+            self._extract(max(self._answered, self._asked + wait), until)
+
+    def _extract(self, at: float, until: float) -> None:
+        if not self.extracts or at > until:
+            return
+        ledger, deps = self.state.ledger, self.state.deps
+        entries = extraction.after_cursor(ledger)
+        words = extraction.NewWords.of(entries, deps.session_id)
+        calls = deps.config.int("extraction.max_calls")
+        directive = extraction.directive_for(words, str(deps.folder), "", calls)
+        found = extraction.proposals(entries, deps.session_id, at)
+        written = sum(len(f"{one.description}\n{one.body}".encode()) for one in found)
+        closing = (0,) if found and not self.state.thrifty else ()
+        alone = f"{extraction.told(entries)}\n{directive}"
+        self._clock.move(at)
+        apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
+        model = deps.small(deps.model).name if apart and deps.small is not None else ""
+        asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
+        self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
+        ledger.append(edits.state(extraction.CURSOR, ledger.head))
+
+    def leave(self) -> list[Fork]:
+        if extraction.due_in(self.state) is not None:
+            self._extract(self._clock.now(), self._clock.now())
+        return self._forks.take()
 
     def _recorded(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
         """Messages that are as they were recorded, as the recorded objects: so they weigh what they
@@ -302,11 +361,38 @@ class _LayeredThread:
         return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
 
 
+def _small_model(config: Config, model: str) -> Callable[[Model], Model] | None:
+    """The small model that a session with the recorded one would have."""
+    name = config.str("small_model")
+    if name == NO_MODEL and config.str("model") == NO_MODEL:
+        provider = price_of(model).provider
+        name = MODELS_BY_KEY[provider][1] if provider in MODELS_BY_KEY else NO_MODEL
+    small = UnaskedModel(Capabilities(), name)
+    return (lambda _: small) if name != NO_MODEL else None
+
+
+def _own_prompt() -> int:
+    """Bytes of what a side task apart is sent besides its directive: how to remember, and tools."""
+    parts = ("system", "memory_where", "memory_types", "memory_not", "memory_save", "memory_check")
+    tools = (tool.spec for tool in builtin_tools() if tool.spec.name in ("Read", "Write", "Edit"))
+    words = sum(len(prompts.load(part).encode()) for part in parts)
+    return words + sum(len(str(spec.to_json()).encode()) for spec in tools)
+
+
+def _last_fold(ledger: Ledger) -> int:
+    """Bytes of the last summary."""
+    for entry in reversed(ledger.entries):
+        if entry["kind"] == "edit" and entry.get("op") == "fold":
+            return len(str(entry.get("messages")).encode())
+    return 0
+
+
 class _LastView:
     """The messages that were sent last, so that only those behind the first change are looked up."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.kept = 0  # so many of them are those of the view before
         self._view: Sequence[Message] = ()
         self._losses: Losses = ()
         self._ends: list[tuple[int, int]] = []  # (next place in the recording, tokens) up to each
@@ -324,6 +410,7 @@ class _LastView:
         same = self._view.shared(view) if isinstance(self._view, Snapshot) else 0
         same = same if losses == self._losses else 0
         del self.messages[same:], self._ends[same:]
+        self.kept = len(self.messages)
         self._view, self._losses = view, losses
         return self
 

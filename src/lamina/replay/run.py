@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from lamina import prompts
 from lamina.cache.account import CALL as CALL_TOKENS
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
@@ -19,8 +20,8 @@ from lamina.ledger import joining
 from lamina.messages import Message, Usage
 from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
-from lamina.replay.results import Action, OwnCall, PolicyResult, RequestFigures, Reread
-from lamina.replay.weigh import Weigher
+from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, RequestFigures, Reread
+from lamina.replay.weigh import Piece, Weigher, piece_of
 
 DEFAULT_WINDOW = 200_000
 DEFAULT_MODEL = "claude-sonnet-4-6"  # for recordings that name none
@@ -53,6 +54,8 @@ class Sent:
     messages: Sequence[Message]
     actions: Sequence[Action] = ()
     calls: Sequence[OwnCall] = ()  # of its own, charged to it
+    forks: Sequence[Fork] = ()  # side tasks since the last request, charged to it
+    same: int = -1  # so many at the beginning are the thread's last ones; -1: not known
 
 
 class ContextPolicy(Protocol):
@@ -66,6 +69,15 @@ class ContextPolicy(Protocol):
     def send(self, turn: RecordedTurn) -> Sent: ...
 
 
+@runtime_checkable
+class EndingPolicy(Protocol):
+    """A policy that has something to do when the recording is over."""
+
+    def end(self) -> Mapping[str, Sequence[Fork]]:
+        """By conversation, the side tasks on leaving it."""
+        ...
+
+
 class NonePolicy:
     """Sends all that was recorded."""
 
@@ -77,7 +89,27 @@ class NonePolicy:
     def send(self, turn: RecordedTurn) -> Sent:
         held = turn.held_in(self._held)
         told = [Action("recorder", "compacted by the recorder itself")] if turn.compacted else []
-        return Sent(held, told)
+        return Sent(held, told, same=turn.keep)
+
+
+class RecordedPolicy(NonePolicy):
+    """What the recorder itself did: its compactions, and the call that each of them took."""
+
+    name = "recorded"
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._times = {id(m.message): m.time for m in recording.messages if m.summary}
+
+    def send(self, turn: RecordedTurn) -> Sent:
+        sent = super().send(turn)
+        if not turn.compacted:
+            return sent
+        summary = sum(piece_of(block).size for block in sent.messages[0]["content"])
+        asked = len(prompts.load("summary", instructions="").encode())  # as long as ours
+        at = self._times.get(id(sent.messages[0]), turn.request.time)
+        forks = [Fork("summary", asked, (summary,), at)]
+        return replace(sent, forks=forks)
 
 
 def replay(
@@ -99,6 +131,9 @@ def replay(
         thread = threads.setdefault(step.request.thread, _ReplayedThread(recording, weigher, books))
         turn = thread.hold(step)
         figures.append(thread.book(step, policy.send(turn)))
+    last = {request.thread: number for number, request in enumerate(figures)}
+    for name, forks in policy.end().items() if isinstance(policy, EndingPolicy) else ():
+        figures[last[name]] = threads[name].leave(figures[last[name]], forks)
     return PolicyResult(policy.name, window, figures, books.names(), books.guessed)
 
 
@@ -144,9 +179,11 @@ class _ReplayedThread:
         self._tokens = 0  # of all that
         self._frame: Sequence[PaperBlock] = ()
         self._prompt = SentPrompt(weigher)
+        self._last: RecordedRequest | None = None
         self._rereads = Rereads()
         self._shown: Counter[Hashable] = Counter()
         self._begun = False
+        self._missing = 0  # tokens of the conversation that the last prompt left out
         self._made: set[Hashable] = set()  # the policy's own blocks: previews, summaries
 
     def hold(self, step: RequestStep) -> RecordedTurn:
@@ -173,10 +210,15 @@ class _ReplayedThread:
 
     def book(self, step: RequestStep, sent: Sent) -> RequestFigures:
         request, books = step.request, self._books
+        new = [self._recording.messages[index].message for index in step.new]
+        calls = [*sent.calls, *self._side_tasks(sent.forks, new)]
+        self._last = request
         cache, price = books.cache_for(request), books.price_for(request)
-        self._look_at_made(sent.messages)
-        gone, come = self._prompt.update(cache, self._frame, sent.messages)
+        same = sent.same if sent.same >= 0 else self._prompt.same_messages(sent.messages)
+        self._look_at_made(sent.messages[same:])
+        gone, come = self._prompt.update(cache, self._frame, sent.messages, same)
         self._note(gone, come, step)
+        actions = self._saved_by(sent.actions)
         first, self._begun = not self._begun, True
         if first and request.usage is not None and request.usage.cache_read:
             self._prompt.warm(request.time, books.ttl_for(request), request.usage.cache_read)
@@ -191,18 +233,61 @@ class _ReplayedThread:
         if rereads:
             more = self._prompt.send(request.time, books.ttl_for(request), CALL_TOKENS)
             usage, paid = usage + more, paid + cost(more, price)
-        for call in sent.calls:
-            usage, paid = usage + call.usage, paid + cost(call.usage, books.price(call.model))
+        calls = [replace(c, cost=cost(c.usage, books.price(c.model))) for c in calls]
+        usage = sum((call.usage for call in calls), usage)
+        paid += sum(call.cost for call in calls)
         return RequestFigures(
             request.time,
             self._prompt.tokens,
             usage,
             paid,
             request.thread,
-            tuple(sent.actions),
+            actions,
             rereads,
-            tuple(sent.calls),
+            tuple(calls),
         )
+
+    def leave(self, figures: RequestFigures, forks: Sequence[Fork]) -> RequestFigures:
+        """The thread's last request, with what was done after its answer."""
+        calls = self._side_tasks(forks)
+        calls = [replace(c, cost=cost(c.usage, self._books.price(c.model))) for c in calls]
+        usage = sum((call.usage for call in calls), figures.usage)
+        paid = figures.cost + sum(call.cost for call in calls)
+        return replace(figures, usage=usage, cost=paid, calls=(*figures.calls, *calls))
+
+    def _side_tasks(self, forks: Sequence[Fork], new: Sequence[Message] = ()) -> list[OwnCall]:
+        """What side tasks cost: each reads the prompt that was sent last, and keeps it warm."""
+        last = self._last
+        if last is None:
+            return []
+        answer = self._recording.messages[last.answer].message if last.answer >= 0 else None
+        said = self._weigher.paper(answer) if answer else []
+        later = [block for message in new for block in self._weigher.paper(message)]
+        scales, model = self._weigher.scales, self._books.price_for(last).model
+        ttl, calls = self._books.ttl_for(last), list[OwnCall]()
+        for fork in forks:
+            asked = scales.tokens(Piece("directive", "text", fork.directive))
+            written = [scales.tokens(Piece("output", "text", size)) for size in fork.outputs]
+            if fork.model:
+                alone = [Usage(input=asked, output=output) for output in written]
+                calls += [OwnCall(fork.purpose, fork.model, usage) for usage in alone]
+                continue
+            at = max(last.time, fork.at)
+            added = [*(later if fork.sees_new and later else said), (object(), asked)]
+            used = self._prompt.aside(at, ttl, added, written)
+            calls += [OwnCall(fork.purpose, model, usage) for usage in used]
+        return calls
+
+    def _saved_by(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """The actions with what they took out as it is weighed here: layers tell their estimates,
+        which would not add up with the prompts."""
+        whole = sum(tokens for _, tokens in self._frame) + self._tokens + self._prompt.fetched
+        before, self._missing = self._missing, whole - self._prompt.tokens
+        told = sum(action.tokens_saved for action in actions)
+        if not told:
+            return tuple(actions)
+        share = max(0, self._missing - before) / told
+        return tuple(replace(a, tokens_saved=round(a.tokens_saved * share)) for a in actions)
 
     def _note(self, gone: Sequence[Hashable], come: Sequence[Hashable], step: RequestStep) -> None:
         """Keep account of what the prompt shows, so that the rest is known to be missing."""
@@ -222,7 +307,7 @@ class _ReplayedThread:
 
     def _look_at_made(self, messages: Sequence[Message]) -> None:
         """What a policy wrote itself tells something too: lines quoted in it are not missing."""
-        for message in messages[self._prompt.same_messages(messages) :]:
+        for message in messages:
             for block in message["content"]:
                 key, _ = self._weigher.block(block)
                 if not self._rereads.knows(key):
@@ -270,12 +355,18 @@ class SentPrompt:
         return self._prompt.tokens
 
     def update(
-        self, cache: PaperCache, frame: Sequence[PaperBlock], messages: Sequence[Message]
+        self,
+        cache: PaperCache,
+        frame: Sequence[PaperBlock],
+        messages: Sequence[Message],
+        same: int = -1,
     ) -> tuple[list[Hashable], list[Hashable]]:
-        """Make the prompt hold exactly this; blocks fetched again stay where they were put. Returns
-        the keys of the blocks that left it and of those that came in.
+        """Make the prompt hold exactly this, of which so many messages are those sent last (-1: not
+        known); blocks fetched again stay where they were put. Returns the keys of the blocks that
+        left it and of those that came in.
         """
-        same = self.same_messages(messages) if self._frame == frame else 0
+        same = same if same >= 0 else self.same_messages(messages)
+        same = same if self._frame == frame else 0
         new = [self._weigher.paper(message) for message in messages[same:]]
         if self._frame != frame:
             keep = 0
@@ -347,6 +438,19 @@ class SentPrompt:
         prompt = self._cache.prompt()
         prompt.extend(line.paper for line in self._lines[:known])
         self._cache.send(prompt, at, [1, known] if known > 1 else [1], ttl=ttl)
+
+    def aside(
+        self, at: float, ttl: float, added: Sequence[PaperBlock], written: Sequence[int]
+    ) -> list[Usage]:
+        """Book the calls of a side task behind what was sent last; the prompt stays as it was."""
+        end, used = len(self._lines), list[Usage]()
+        self._prompt.extend(added)
+        for output in written:
+            marks = sorted({1, self._sent, end, len(self._prompt)} - {0})
+            used.append(self._cache.send(self._prompt, at, marks, ttl=ttl, output=output))
+            self._prompt.extend([(object(), output + CALL_TOKENS)])  # and what its tools say
+        self._prompt.rewind(end)
+        return used
 
     def send(self, at: float, ttl: float, output: int) -> Usage:
         """Book one request, with breakpoints after the system prompt and where the adapter has them."""

@@ -327,7 +327,7 @@ class Weigher:
 
     def _anchor(self, anchored: bool) -> None:
         threads: dict[str, _AnchoredThread] = {}
-        later = self._later_frames() if anchored else {}
+        later = self._later_frames(anchored)
         for step in self.recording.steps():
             name = step.request.thread
             thread = threads.setdefault(name, _AnchoredThread(later.get(name)))
@@ -335,14 +335,15 @@ class Weigher:
             self._frames[step.number] = thread.frame
             self._losses[step.number] = thread.losses
 
-    def _later_frames(self) -> dict[str, int]:
-        """By conversation, the least that stood before the messages after a compaction."""
+    def _later_frames(self, anchored: bool) -> dict[str, int]:
+        """By conversation, the least that stood before the messages after a compaction; 0: there
+        was one, but nobody may look at its size."""
         least: dict[str, int] = {}
         for step in self.recording.steps():
             usage = step.request.usage
             if step.compacted and usage is not None and usage.prompt:
                 said = sum(tokens for index in step.new for _, tokens in self.recorded(index))
-                frame = max(0, usage.prompt - said)
+                frame = max(0, usage.prompt - said) if anchored else 0
                 name = step.request.thread
                 least[name] = min(frame, least.get(name, frame))
         return least
@@ -362,7 +363,8 @@ class _AnchoredThread:
     def follow(self, weigher: Weigher, step: RequestStep, anchored: bool) -> None:
         del self._ends[step.keep :]
         held = weigher.recording.messages
-        self._open = [index for index in self._open if held[index].depth <= step.keep]
+        while self._open and held[self._open[-1]].depth > step.keep:
+            self._open.pop()
         for index in step.new:
             self._append(weigher, index)
             self._before = max(self._before, index + 1)
@@ -405,8 +407,10 @@ class _AnchoredThread:
         """
         if self._later_frame is None or not step.new:
             return 0
-        lost = total - max(self._later_frame, known, _system_tokens(weigher.recording, step, total))
-        if lost <= max(_LOSS, _LOSS_SHARE * total):
+        system = _system_tokens(weigher.recording, step, total)
+        lost = total - max(self._later_frame, known, system)
+        least = max(_LOSS, _LOSS_SHARE * total) if self._later_frame else max(1, 2 * system)
+        if lost <= least:
             return 0
         first = step.new[0]
         weigher.recorded(first).append((("before the file", first), lost))
