@@ -13,8 +13,8 @@ from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
-from lamina.local.probes import Score, probes_of, score
-from lamina.local.session_facts import SessionFacts, session_facts
+from lamina.local.probes import Score, likeliest, probes_of, score
+from lamina.local.session_facts import SessionFacts, session_facts, texts_in
 from lamina.local.summariser import empty, shortened
 from lamina.messages import Json, text_of
 from lamina.state import State
@@ -54,7 +54,8 @@ def from_notes(state: State) -> SummaryPlan | None:
     section: int = state.flags.value("notes.section_tokens")
     text = shortened(written, section, room, str(path))
     what = _what(state, span)
-    copied = summariser.nine_parts(what, budget=min(2_000, room // 4))
+    kept = _new_view(state, span, text)
+    copied = summariser.nine_parts(what, budget=min(2_000, room // 4), kept=kept)
     body = f"{text}\n\n# From the record\n{copied}"
     plan = SummaryPlan(span, body, "notes", _probe(state, span, what, body))
     low = plan.score.share < state.config.float("compact.fidelity")
@@ -108,7 +109,7 @@ async def _by_model(
     """Up to two tries; the second is told what the first one missed."""
     entries = state.ledger.entries
     known = Known.of(session_facts(entries), entries[span.first : span.last + 1])
-    found = probes_of(what)
+    found = likeliest(probes_of(what))
     plans: list[SummaryPlan] = []
     extra = ""
     for _ in range(2):
@@ -141,7 +142,8 @@ def _made(
     *,
     up_to: bool,
 ) -> SummaryPlan:
-    text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to)
+    kept = _new_view(state, span, "")
+    text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to, kept=kept)
     # The lines that stand for what was snipped go on standing for it.
     lines = [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
     if lines:
@@ -176,7 +178,7 @@ def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
 
 def _new_view(state: State, span: Span, text: str) -> str:
     kept = [
-        text_of([row.block]) or str(row.block)
+        "\n".join(texts_in(row.block))
         for row in state.ledger.projection.rows
         if not span.first <= row.entry <= span.last
     ]
