@@ -17,9 +17,12 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.compaction_probes import MODAL, WRAPPER, close_together, fold
+
+if TYPE_CHECKING:
+    from bench.compaction_cuts import Entry
 
 KINDS = ("files", "names", "numbers", "commands", "constraints")
 _WORD = re.compile(r"[A-Za-z_]\w{3,39}")
@@ -29,7 +32,6 @@ _LINE_NUMBER = re.compile(r"(?m)^\s*\d+(?:→|\t|: )")
 _PATH = re.compile(r"(?:[\w.@-]+/)+[\w.@-]*[A-Za-z]\w*\.[A-Za-z]\w{0,5}\b")
 _CD = re.compile(r"^cd \S+ (?:&&|;) ")
 
-Entry = dict[str, Any]
 Facts = dict[str, set[str]]
 
 
