@@ -97,9 +97,10 @@ def test_it_fits_its_budget_and_every_line_comes_from_the_record(
 
 @pytest.mark.spec("L4.2")
 def test_a_line_that_is_cut_keeps_its_reference_whole() -> None:
-    made = nine_parts(session_facts(_entries([("answer", 170, 0)])), budget=400)
-    assert "… [#entry-0]" in made
-    assert set(re.findall(r"\[#([^\]]+)\]", made)) == {"entry-0"}
+    shape = [("ask", 400, 1), ("answer", 170, 0)]
+    made = nine_parts(session_facts(_entries(shape)), budget=400)
+    assert "… [#entry-1]" in made
+    assert set(re.findall(r"\[#([^\]]+)\]", made)) == {"entry-0", "entry-1"}
 
 
 @pytest.mark.spec("L4.2")

@@ -72,17 +72,18 @@ def nine_parts(
         "next": _next,
     }
     bodies: dict[str, str] = {}
+    used: dict[str, int] = {}
     spare = -_HEADINGS_COST
-    for key, share in _SHARES.items():
-        room = int(budget * share) + spare
+    for key in [*_SHARES, "solving"]:  # what is left at last goes to the agent's own words
+        room = (used[key] if key in used else int(budget * _SHARES[key])) + spare
         own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
         if key == "files":
-            body = _files(
-                what, room, frozenset(_WORDS.findall("\n".join([kept, *bodies.values()])))
-            )
+            shown = frozenset(_WORDS.findall("\n".join([kept, *bodies.values()])))
+            body = _files(what, room, shown)
         else:
             body = "" if own and key == "next" else made[key](what, room)
-        spare = room - tokens.of_text(body)
+        used[key] = tokens.of_text(body)
+        spare = room - used[key]
         if own:  # a model's words come first, what is copied stays
             body = "\n".join(part for part in (_fit([own], budget // 4), body) if part)
         bodies[key] = body
@@ -216,11 +217,14 @@ def _errors(what: SessionFacts, room: int) -> str:
 
 
 def _solving(what: SessionFacts, room: int) -> str:
-    """The agent's own words at the end of each round, newest kept longest."""
-    finals = [said for said in what.answered if said.final] or what.answered
+    """The agent's own words at the end of each round, its remarks on the way too where there is room
+    for them; newest kept longest."""
+    finals = [said for said in what.answered if said.final]
+    if not finals or sum(tokens.of_text(said.text) + 5 for said in finals) < room // 2:
+        finals = what.answered
     if not finals:
         return ""
-    each = max(60, room // max(1, len(finals)))
+    each = max(60, room // len(finals))
     return _fit([f"- {_quoted(said, each)}" for said in finals], room, from_end=True)
 
 

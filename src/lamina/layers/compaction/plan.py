@@ -50,16 +50,41 @@ def from_notes(state: State) -> SummaryPlan | None:
     span = _before_kept(state, cursor)
     if span is None:
         return None
-    room = int(state.window.size * SHARE_OF_WINDOW) // 3
+    room = _budget(state, span)
     section: int = state.flags.value("notes.section_tokens")
     text = shortened(written, section, room, str(path))
     what = _what(state, span)
     kept = _new_view(state, span, text)
-    copied = summariser.nine_parts(what, budget=min(2_000, room // 4), kept=kept)
+    left = max(room // 4, room - tokens.of_text(text))
+    copied = summariser.nine_parts(what, budget=left, kept=kept)
     body = f"{text}\n\n# From the record\n{copied}"
     plan = SummaryPlan(span, body, "notes", _probe(state, span, what, body))
-    low = plan.score.share < state.config.float("compact.fidelity")
-    return None if low and plan.score.count >= 5 else plan
+    return plan if _serves(state, plan, what) else None
+
+
+def _serves(state: State, plan: SummaryPlan, what: SessionFacts) -> bool:
+    """Do these notes hold enough, and no less than the bare beginning and end of the conversation
+    would in the same room?"""
+    if plan.score.count < 5:  # too few to tell
+        return True
+    if plan.score.share < state.config.float("compact.fidelity"):
+        return False
+    plain = _head_and_tail(state, tokens.of_text(_new_view(state, plan.span, plan.text)))
+    return plan.score.share >= score(probes_of(what), plain).share
+
+
+def _head_and_tail(state: State, room: int) -> str:
+    """The first message, cut to a tenth of the room, and the last ones."""
+    rows = ["\n".join(texts_in(row.block)) for row in state.ledger.projection.rows]
+    head = rows[0].encode()[: room * 4 // 10].decode("utf-8", "ignore") if rows else ""
+    left = room - tokens.of_text(head)
+    kept: list[str] = []
+    for row in reversed(rows[1:]):
+        left -= tokens.of_text(row)
+        if left < 0:
+            break
+        kept.append(row)
+    return "\n".join([head, *reversed(kept)])
 
 
 def _before_kept(state: State, cursor: int) -> Span | None:
@@ -86,8 +111,7 @@ def _before_kept(state: State, cursor: int) -> Span | None:
 async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
     what = _what(state, span)
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
-    budget = max(400, min(8_000, quarter // 3, span.tokens // 3))
+    budget = _budget(state, span)
     plans: list[SummaryPlan] = []
     if state.fork is not None and state.deps.model.name != "none":
         plans = await _by_model(state, span, what, budget, instructions, up_to=up_to)
@@ -101,6 +125,11 @@ async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -
     if not plans:
         raise UsageError("There is too little to compact: a summary would be longer.")
     return max(plans, key=lambda plan: plan.score.share)
+
+
+def _budget(state: State, span: Span) -> int:
+    """Tokens of a summary of this span."""
+    return max(400, min(8_000, int(state.window.size * SHARE_OF_WINDOW) // 3, span.tokens // 3))
 
 
 async def _by_model(
