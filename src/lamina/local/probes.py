@@ -43,7 +43,6 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 
 
@@ -103,7 +102,7 @@ def score(found: Sequence[Probe], view: str) -> Score:
     kept: dict[str, float] = {}
     missed: list[Probe] = []
     for probe in found:
-        hit = any(_stands(folded(answer), text, words, probe.kind) for answer in probe.answers)
+        hit = any(_stands(answer, text, words, probe.kind) for answer in probe.answers)
         whole[probe.kind] = whole.get(probe.kind, 0.0) + probe.weight
         kept[probe.kind] = kept.get(probe.kind, 0.0) + probe.weight * hit
         if not hit:
@@ -118,9 +117,12 @@ def score(found: Sequence[Probe], view: str) -> Score:
 def _stands(answer: str, text: str, words: frozenset[str], kind: str) -> bool:
     """Is it there? A name inside another, or a number inside another number, is not."""
     if kind == "names":
-        return answer in words
+        return answer.casefold() in words
+    answer = folded(answer)
     if kind != "numbers":
         return answer in text
+    if not words.issuperset(_WORD.findall(answer)):
+        return False
     at = text.find(answer)
     while at >= 0:
         before, after = text[max(0, at - 1) : at], text[at + len(answer) : at + len(answer) + 1]
@@ -132,7 +134,7 @@ def _stands(answer: str, text: str, words: frozenset[str], kind: str) -> bool:
 
 def folded(text: str) -> str:
     """Case and white space don't count."""
-    return _SPACE.sub(" ", text).casefold()
+    return " ".join(text.split()).casefold()
 
 
 def _evenly(items: list[Probe], most: int) -> list[Probe]:

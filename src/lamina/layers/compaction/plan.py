@@ -13,7 +13,7 @@ from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
-from lamina.local.probes import Score, likeliest, probes_of, score
+from lamina.local.probes import Probe, Score, likeliest, probes_of, score
 from lamina.local.session_facts import SessionFacts, session_facts, texts_in
 from lamina.local.summariser import empty, shortened
 from lamina.messages import Json, text_of
@@ -58,32 +58,34 @@ def from_notes(state: State) -> SummaryPlan | None:
     left = max(room // 4, room - tokens.of_text(text))
     copied = summariser.nine_parts(what, budget=left, kept=kept)
     body = f"{text}\n\n# From the record\n{copied}"
-    plan = SummaryPlan(span, body, "notes", _probe(state, span, what, body))
-    return plan if _serves(state, plan, what) else None
+    found, view = probes_of(what), f"{kept}\n{copied}"
+    plan = SummaryPlan(span, body, "notes", score(found, view))
+    return plan if _serves(state, plan, found, tokens.of_text(view)) else None
 
 
-def _serves(state: State, plan: SummaryPlan, what: SessionFacts) -> bool:
+def _serves(state: State, plan: SummaryPlan, found: list[Probe], size: int) -> bool:
     """Do these notes hold enough, and no less than the bare beginning and end of the conversation
     would in the same room?"""
     if plan.score.count < 5:  # too few to tell
         return True
     if plan.score.share < state.config.float("compact.fidelity"):
         return False
-    plain = _head_and_tail(state, tokens.of_text(_new_view(state, plan.span, plan.text)))
-    return plan.score.share >= score(probes_of(what), plain).share
+    return plan.score.share >= score(found, _head_and_tail(state, size)).share
 
 
 def _head_and_tail(state: State, room: int) -> str:
     """The first message, cut to a tenth of the room, and the last ones."""
-    rows = ["\n".join(texts_in(row.block)) for row in state.ledger.projection.rows]
-    head = rows[0].encode()[: room * 4 // 10].decode("utf-8", "ignore") if rows else ""
+    first, *rest = state.ledger.projection.rows
+    words = "\n".join(texts_in(first.block)).encode()
+    head = words[: room * 4 // 10].decode("utf-8", "ignore")
     left = room - tokens.of_text(head)
     kept: list[str] = []
-    for row in reversed(rows[1:]):
-        left -= tokens.of_text(row)
+    for row in reversed(rest):
+        text = "\n".join(texts_in(row.block))
+        left -= tokens.of_text(text)
         if left < 0:
             break
-        kept.append(row)
+        kept.append(text)
     return "\n".join([head, *reversed(kept)])
 
 
@@ -178,7 +180,9 @@ def _made(
     if lines:
         text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
-    return SummaryPlan(span, text, source, _probe(state, span, what, text))
+    # What the new view still answers: the summary and the messages that stay.
+    found = score(probes_of(what), f"{text}\n{kept}")
+    return SummaryPlan(span, text, source, found)
 
 
 def _what(state: State, span: Span) -> SessionFacts:
@@ -212,8 +216,3 @@ def _new_view(state: State, span: Span, text: str) -> str:
         if not span.first <= row.entry <= span.last
     ]
     return "\n".join([text, *kept])
-
-
-def _probe(state: State, span: Span, what: SessionFacts, text: str) -> Score:
-    """What the new view still answers: the summary and the messages that stay."""
-    return score(probes_of(what), _new_view(state, span, text))
