@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lamina.local.session_facts import SessionFacts, session_facts
+from lamina.local.session_facts import SessionFacts, session_facts, words_in
 from lamina.messages import Json
 
 # How much each kind counts; chosen on half of the recorded compactions, roughly by how often later
@@ -38,12 +38,11 @@ QUESTIONS = {
     "asked": "What did the user say? The beginning of each message, word for word.",
 }
 _ORDER = re.compile(
-    r"\b(must|never|always|don't|do not|should not|shouldn't|only|instead of|rather than|make sure|"
+    r"\b(must|never|always|do ?n[o']t|should ?n[o']t|only|instead of|rather than|make sure|"
     r"without|please use|no need|avoid|keep|remember)\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def likeliest(found: Sequence[Probe], each: int = 12) -> list[Probe]:
 def score(found: Sequence[Probe], view: str) -> Score:
     """Look for every probe's answer in the text of a view."""
     text = folded(view)
-    words = frozenset(_WORD.findall(text))
+    words = words_in(text)
     whole: dict[str, float] = {}
     kept: dict[str, float] = {}
     missed: list[Probe] = []
@@ -121,7 +120,7 @@ def _stands(answer: str, text: str, words: frozenset[str], kind: str) -> bool:
     answer = folded(answer)
     if kind != "numbers":
         return answer in text
-    if not words.issuperset(_WORD.findall(answer)):
+    if not words >= words_in(answer):
         return False
     at = text.find(answer)
     while at >= 0:

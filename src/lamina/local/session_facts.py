@@ -22,20 +22,19 @@ _EXIT = re.compile(
     r"(?:exit code|exited with|return code|exit status)\D{0,3}(-?\d{1,3})", re.IGNORECASE
 )
 _BAD = re.compile(
-    r"\b(\w*error|\w*exception|errors|failed|failure|fail|panic|traceback|undefined|cannot|can't|"
+    r"\b(\w*errors?|\w*exception|fail\w*|panic|traceback|undefined|can(no|')t|"
     r"not found|no such|denied|refused|fatal|invalid|unexpected|mismatch)\b|✗|✘",
     re.IGNORECASE,
 )
 _DEFINED = re.compile(
     r"\b(?:def|class|func|function|fn|interface|struct|enum|trait|module|const|type|let|var)"
-    r"\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w{2,})"
+    r"\s+(?:\([^)]*\)\s*)?([^\W\d]\w{2,})"
 )
-_NAME = re.compile(r"[A-Za-z_]\w{3,59}")
-_SHAPED = re.compile(r"[a-z\d][A-Z]|[A-Za-z\d]_[A-Za-z\d]")  # camelCase, snake_case
+_WORD = re.compile(r"\w+")
+_NAME = re.compile(r"[A-Za-z_]\w{3,}")
+_SHAPED = re.compile(r"[a-z\d][A-Z]|[^\W_]_[^\W_]")  # camelCase, snake_case
 # Not a line's number, a time, a part of a version or of a hash.
-_NUMBER = re.compile(
-    r"\d(?<![\w.,:-]\d)\d*(?:,\d{3})*(?:\.\d+)?(?:%|\s?(?:ms|s|[KMG]B)\b)?(?![\w→\t:-])"
-)
+_NUMBER = re.compile(r"\d(?<![\w.,:-]\d)(?:[\d,.]*\d)?(?:%|\s?[KMG]?[Bms]+)?(?![\w→\t:-])")
 # How much likelier it is that what was said or done is needed again than what was only seen: chosen
 # on half of the recorded compactions, where 2 to 4 did equally well.
 _DONE, _SEEN = 3.0, 1.0
@@ -215,6 +214,10 @@ def _words(entry: Json, paths: dict[str, str]) -> Iterable[tuple[str, str, bool]
                 paths.get(str(block.get("tool_use_id")), ""),
                 False,
             )
+
+
+def words_in(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
 
 
 def texts_in(value: Any) -> Iterator[str]:

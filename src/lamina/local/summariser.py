@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.ledger import tokens
-from lamina.local.session_facts import Ran, Said, SessionFacts, Touched
+from lamina.local.session_facts import Ran, Said, SessionFacts, Touched, words_in
 
 # (key, heading) of the nine parts.
 PARTS = (
@@ -30,7 +30,7 @@ MODEL_PARTS = ("concepts", "solving", "current", "next")
 # Of a summary of earlier messages, the last two parts tell what was done before the rest.
 UP_TO_HEADINGS = {"current": "Work completed", "next": "Context for continuing"}
 
-_CORRECTING = re.compile("no,|no |not |don't|do not|stop|instead|wrong|actually|never")
+_CORRECTING = re.compile("no[, ]|not |do ?n[o']t|stop|instead|wrong|actually|never")
 _REFERENCE = re.compile(r"\s?(\[#[^\]]*\])$")
 # Shares of the budget, set by hand, in the order in which the parts are made; what one leaves over
 # goes to the next. The last one takes all: names in use, as many as fit.
@@ -47,8 +47,6 @@ _SHARES = {
 }
 _HEADINGS_COST = 70  # tokens
 _TOLD = 8  # commands, the last ones, whose outcome a summary tells
-_WORDS = re.compile(r"\w+")
-_TELLING = re.compile(r"[^\W\d_]{3}")
 
 
 def nine_parts(
@@ -78,7 +76,7 @@ def nine_parts(
         room = (used[key] if key in used else int(budget * _SHARES[key])) + spare
         own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
         if key == "files":
-            shown = frozenset(_WORDS.findall("\n".join([kept, *bodies.values()])))
+            shown = words_in("\n".join([kept, *bodies.values()]))
             body = _files(what, room, shown)
         else:
             body = "" if own and key == "next" else made[key](what, room)
@@ -117,10 +115,14 @@ def _concepts(what: SessionFacts, room: int) -> str:
         dict.fromkeys(ran.command.split(" ")[0] for ran in what.commands if ran.command)
     )
     lines = [f"Programs used: {', '.join(programs[:30])}"] if programs else []
-    said = [m.words for m in what.mentioned.figures.values() if _TELLING.search(m.words)]
+    said = [m.words for m in what.mentioned.figures.values() if _telling(m.words)]
     figures = "; ".join(_fit(dict.fromkeys(said), room - 20, more=False).split("\n"))
     lines += [f"Figures: {figures}"] if figures else []
     return _fit(lines, room, joined=True)
+
+
+def _telling(words: str) -> bool:
+    return any(len(word) > 2 and word.strip(",.:;()'").isalpha() for word in words.split())
 
 
 def _files(what: SessionFacts, room: int, shown: frozenset[str] = frozenset()) -> str:
