@@ -487,6 +487,25 @@ def test_any_doubt_means_a_full_compaction(place: Place, doubt: str) -> None:
     run(story)
 
 
+@pytest.mark.spec("L3.5", "L4.8")
+def test_notes_that_hold_less_than_head_and_tail_give_way_to_a_full_compaction(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        big = Capabilities(window=200_000, max_output=8_000)
+        chatter = "\n".join(f"line {n} of the log" for n in range(3_000))
+        steps = [*answers(24), writes("Worklog", chatter), Step("ok", purpose="notes")]
+        config = {"compact.fidelity": 0.0, "notes.section_tokens": 8_000}
+        scripted = model(steps, can=big, summary=summary())
+        async with place.open(scripted, config=config) as session:
+            for n in range(20):
+                await session.ask(" ".join(f"field_{n}_{k}" for k in range(250)))
+                await settle(session)
+            assert (await session.compact()).source != "notes"
+
+    run(story)
+
+
 @pytest.mark.spec("L3.5", "L3.2")
 def test_an_update_that_runs_during_a_compaction_harms_neither(place: Place) -> None:
     async def story() -> None:

@@ -123,7 +123,7 @@ _LAYERS = (
             flag="notes.section_tokens"),
     Setting("notes.total_tokens", "int", 12_000, "Most tokens of the whole file.", minimum=1_000,
             flag="notes.total_tokens"),
-    Setting("notes.keep_tokens", "int", 10_000, "Tokens of messages that a compaction from notes keeps at least.",
+    Setting("notes.keep_tokens", "int", 5_000, "Tokens of messages that a compaction from notes keeps at least.",
             minimum=0, flag="notes.keep_tokens"),
     Setting("notes.keep_messages", "int", 5, "Messages with text that it keeps at least.", minimum=0,
             flag="notes.keep_messages"),

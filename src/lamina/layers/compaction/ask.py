@@ -8,7 +8,7 @@ failures as events and changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from lamina.events import Warned, quiet
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local.probes import QUESTIONS, Probe, Score, score
-from lamina.local.session_facts import SessionFacts
+from lamina.local.session_facts import SessionFacts, texts_in
 from lamina.local.summariser import MODEL_PARTS
 from lamina.messages import Block, Json, Request, text
 from lamina.ports import Decision, ForkResult
@@ -235,7 +235,7 @@ class Known:
             word
             for entry in span
             if entry.get("kind") == "message"
-            for word in _strings(entry.get("content"))
+            for word in texts_in(entry.get("content"))
         )
         return cls(typed, typed | worked, typed | worked | spoken)
 
@@ -303,16 +303,3 @@ def stems(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(
         word[:6] for text in texts for word in _WORD.findall(text.casefold()) if word not in _THIN
     )
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All texts in a message's content."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in cast("list[Any]", value):
-            yield from _strings(item)
-    elif isinstance(value, dict):
-        for key, item in cast("Json", value).items():
-            if key not in ("type", "id", "tool_use_id", "signature", "data"):
-                yield from _strings(item)
