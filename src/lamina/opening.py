@@ -221,7 +221,7 @@ def _reframed(state: State, frame: Json) -> Json:
 
 
 async def change_model(state: State, name: str) -> None:
-    model = wiring.open_model(name, state.config)
+    model = wiring.open_model(name, state.config, state.deps.clock)
     old = state.deps.model
     state.deps = replace(state.deps, model=model)
     frame = state.ledger.projection.frame

@@ -8,7 +8,6 @@ and every call gets its result, so the ledger stays valid.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -47,6 +46,7 @@ AT_ONCE = 8  # tools of one answer that run side by side
 INTERRUPTED = "[Interrupted by the user]"
 _FILE_TOOLS = ("Read", "Write", "Edit")
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+PAUSED: Final = "pause_turn"  # the provider's own tools want another request to go on
 NO_ANSWER: Final = ("refusal", "unanswered")  # the model would not, or there is none
 
 
@@ -61,8 +61,11 @@ async def ask_model(state: State) -> Response:
     if response.stop_reason == "max_tokens" and max(state.max_tokens, response.usage.output) < most:
         state.max_tokens = most
         state.emit(OutputContinued("raised", 1))
-        with contextlib.suppress(PromptTooLong):  # no room for more: the short answer is continued
+        state.emit(StreamRestarted("it was cut off, and gets more room"))
+        try:
             response = await _call(state)
+        except PromptTooLong:  # no room for more: the short answer stands, and is continued
+            state.emit(TextDelta(response.text))
     response = _usable(state, response)
     state.ledger.append(
         edits.answer(
@@ -105,7 +108,7 @@ async def _call(state: State) -> Response:
             state.streamed += event.text
         elif isinstance(event, StreamRestarted):
             state.streamed = ""
-        state.emit(event)
+        state.hear(request, event)
 
     started = clock.monotonic()
     response = await state.deps.model.complete(request, listen)
@@ -118,9 +121,15 @@ async def _call(state: State) -> Response:
     return response
 
 
+def _paused(state: State) -> bool:
+    """Is the last word the model's own, because its provider wanted a pause?"""
+    messages = (entry for entry in reversed(state.ledger.entries) if entry["kind"] == "message")
+    return next(messages, {}).get("stop_reason") == PAUSED
+
+
 def _request(state: State) -> Request:
     request = state.ledger.view(state.purpose)
-    if wrong := joining.sendable(request):
+    if wrong := joining.sendable(request, paused=_paused(state)):
         raise BadResponse(f"The request can't be sent: {'; '.join(wrong)}.")
     limit = state.max_tokens or state.config.int("max_output")
     return replace(request, max_tokens=limit, **microcompact.request_parts(state))

@@ -60,7 +60,7 @@ class Options:
     memory: MemoryStore | None = None  # instead of the project's files
 
 
-def open_model(spec: str, config: Config) -> Model:
+def open_model(spec: str, config: Config, clock: Clock) -> Model:
     """The model that a name stands for, with this configuration's keys and addresses."""
     from lamina.models import open_model as make
 
@@ -71,6 +71,7 @@ def open_model(spec: str, config: Config) -> Model:
         options={
             "api_key": (config.secret(provider) or None) if known else None,
             "base_url": (config.str(f"{provider}.base_url") or None) if known else None,
+            "clock": clock,
             "timeout": config.float("api.timeout"),
             "retries": config.int("api.retries"),
             "window": config.int("window.tokens") or None,
@@ -85,8 +86,8 @@ class SmallModel:
     """The model for small background calls: opened when first needed, and the conversation's own
     where the setting names that one."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._config, self._clock = config, clock
         self._opened: Model | None = None
 
     def __call__(self, main: Model) -> Model:
@@ -94,7 +95,7 @@ class SmallModel:
         if name in (main.name, self._config.str("model")):
             return main
         if self._opened is None:
-            self._opened = open_model(name, self._config)
+            self._opened = open_model(name, self._config, self._clock)
         return self._opened
 
     async def close(self) -> None:
@@ -132,12 +133,12 @@ async def make_deps(
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     server_notes = await _add_servers(toolbox, config, emit, stack)
     model = options.model if options.model is not None else config.str("model")
-    small = SmallModel(config)
+    small = SmallModel(config, options.clock)
     stack.push_async_callback(small.close)
     return Deps(
         config=config,
         flags=flags,
-        model=open_model(model, config) if isinstance(model, str) else model,
+        model=open_model(model, config, options.clock) if isinstance(model, str) else model,
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,

@@ -15,7 +15,7 @@ from typing import Any
 
 from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
-from lamina.events import Event, ModelCalled, PermissionRefused, Warned, quiet
+from lamina.events import AttemptBroke, Event, ModelCalled, PermissionRefused, Warned, quiet
 from lamina.layers import snip
 from lamina.ledger import edits
 from lamina.ledger.spans import expand
@@ -118,14 +118,14 @@ def _result(
 
 def _pass_on(parent: State, event: Event) -> None:
     """The parent's listeners hear of calls and refusals, not of a fork's own words."""
-    if isinstance(event, (ModelCalled, PermissionRefused)):
+    if isinstance(event, (AttemptBroke, ModelCalled, PermissionRefused)):
         for listener in list(parent.listeners):
             listener(event)
 
 
 def _mind_the_cap(child: State, event: Event) -> None:
     """The call that reaches a cap is the last one: a fork of thirty would go far beyond it."""
-    if isinstance(event, ModelCalled):
+    if isinstance(event, (AttemptBroke, ModelCalled)):
         deps = child.deps
         if deps.spend.refusal(child.purpose, deps.clock.now()):
             child.max_calls = child.calls

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from lamina.errors import ModelConfigError
-from lamina.events import Emit, TextDelta, ThinkingDelta, Warned
+from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
+from lamina.ledger import tokens
 from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
 from lamina.messages import Block, Json, Message, Request, Response, Usage, blocks_of
 from lamina.models import faults
@@ -28,12 +29,16 @@ from lamina.ports import Clock
 
 if TYPE_CHECKING:
     import anthropic
+    from anyio import CancelScope
 
 
 Ttl = Literal["5m", "1h"]
 
 # Without another wish an answer may be this long, or the model's own limit if that is less.
 DEFAULT_ANSWER = 32_000
+
+# How long the end of a body may take after the last word; set by hand.
+LAST_BYTES_SECONDS = 1.0
 
 # Which beta header a part of the request needs.
 _BETA_OF_EDIT = {"compact_20260112": "compact-2026-01-12"}
@@ -171,26 +176,23 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         return client
 
     async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
-        import anthropic
+        import anyio
 
         assembly = Assembly(emit)
         create = cast("Any", client.beta.messages.with_streaming_response.create)
-        async with create(**call) as reply:
-            async for event in anthropic.AsyncStream.raw_events(reply.http_response):
-                if event.event is None or not event.data:
-                    continue
-                try:
-                    data: Any = json.loads(event.data)
-                except ValueError as error:
-                    raise Malformed(f"a {event.event} event is not JSON") from error
-                if not isinstance(data, dict):
-                    raise Malformed(f"a {event.event} event is not an object")
-                if event.event == "error":
-                    raise ErrorInStream(cast("Json", data), dict(reply.headers))
-                assembly.take(cast("Json", data))
-                if assembly.done:
-                    return assembly.response()
-        raise BrokenOff
+        try:
+            with anyio.CancelScope() as last_bytes:
+                async with create(**call) as reply:
+                    await _read(reply, assembly, last_bytes)
+        except Exception:
+            if not assembly.done:  # a line that breaks after the last word took nothing away
+                raise
+        finally:
+            if not assembly.done and (usage := assembly.billed()).total:
+                emit(AttemptBroke(assembly.model or str(call["model"]), usage))
+        if not assembly.done:
+            raise BrokenOff
+        return assembly.response()
 
     def _place(self, client: anthropic.AsyncAnthropic, model: str) -> faults.Place:
         return faults.Place(
@@ -200,6 +202,28 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             key_variable="ANTHROPIC_API_KEY",
             url_variable="ANTHROPIC_BASE_URL",
         )
+
+
+async def _read(reply: Any, assembly: Assembly, last_bytes: CancelScope) -> None:
+    """All events, up to the end of the body: a connection is used again only if nothing is left on
+    it. A server that keeps the line open after the last word is not waited for."""
+    import anthropic
+    import anyio
+
+    async for event in anthropic.AsyncStream.raw_events(reply.http_response):
+        if event.event is None or not event.data or assembly.done:
+            continue
+        try:
+            data: Any = json.loads(event.data)
+        except ValueError as error:
+            raise Malformed(f"a {event.event} event is not JSON") from error
+        if not isinstance(data, dict):
+            raise Malformed(f"a {event.event} event is not an object")
+        if event.event == "error":
+            raise ErrorInStream(cast("Json", data), dict(reply.headers))
+        assembly.take(cast("Json", data))
+        if assembly.done:
+            last_bytes.deadline = anyio.current_time() + LAST_BYTES_SECONDS
 
 
 def _betas_of(params: Mapping[str, Any]) -> list[str]:
@@ -322,9 +346,21 @@ class Assembly:
             stop_reason=stop,
             usage=usage_of(self._usage),
             id=str(self._message.get("id") or ""),
-            model=str(self._message.get("model") or ""),
+            model=self.model,
             extra={**self._extra, "usage": self._usage},
         )
+
+    @property
+    def model(self) -> str:
+        return str((self._message or {}).get("model") or "")
+
+    def billed(self) -> Usage:
+        """What an answer that broke off has cost: the prompt as its beginning counts it, and what
+        was written so far, by our own estimate where that is more."""
+        counted = usage_of(self._usage)
+        written = tokens.of_blocks(self._blocks.values())
+        written += sum(len(piece) for parts in self._partial.values() for piece in parts) // 2
+        return replace(counted, output=max(counted.output, written)) if counted.prompt else counted
 
     def _start(self, message: Mapping[str, Any]) -> None:
         self._message = dict(message)

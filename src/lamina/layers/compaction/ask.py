@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from lamina import prompts
 from lamina.errors import ModelError, RefusedError
-from lamina.events import Warned, quiet
+from lamina.events import Warned
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local.probes import QUESTIONS, Probe, Score, score
@@ -201,7 +202,9 @@ async def asked_score(state: State, found: list[Probe], view: str) -> Score | No
     )
     started = state.deps.clock.monotonic()
     try:
-        response = await state.deps.model.complete(request, quiet)
+        response = await state.deps.model.complete(
+            request, partial(state.hear, request, aside=True)
+        )
     except ModelError as error:
         state.layer_failed(LAYER, error)
         return None
