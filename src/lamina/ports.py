@@ -59,6 +59,13 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A model that can say how long a prompt is, by its own tokeniser and without an answer."""
+
+    async def count(self, request: Request) -> int: ...
+
+
 # ---- tools
 
 
@@ -275,6 +282,10 @@ class Background(Protocol):
 
     def running(self) -> Sequence[str]: ...
 
+    def cancel(self, name: str) -> bool:
+        """Stop a task; False if none of that name is running."""
+        ...
+
     async def drain(self, seconds: float) -> Sequence[str]:
         """Wait for all, at most so long; cancel the rest and return their names."""
         ...
@@ -288,6 +299,9 @@ class NoBackground:
 
     def running(self) -> Sequence[str]:
         return ()
+
+    def cancel(self, name: str) -> bool:  # noqa: ARG002
+        return False
 
     async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
         return ()

@@ -65,19 +65,33 @@ def open_model(spec: str, config: Config, clock: Clock) -> Model:
     from lamina.models import open_model as make
 
     provider = spec.partition(":")[0]
-    known, cached = provider in ("anthropic", "openai"), provider == "anthropic"
+    options: dict[str, Any] = {}
+    if provider in ("anthropic", "openai"):
+        options = {
+            "api_key": config.secret(provider) or None,
+            "base_url": config.str(f"{provider}.base_url") or None,
+            "headers": config.table(f"{provider}.headers"),
+            # What the user says of a window counts more than what an endpoint once said.
+            "limits": None if config.int("window.tokens") else config.own_home / "windows.json",
+        }
+    if provider == "anthropic":
+        options |= {
+            "betas": config.strings("anthropic.betas"),
+            "diagnostics": config.bool("anthropic.diagnostics"),
+            "cache_ttl": config.str("cache.ttl"),
+            "cache_edits": config.bool("anthropic.cache_edits"),
+        }
+    elif provider == "openai":
+        options["cache_key"] = config.str("openai.cache_key") or None
     return make(
         spec,
         options={
-            "api_key": (config.secret(provider) or None) if known else None,
-            "base_url": (config.str(f"{provider}.base_url") or None) if known else None,
+            **options,
             "clock": clock,
             "timeout": config.float("api.timeout"),
             "retries": config.int("api.retries"),
             "window": config.int("window.tokens") or None,
             "max_output": config.int("max_output") or None,
-            "cache_ttl": config.str("cache.ttl") if cached else None,
-            "cache_edits": config.bool("anthropic.cache_edits") if cached else None,
         },
     )
 
@@ -116,7 +130,7 @@ async def make_deps(
     from lamina.tools.functions import tool as as_tool
 
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
-    toolbox = Toolbox(builtin_tools(*limits))
+    toolbox = Toolbox(builtin_tools(*limits, snips=flags.on("snip")))
     memory = options.memory if config.bool("memory.enabled") else None
     if memory is None:
         memory = make_memory(config, transcript, emit, ledger, options.clock.now)
@@ -129,6 +143,8 @@ async def make_deps(
         memory_index, guard = _add_memory_tools(
             toolbox, memory, transcript, options.clock, ledger, with_index=with_index, claude=theirs
         )
+    for tool in _from_settings(config):
+        toolbox.add(tool)
     for tool in options.tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     server_notes = await _add_servers(toolbox, config, emit, stack)
@@ -159,6 +175,23 @@ async def make_deps(
         unattended=make_permit(config, None, interactive=False),
         server_notes=server_notes,
     )
+
+
+def _from_settings(config: Config) -> list[Tool]:
+    """Skills that there are, and the web where the user named commands for it."""
+    from lamina.tools.bash import for_commands
+    from lamina.tools.skills import SkillTool, find_skills
+    from lamina.tools.web import by_command, web_fetch, web_search
+
+    tools: list[Tool] = []
+    folders = [Path(name).expanduser() for name in config.strings("skills.directories")]
+    if skills := find_skills([config.own_home / "skills", *folders]):
+        tools.append(SkillTool(skills))
+    env = for_commands(os.environ, config.strings("bash.environment"))
+    for name, make in (("web.search", web_search), ("web.fetch", web_fetch)):
+        if command := config.str(name):
+            tools.append(make(by_command(command, config.project, env)))
+    return tools
 
 
 async def _add_servers(

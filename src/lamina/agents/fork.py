@@ -63,7 +63,7 @@ class Forks:
         except LaminaError as error:
             return _result(child, start, "error", str(error))
         if stop == "blocked":  # not sent at all: it can't fit
-            over = child.ledger.tokens() - child.window.blocking
+            over = child.ledger.tokens() - child.window.size + child.window.least_answer
             return _result(child, start, stop, "the prompt is too long", too_long=max(1, over))
         if stop == "max_calls" and (reason := spend.refusal(purpose, parent.deps.clock.now())):
             _say_once(parent, reason)

@@ -14,6 +14,7 @@ import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -22,7 +23,7 @@ from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
 from lamina.ledger import tokens
 from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
-from lamina.messages import Block, Json, Message, Request, Response, Usage, blocks_of
+from lamina.messages import Block, Json, Message, Request, Response, Usage, as_object, blocks_of
 from lamina.models import faults
 from lamina.models.remote import CONNECT_SECONDS, BrokenOff, ErrorInStream, Malformed, RemoteModel
 from lamina.ports import Clock
@@ -37,6 +38,7 @@ Ttl = Literal["5m", "1h"]
 # Without another wish an answer may be this long, or the model's own limit if that is less.
 DEFAULT_ANSWER = 32_000
 
+LEAST_THINKING = 1_024  # tokens; the API takes no smaller budget
 # How long the end of a body may take after the last word; set by hand.
 LAST_BYTES_SECONDS = 1.0
 
@@ -72,6 +74,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         diagnostics: bool = False,
         clock: Clock | None = None,
         chance: random.Random | None = None,
+        limits: Path | None = None,
     ) -> None:
         if cache_ttl not in ("5m", "1h"):
             raise ModelConfigError(f"A cache lives for 5m or 1h, not {cache_ttl!r}; set cache_ttl.")
@@ -94,6 +97,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             retries=retries,
             clock=clock,
             chance=chance,
+            limits=limits,
         )
         self._ttl: Ttl = cache_ttl
         self._diagnostics = diagnostics
@@ -122,6 +126,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         betas = [*self._betas, *cast("Sequence[str]", params.pop("betas", None) or ())]
         model = bare_name(request.model or self._name)
         self._warn_of_end(model, emit)
+        _fit_thinking(params, limit)
         call: Json = {
             "model": model,
             "max_tokens": limit,
@@ -202,6 +207,17 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             key_variable="ANTHROPIC_API_KEY",
             url_variable="ANTHROPIC_BASE_URL",
         )
+
+
+def _fit_thinking(params: Json, limit: int) -> None:
+    """A budget must leave room for the answer; where it can't, this answer is given without."""
+    thinking = cast("Json", params.get("thinking") or {})
+    if (budget := int(thinking.get("budget_tokens") or 0)) >= limit:
+        budget = limit // 2
+        if budget < LEAST_THINKING:
+            del params["thinking"]
+        else:
+            params["thinking"] = {**thinking, "budget_tokens": budget}
 
 
 async def _read(reply: Any, assembly: Assembly, last_bytes: CancelScope) -> None:
@@ -382,6 +398,9 @@ class Assembly:
         self._extra.update(
             {name: v for name, v in values.items() if name not in _PLACED and v is not None}
         )
+        diagnosed = as_object(as_object(values.get("diagnostics")).get("cache_miss_reason"))
+        if diagnosed.get("type"):
+            self._extra["cache_miss_reason"] = str(diagnosed["type"])
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> None:
         block = self._blocks[index]

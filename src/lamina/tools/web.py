@@ -1,4 +1,5 @@
-"""WebSearch and WebFetch: the host brings the function, Lamina the tool around it.
+"""WebSearch and WebFetch: the host brings the function, or the user's settings a command; Lamina brings
+the tool around it.
 
 Lamina reaches no web itself. The names are fixed, since layer 2 clears old results of these two;
 addresses are checked and answers bounded before the model sees them.
@@ -7,8 +8,10 @@ addresses are checked and answers bounded before the model sees them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
 
@@ -18,7 +21,9 @@ from lamina.errors import ToolError
 from lamina.messages import Json
 from lamina.ports import Tool
 from lamina.tools.functions import tool
+from lamina.tools.process import Command, run_command
 
+SECONDS = 60.0
 MOST_HITS = 20
 LONGEST_SNIPPET = 500
 LONGEST_PAGE = 100_000
@@ -26,6 +31,29 @@ LONGEST_PAGE = 100_000
 # Hits are {"title", "url", "snippet"}; a text is shown as it is. Both kinds may be plain functions.
 Search = Callable[[str], Awaitable[Sequence[Json] | str] | Sequence[Json] | str]
 Fetch = Callable[[str], Awaitable[str] | str]
+
+
+def by_command(command: str, cwd: Path, env: Mapping[str, str]) -> Fetch:
+    """A search or fetch by the user's own command, which gets what is asked as its last argument."""
+
+    async def run(argument: str) -> str:
+        # A leading blank, so that no command takes the words of a model for one of its options.
+        asked = f" {argument}" if argument.startswith("-") else argument
+        try:
+            given = [*shlex.split(command), asked]
+            done = await run_command(
+                Command(given, cwd, env, SECONDS, 4 * LONGEST_PAGE, b"", False)
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(f"The command {command!r} can't be run: {error}.") from error
+        if done.timed_out:
+            raise ToolError(f"The command {command!r} was ended after {SECONDS:g} seconds.")
+        if done.code:
+            said = " ".join(done.err.whole().decode("utf-8", "replace").split())[:LONGEST_SNIPPET]
+            raise ToolError(f"The command {command!r} failed (exit code {done.code}): {said}")
+        return done.out.whole().decode("utf-8", "replace")
+
+    return run
 
 
 def web_search(search: Search) -> Tool:

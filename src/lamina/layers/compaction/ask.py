@@ -94,7 +94,7 @@ async def _fitting(state: State, directive: str, span: Span) -> ForkResult | Non
     rounds = _rounds(state, span)
     dropped = 0
     error = ""
-    for _ in range(state.config.int("compact.tries")):
+    for _ in range(1 + state.config.int("compact.tries")):
         left_out = _left_out(state, rounds, dropped)
         result = await fork(
             directive,

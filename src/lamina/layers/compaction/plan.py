@@ -64,12 +64,14 @@ def from_notes(state: State) -> SummaryPlan | None:
 def _before_kept(state: State, cursor: int) -> Span | None:
     """What the notes cover, less what is kept; None if the tail can't reach back to them."""
     projection, flags = state.ledger.projection, state.flags
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
+    # A setting beyond this would leave too little room for the work that follows.
+    room = state.window.effective // 4
+    most: int = min(flags.value("notes.keep_most_tokens"), room)
     uncovered = next((row.entry for row in projection.rows if row.entry > cursor), None)
     border = spans.tail_border(
         projection,
-        least=min(flags.value("notes.keep_tokens"), quarter // 3),
-        most=min(flags.value("notes.keep_most_tokens"), quarter // 2),
+        least=min(flags.value("notes.keep_tokens"), most),
+        most=most,
         texts=flags.value("notes.keep_messages"),
         not_after=uncovered,
     )
