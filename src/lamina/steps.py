@@ -154,8 +154,10 @@ async def _call(state: State) -> Response:
 
 def _paused(state: State) -> bool:
     """Is the last word the model's own, because its provider wanted a pause?"""
-    messages = (entry for entry in reversed(state.ledger.entries) if entry["kind"] == "message")
-    return next(messages, {}).get("stop_reason") == PAUSED
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message":
+            return entry.get("stop_reason") == PAUSED
+    return False
 
 
 def _request(state: State) -> Request:

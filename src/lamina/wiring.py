@@ -180,8 +180,8 @@ async def make_deps(
 def _from_settings(config: Config) -> list[Tool]:
     """Skills that there are, and the web where the user named commands for it."""
     from lamina.tools.bash import for_commands
-    from lamina.tools.skills import SkillTool, find_skills
-    from lamina.tools.web import by_command, web_fetch, web_search
+    from lamina.tools.functions import by_command, web_fetch, web_search
+    from lamina.tools.memory_tools import SkillTool, find_skills
 
     tools: list[Tool] = []
     folders = [Path(name).expanduser() for name in config.strings("skills.directories")]

@@ -515,7 +515,7 @@ def test_a_file_that_vanished_became_a_device_or_is_denied_now_is_left_out(place
 
 @pytest.mark.spec("L4.3")
 def test_skills_come_back_within_their_limits(place: Place) -> None:
-    from lamina.tools.skills import SkillTool, find_skills
+    from lamina.tools.memory_tools import SkillTool, find_skills
 
     for name, size in (("short", 10), ("long", 90_000)):
         folder = place.project / "skills" / name
