@@ -290,3 +290,21 @@ def test_the_tail_after_notes_is_as_long_as_its_setting_says(tmp_path: Path, kee
             assert keep <= kept <= keep + 4_000
 
     run(story)
+
+
+@pytest.mark.spec("L3.5")
+def test_a_tail_that_the_window_can_not_hold_is_not_lowered_in_silence(tmp_path: Path) -> None:
+    async def story() -> None:
+        scripted = model([answer(n, 3_000) for n in range(8)])  # a window of 60,000
+        config = {"notes.keep_tokens": 36_000, "memory.enabled": False}
+        async with Place(tmp_path).open(scripted, config=config) as session:
+            for n in range(8):
+                await session.ask(question(n))
+                while session.state.background.running():
+                    await anyio.lowlevel.checkpoint()
+            session.state.events.clear()
+            await session.compact()
+            told = [e.message for e in session.state.events if e.kind == "warned"]  # type: ignore[attr-defined]
+            assert any("notes.keep_tokens is 36,000" in words for words in told)
+
+    run(story)
