@@ -112,9 +112,10 @@ class ModelUnreachable(ModelError):
 
 
 class PromptTooLong(ModelError):
-    def __init__(self, message: str, gap: int | None = None) -> None:
+    def __init__(self, message: str, gap: int | None = None, limit: int | None = None) -> None:
         super().__init__(message)
         self.gap = gap
+        self.limit = limit  # the window, where the provider names it
 
 
 class BadResponse(ModelError):

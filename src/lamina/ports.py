@@ -59,6 +59,13 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A model that can say how long a prompt is, by its own tokeniser and without an answer."""
+
+    async def count(self, request: Request) -> int: ...
+
+
 # ---- tools
 
 

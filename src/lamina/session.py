@@ -33,7 +33,7 @@ from lamina import opening, turn
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
-from lamina.layers import compaction, extraction, snip
+from lamina.layers import compaction, extraction, notes, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder
@@ -218,7 +218,9 @@ class Session:
         self._state.queue.append((message, "typed"))
 
     def cancel(self) -> bool:
-        """Stop the running turn; what was done stays, and the session can go on."""
+        """Stop the running turn and the notes that are being taken on it; what was done stays, and
+        the session can go on."""
+        self._state.background.cancel(notes.LAYER)
         if self._scope is not None:
             self._scope.cancel()
         return self._scope is not None

@@ -7,7 +7,7 @@ what waits for the next round. A fork gets a state of its own. Touches nothing b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,15 @@ from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES
 from lamina.cache.spend import Spend
 from lamina.config import Config
-from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, ThinkingDelta
+from lamina.events import (
+    AttemptBroke,
+    Emit,
+    Event,
+    LayerFailed,
+    ModelCalled,
+    TextDelta,
+    ThinkingDelta,
+)
 from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.folding import Folding
@@ -195,22 +203,37 @@ class State:
         offer = edits.job("extraction.offer", "open", self.ledger.head)
         return self.ledger.append(offer, *entries)[1:]
 
+    def hear(self, request: Request, event: Event, *, aside: bool = False) -> None:
+        """What a model says while it answers. A try that broke off is booked like a call; a call
+        aside tells nobody the rest."""
+        if isinstance(event, AttemptBroke):
+            event = replace(event, cost=self._spend(request.purpose, event.model, event.usage))
+            if not aside:
+                self.usage = self.usage + event.usage
+            self.emit(event, kept=not aside)
+        elif not aside:
+            self.emit(event)
+
     def book(
         self, request: Request, response: Response, started: float, *, aside: bool = False
     ) -> None:
         """Count a model call that began at `started` (monotonic): turn, ledger of spending, event.
         A call aside is no part of the turn: its figures are not the answer's."""
         model = response.model or request.model
-        cost = self.deps.spend.book(
-            purpose=request.purpose,
-            model=model,
-            usage=response.usage,
-            session=self.deps.session_id,
-            at=self.deps.clock.now(),
-        )
+        cost = self._spend(request.purpose, model, response.usage)
         seconds = round(self.deps.clock.monotonic() - started, 3)
         called = ModelCalled(request.purpose, model, response.usage, cost, seconds)
         if not aside:
             self.usage = self.usage + response.usage
             self.calls += 1
         self.emit(called, kept=not aside)
+
+    def _spend(self, purpose: Purpose, model: str, usage: Usage) -> float:
+        deps = self.deps
+        return deps.spend.book(
+            purpose=purpose,
+            model=model,
+            usage=usage,
+            session=deps.session_id,
+            at=deps.clock.now(),
+        )

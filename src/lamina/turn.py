@@ -75,6 +75,8 @@ async def _rounds(state: State) -> TurnEnd:
             state.emit(OutputContinued("continued", continued))
             state.say(CONTINUE, "system")
             continue
+        if response.stop_reason == steps.PAUSED and not response.tool_uses:
+            continue
         if response.tool_uses:
             if await steps.run_tools(state, response):
                 return "stopped by a hook"

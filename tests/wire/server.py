@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self
@@ -74,6 +74,8 @@ class WireServer:
     def __init__(self) -> None:
         self.received: list[Received] = []
         self.answers: list[Answer] = []
+        self.rule: Callable[[Json], Answer | None] | None = None  # asked first, by body
+        self.connections = 0
         self.token_count = 123
         self.closing = threading.Event()
         self._lock = threading.Lock()
@@ -115,12 +117,18 @@ class WireServer:
     def answer_to(self, received: Received) -> Answer:
         with self._lock:
             self.received.append(received)
+            if self.rule is not None and (answer := self.rule(received.body)) is not None:
+                return answer
             return self.answers.pop(0) if self.answers else Answer()
 
 
 class _Handler(BaseHTTPRequestHandler):
     wire: WireServer
     protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.wire.connections += 1
 
     def log_message(self, format: str, *args: Any) -> None:
         return

@@ -15,7 +15,15 @@ from typing import Any
 
 from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
-from lamina.events import Event, ModelCalled, PermissionRefused, ToolFinished, Warned, quiet
+from lamina.events import (
+    AttemptBroke,
+    Event,
+    ModelCalled,
+    PermissionRefused,
+    ToolFinished,
+    Warned,
+    quiet,
+)
 from lamina.layers import snip
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
@@ -70,7 +78,7 @@ class Forks:
         except LaminaError as error:
             return _result(child, start, "error", str(error))
         if stop == "blocked":  # not sent at all: it can't fit
-            over = child.ledger.tokens() - child.window.blocking
+            over = child.ledger.tokens() - child.window.size + child.window.least_answer
             return _result(child, start, stop, "the prompt is too long", too_long=max(1, over))
         if stop == "max_calls" and (reason := spend.refusal(purpose, parent.deps.clock.now())):
             _say_once(parent, reason)
@@ -157,14 +165,14 @@ def _result(
 
 def _pass_on(parent: State, event: Event) -> None:
     """The parent's listeners hear of calls and refusals, not of a fork's own words."""
-    if isinstance(event, (ModelCalled, PermissionRefused)):
+    if isinstance(event, (AttemptBroke, ModelCalled, PermissionRefused)):
         for listener in list(parent.listeners):
             listener(event)
 
 
 def _mind_the_cap(child: State, event: Event) -> None:
     """The call that reaches a cap is the last one: a fork of thirty would go far beyond it."""
-    if isinstance(event, ModelCalled):
+    if isinstance(event, (AttemptBroke, ModelCalled)):
         deps = child.deps
         if deps.spend.refusal(child.purpose, deps.clock.now()):
             child.max_calls = child.calls

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from lamina.config.setting import Setting, figures, hooks, prices, servers
+from lamina.config.setting import Setting, figures, hooks, prices, servers, texts
 
 # What is taken when no model is set: the first provider whose key is there. (model, small model)
 MODELS_BY_KEY: dict[str, tuple[str, str]] = {
@@ -40,8 +40,20 @@ _MODELS = (
     Setting("anthropic.cache_edits", "bool", False,
             "The server behind that address can delete tool results from its cached prefix (`cache_edits`); the "
             "public API can't."),
+    Setting("anthropic.thinking", "str", "off",
+            "Extended thinking: off, adaptive (the model chooses how much), or enabled with a budget of tokens.",
+            choices=("off", "adaptive", "enabled")),
+    Setting("anthropic.thinking_tokens", "int", 16_000, "That budget, for each answer.", minimum=1_024),
+    Setting("anthropic.betas", "strings", [],
+            "More `anthropic-beta` headers, such as context-1m-2025-08-07.", adds_up=True),
+    Setting("anthropic.headers", "table", {}, "More headers of every request to that address.", check=texts),
+    Setting("anthropic.diagnostics", "bool", False,
+            "Ask the provider why its prompt cache was missed; the cache guard names the reason."),
     Setting("openai.base_url", "str", "", "Any OpenAI-compatible endpoint; empty means the provider's own address.",
             variable="OPENAI_BASE_URL"),
+    Setting("openai.headers", "table", {}, "More headers of every request to that address.", check=texts),
+    Setting("openai.cache_key", "str", "",
+            "`prompt_cache_key`: requests with the same key go to the same cache, where the endpoint has several."),
     Setting("api.timeout", "float", 300.0, "Seconds of silence after which a call counts as broken.", minimum=1,
             maximum=86_400),
     Setting("api.retries", "int", 5, "How often a call is retried that failed for a passing reason.", minimum=0,
@@ -52,6 +64,8 @@ _MODELS = (
             "The context window of a model that Lamina's table does not know; 0 means 200,000.", minimum=0,
             maximum=100_000_000, variable="LAMINA_WINDOW"),
     Setting("turn.max_calls", "int", 200, "Most model calls of one turn; 0 sets no limit.", minimum=0),
+    Setting("turn.recover", "bool", False,
+            "Make room for a prompt that the provider refused even where layer 2 and autocompaction are off."),
     Setting("turn.continuations", "int", 3,
             "How often an answer that was cut off is continued after its limit was raised once.", minimum=0,
             maximum=20),
@@ -147,7 +161,8 @@ _LAYERS = (
     Setting("compact.warning_margin", "int", 20_000, "Warn this many tokens before autocompaction.", minimum=0),
     Setting("compact.blocking_margin", "int", 3_000,
             "Take no more input when only this many tokens of the effective window are left.", minimum=0),
-    Setting("compact.tries", "int", 3, "Tries when the text to summarise is itself too long.", minimum=1, maximum=10),
+    Setting("compact.tries", "int", 3, "How often a summary is tried again when the text is itself too long.",
+            minimum=0, maximum=10),
     Setting("compact.failures", "int", 3, "Failures in a row after which a session autocompacts no more.", minimum=1),
     Setting("compact.fidelity", "float", 0.6,
             "Share of probed facts that must survive; below it a compaction is done again once.", minimum=0, maximum=1),
@@ -249,6 +264,15 @@ _SAFETY = (
     Setting("mcp.servers", "table", {},
             "MCP servers whose tools the agent may use: [mcp.servers.NAME] with command, args, env, cwd or url, "
             "headers; clearable = true lets old results be cleared.", adds_up=True, check=servers),
+    Setting("skills.directories", "strings", [],
+            "Where skills are kept, each as NAME/SKILL.md, beside the folder `skills` of the home. Absolute, or from "
+            "~/.", adds_up=True),
+    Setting("web.search", "str", "",
+            "A command that searches the web for its last argument and prints what it found; it makes the tool "
+            "WebSearch. Lamina itself reaches no web."),
+    Setting("web.fetch", "str", "",
+            "A command that prints the text of the page at its last argument, such as `lynx -dump -nolist`; it makes "
+            "the tool WebFetch."),
     Setting("secrets.rules", "strings", [], "More rules for the secret scanner: TOML files in gitleaks' format.",
             adds_up=True),
     Setting("spend.daily_cap", "float", 5.0,

@@ -45,10 +45,16 @@ def answer(content: Sequence[Block], usage: Usage, **more: Any) -> Json:
 
 
 def frame(
-    system: Sequence[Block], tools: Sequence[Json], model: str, params: Mapping[str, Any]
+    system: Sequence[Block],
+    tools: Sequence[Json],
+    model: str,
+    params: Mapping[str, Any],
+    **more: Any,
 ) -> Json:
+    """`more`: `tokens` as the model's own tokeniser counts them, `short` for the short form."""
     return {
         "kind": "frame",
+        **more,
         "system": list(system),
         "tools": list(tools),
         "model": model,

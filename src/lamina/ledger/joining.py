@@ -452,12 +452,14 @@ def calls_are_paired(messages: Sequence[Message]) -> list[str]:
     return wrong
 
 
-def sendable(request: Request) -> list[str]:
-    """Why a provider would refuse this request, checked on its last messages (growth is cheap)."""
+def sendable(request: Request, *, paused: bool = False) -> list[str]:
+    """Why a provider would refuse this request, checked on its last messages (growth is cheap). A
+    model that paused goes on from its own last word."""
     tail = request.messages[-3:] if len(request.messages) > 3 else request.messages
     if not request.messages:
         return ["there is no message"]
     start = 0 if len(request.messages) <= 3 else int(tail[0]["role"] == "user")
     part = tail[start:]
     wrong = calls_are_paired(part) if part else []
-    return wrong + ([] if part and part[-1]["role"] == "user" else ["the last word is the model's"])
+    theirs = not part or part[-1]["role"] != "user"
+    return [*wrong, *(["the last word is the model's"] if theirs and not paused else [])]

@@ -49,7 +49,7 @@ class Ledger:
         self._ids: set[str] = set()  # tool calls ever made
         self._states: dict[str, Json] = {}  # last `state` and `job` entries by name
         self._anchor = _Anchor()
-        self._frame_tokens = 0
+        self.frame_tokens = 0  # of system prompt and tools
         self._sent: Sequence[Message] | None = None  # what the last request showed
         self._marks = joining.Marks()
 
@@ -80,7 +80,7 @@ class Ledger:
         other = Ledger(None, self._now)
         other.projection = self.projection.copy()
         other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
-        other._anchor, other._frame_tokens = self._anchor.copy(), self._frame_tokens
+        other._anchor, other.frame_tokens = self._anchor.copy(), self.frame_tokens
         other._sent, other._marks = self._sent, self._marks.copy()
         return other
 
@@ -145,7 +145,7 @@ class Ledger:
 
     def tokens(self) -> int:
         """Size of the view (F2): the last answer's usage, plus what came, less what went since."""
-        return self._anchor.count(self.projection.tokens + self._frame_tokens)
+        return self._anchor.count(self.projection.tokens + self.frame_tokens)
 
     # ---- appending
 
@@ -231,10 +231,13 @@ class Ledger:
                 if block.get("type") == "tool_use":
                     self._ids.add(str(block.get("id")))
             now = self.projection.tokens
-            self._anchor.message(entry, now - before, now + self._frame_tokens)
+            self._anchor.message(entry, now - before, now + self.frame_tokens)
         elif kind == "frame":
-            self._frame_tokens = tokens.of_frame(
-                entry.get("system") or [], entry.get("tools") or []
+            measured = entry.get("tokens")
+            self.frame_tokens = (
+                measured
+                if isinstance(measured, int)
+                else tokens.of_frame(entry.get("system") or [], entry.get("tools") or [])
             )
         elif kind == "request":
             self._take_request(entry)

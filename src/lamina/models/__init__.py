@@ -23,6 +23,7 @@ _KINDS = "anthropic:NAME, openai:NAME, gguf:PATH-OR-NAME, scripted:FILE or none"
 OPTIONS = frozenset(
     {"api_key", "base_url", "headers", "betas", "timeout", "retries", "window", "max_output"}
     | {"cache_ttl", "cache_edits", "cache_key", "diagnostics", "threads", "clock", "chance"}
+    | {"limits"}
 )
 
 

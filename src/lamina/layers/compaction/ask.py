@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from lamina import prompts
 from lamina.errors import ModelError, RefusedError
-from lamina.events import Warned, quiet
+from lamina.events import Warned
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local.probes import QUESTIONS, Probe, Score, score
@@ -93,7 +94,7 @@ async def _fitting(state: State, directive: str, span: Span) -> ForkResult | Non
     rounds = _rounds(state, span)
     dropped = 0
     error = ""
-    for _ in range(state.config.int("compact.tries")):
+    for _ in range(1 + state.config.int("compact.tries")):
         left_out = _left_out(state, rounds, dropped)
         result = await fork(
             directive,
@@ -201,7 +202,9 @@ async def asked_score(state: State, found: list[Probe], view: str) -> Score | No
     )
     started = state.deps.clock.monotonic()
     try:
-        response = await state.deps.model.complete(request, quiet)
+        response = await state.deps.model.complete(
+            request, partial(state.hear, request, aside=True)
+        )
     except ModelError as error:
         state.layer_failed(LAYER, error)
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lamina.errors import UsageError
+from lamina.events import Warned
 from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
@@ -92,12 +93,15 @@ def _head_and_tail(state: State, room: int) -> str:
 def _before_kept(state: State, cursor: int) -> Span | None:
     """What the notes cover, less what is kept; None if the tail can't reach back to them."""
     projection, flags = state.ledger.projection, state.flags
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
+    # A setting beyond this would leave too little room for the work that follows.
+    room = state.window.effective // 4
+    most: int = min(flags.value("notes.keep_most_tokens"), room)
+    _say_if_less(state, "notes.keep_tokens", most)
     uncovered = next((row.entry for row in projection.rows if row.entry > cursor), None)
     border = spans.tail_border(
         projection,
-        least=min(flags.value("notes.keep_tokens"), quarter // 3),
-        most=min(flags.value("notes.keep_most_tokens"), quarter // 2),
+        least=min(flags.value("notes.keep_tokens"), most),
+        most=most,
         texts=flags.value("notes.keep_messages"),
         not_after=uncovered,
     )
@@ -105,6 +109,15 @@ def _before_kept(state: State, cursor: int) -> Span | None:
         return None
     span = spans.before(projection, border)
     return None if span is None or span.tokens < LEAST_SPAN else span
+
+
+def _say_if_less(state: State, name: str, most: int) -> None:
+    """A user's own figure that this window can't hold is not lowered in silence."""
+    wanted: int = state.flags.value(name)
+    told = f"{name} is {wanted:,}, but this model's window leaves room for {most:,} tokens."
+    if wanted > most and state.flags.sources.get(name) != "default" and told not in state.said:
+        state.said.add(told)
+        state.emit(Warned(told))
 
 
 # ---- in full

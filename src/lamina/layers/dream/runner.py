@@ -99,7 +99,7 @@ class DreamRun:
         except anyio.get_cancelled_exc_class():
             self._end(self._brought_in or KILLED)
             raise
-        except Exception as error:
+        except Exception as error:  # booked whatever it is, and raised again
             named = "" if isinstance(error, LaminaError) else f"{type(error).__name__}: "
             self._end(DreamResult("failed", f"{named}{error}"))
             raise
