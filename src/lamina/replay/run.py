@@ -446,7 +446,7 @@ class SentPrompt:
         end, used = len(self._lines), list[Usage]()
         self._prompt.extend(added)
         for output in written:
-            marks = sorted({1, self._sent, end, len(self._prompt)} - {0})
+            marks = sorted({1, self._marks.cached, end, len(self._prompt)} - {0})
             used.append(self._cache.send(self._prompt, at, marks, ttl=ttl, output=output))
             self._prompt.extend([(object(), output + CALL_TOKENS)])  # and what its tools say
         self._prompt.rewind(end)
