@@ -151,7 +151,8 @@ def test_where_no_model_is_configured_none_is_asked_for_a_summary(place: Place) 
             for _ in range(3):
                 await session.ask("read log.txt")
             done = await session.compact()
-            assert (done.source, done.score) == ("local", 1.0)
+            assert done.source == "local"
+            assert 0.6 <= done.score < 1.0  # most figures of the log are gone, and it says so
             assert "read log.txt" in view_text(session)
         assert set(asked) == {"main"}
 
