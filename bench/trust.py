@@ -33,7 +33,7 @@ CALLS = (
 )  # fmt: skip
 FAULTS = ("EIO", "ENOSPC", "EINTR", "KILL")
 _HALF_WRITTEN = re.compile(
-    r"\.lamina-tmp.*|.*\.(?:tmp|lock)|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|tmp_?obj.*|copy-.+"
+    r"\.lamina-tmp.*|.*\.tmp|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|tmp_?obj.*|copy-.+"
 )
 SEED = int(os.environ.get("TRUST_SEED", "20261116"))
 SHARE = max(0.25, float(os.environ.get("TRUST_SHARE", "0.25")))
@@ -190,7 +190,9 @@ def _wrong(point: Point, world: World, ran: Any) -> Iterator[str]:
     left = [
         str(path.relative_to(world.home))
         for path in world.home.rglob("*")
-        if _HALF_WRITTEN.fullmatch(path.name) or path.parent.name == "intents"
+        if _HALF_WRITTEN.fullmatch(path.name)
+        or path.parent.name == "intents"
+        or (path.suffix == ".lock" and "history.git" in path.parts)
     ]
     if left:
         yield f"left behind: {left[:3]}"
