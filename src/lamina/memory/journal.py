@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import threading
 import time
@@ -28,7 +27,6 @@ from lamina.memory.intents import Busy, Intent, IntentLog, exclusive
 from lamina.memory.tombstones import Tombstones
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
-_HALF_WRITTEN = re.compile(r".+\.begin-(\d+)|\..+\.(\d+)|.+\.(\d+)-[0-9a-f]+\.tmp")
 _LATEST = 10.0  # seconds after which it begins even if writes go on
 
 # Given a path and what stands there now: what should stand there after all.
@@ -406,9 +404,17 @@ def merge_contents(
 def _of_dead_processes(state: Path) -> list[Path]:
     """What processes that are no more left half written in the store's own folder: their number is
     in its name."""
-    places = [state, state / "dream"]
-    found = [(path, _HALF_WRITTEN.fullmatch(path.name)) for at in places for path in at.glob("*")]
-    return [path for path, named in found if named and not _alive(int(named[named.lastindex or 0]))]
+    found = [path for at in (state, state / "dream") for path in at.glob("*")]
+    makers = {path: _maker(path.name) for path in found}
+    return [path for path, process in makers.items() if process and not _alive(int(process))]
+
+
+def _maker(name: str) -> str:
+    """The process that makes `.NAME.PID`, `NAME.PID-THREAD.tmp` or `NAME.begin-PID`; "": another."""
+    last = name.removesuffix(".tmp").rpartition(".")[2]
+    process = last.removeprefix("begin-").partition("-")[0]
+    ours = name.startswith(".") or name.endswith(".tmp") or last.startswith("begin-")
+    return process if ours and process.isdecimal() else ""
 
 
 def _alive(process: int) -> bool:
