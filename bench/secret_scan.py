@@ -10,6 +10,7 @@ Peers run when they are installed (`uv pip install detect-secrets` in the bench 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -264,8 +265,10 @@ def published_samples(path: Path, seed: int = SEED, each: int = 6) -> list[tuple
         tree, matcher = parser.parse(pattern), re.compile(pattern)
         made: list[tuple[str, str, str]] = []
         for _ in range(300):
+            if len(made) == each:
+                break
             text = strings.make(tree)
-            if len(made) == each or not (match := matcher.search(text)):
+            if not (match := matcher.search(text)):
                 continue
             secret = match[rule.get("secretGroup") or min(1, matcher.groups)] or match[0]
             keyed = any(word.lower() in text.lower() for word in rule.get("keywords", [""]))
@@ -298,8 +301,10 @@ def data_files() -> Iterator[tuple[str, str]]:
             continue
         text = path.read_text("utf-8", "replace")
         if path.suffix in (".json", ".jsonl"):
-            lines = text.splitlines() if path.suffix == ".jsonl" else [text]
-            text = "\n".join(one for line in lines if line for one in _strings(json.loads(line)))
+            lines = text.split("\n") if path.suffix == ".jsonl" else [text]
+            with contextlib.suppress(ValueError):  # what is no JSON is read as it is
+                values = [json.loads(line) for line in lines if line]
+                text = "\n".join(one for value in values for one in _strings(value))
         yield str(path.relative_to(DATA)), text
 
 
@@ -365,7 +370,7 @@ def alarms_of(texts: Iterator[tuple[str, str]]) -> tuple[float, int, float, dict
 def seconds_per_megabyte(lines: int) -> float:
     """CPU time of scanning made-up notes that hold the words that rules look for."""
     text = "".join(
-        f"line {n}: the token is taken from the store, password={n}; see http://x.io/{n}\n"
+        f"line {n}: the token is taken from the store, password={n:07}; see http://x.io/{n}\n"
         for n in range(lines)
     )
 
