@@ -124,6 +124,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield check_python()
     yield from check_home(config.own_home)
     yield check_memory(config)
+    yield from check_daily_log(config)
     yield check_program("git", ["git", "--version"], "needed for history and worktrees")
     yield check_ripgrep()
     yield check_sandbox()
@@ -230,6 +231,22 @@ def check_memory(config: Config) -> Check:
             "memory", "fail", f"{place.directory} can't be written. Check its permissions."
         )
     return Check("memory", "ok", str(place.directory))
+
+
+def check_daily_log(config: Config) -> Iterator[Check]:
+    """In that mode only a dream makes memories of what is logged."""
+    from lamina.cli.dream import has_timer
+
+    if not config.bool("memory.daily_log"):
+        return
+    if has_timer(config):
+        yield Check("daily log", "ok", "a timer distils it every night")
+    else:
+        yield Check(
+            "daily log",
+            "warn",
+            "nothing distils it: run `lamina dream --install-timer`, or `lamina dream --now` by hand",
+        )
 
 
 # ---- programs, packages, keys

@@ -41,8 +41,14 @@ def add_search(verbs: Any) -> None:
 
 
 def add_why(verbs: Any) -> None:
-    verb = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
-    verb.add_argument("session", nargs="?", default="", help="its id or a prefix of it (the last)")
+    verb = add_verb(verbs, "why", "say why memories were recalled, or where one comes from")
+    verb.add_argument(
+        "session",
+        nargs="?",
+        default="",
+        metavar="SESSION | MEMORY",
+        help="a session's id or a prefix of it (the last), or a memory's name",
+    )
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
@@ -96,7 +102,14 @@ def why(args: argparse.Namespace, config: Config) -> int:
     from lamina.cli import sessions, transcript
     from lamina.recall.why import recalls_of, turns_of
 
-    file = sessions.choose(sessions.find(config), args.session)
+    files = sessions.find(config)
+    if args.session and not any(file.stem.startswith(args.session) for file in files):
+        from lamina.cli import memory, memory_history
+
+        with memory.open_store(config) as store:
+            if path := memory.known(store, args.session):
+                return memory_history.why_it_is_there(args, store, path)
+    file = sessions.choose(files, args.session)
     entries = transcript.read(file).entries
     found = recalls_of(entries)
     if args.turn is not None:

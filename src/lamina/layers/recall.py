@@ -234,7 +234,7 @@ def _show(
         limits=recalls.limits,
         room=recalls.limits.session_bytes - spent,
     )
-    if not prefetch.candidates:
+    if not prefetch.candidates and not prefetch.in_view:
         return
     rows = [one.to_json() for one in shown]
     left = ""
@@ -250,6 +250,7 @@ def _show(
         attached=message if shown else "",
         shown=rows,
         left=left,
+        in_view=prefetch.in_view,
     )
     if not shown:
         state.ledger.append({**reason, "uuid": recall})

@@ -20,7 +20,7 @@ import anyio.to_thread
 from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.record import blocks_of_entry
-from lamina.memories import Evidence, Memory
+from lamina.memories import Change, Evidence, Memory, Note
 from lamina.memory import (
     HEAD_BYTES,
     is_memory_path,
@@ -228,7 +228,7 @@ class MemoryGuard:
         inside = below if is_memory_path(below) else None
         if inside is None:
             self._demand_no_secret(below, data, old)
-            return None
+            return self._appended(path, below, data, old, reason)
         try:
             outcome = self._store.write_file(
                 inside,
@@ -245,6 +245,25 @@ class MemoryGuard:
         if outcome.decision == "inbox":
             raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
         remarks += outcome.warnings
+        return os.stat(path)
+
+    def _appended(
+        self, path: Path, below: str, data: bytes, old: bytes | None, reason: str
+    ) -> os.stat_result | None:
+        """The log of a day only grows, through the store, so that it is in the history."""
+        if not below.startswith("logs/"):
+            return None
+        if old is not None and not data.startswith(old):
+            raise ToolError(
+                f"Not written: {below} is a log, whose lines stay as they are. Use Edit or Write to "
+                "add your entry behind the last of them."
+            )
+        now = self._store.content(below)
+        added = data[len(old or b"") :]
+        between = b"\n" if now and not now.endswith(b"\n") and not added.startswith(b"\n") else b""
+        note = Note(writer="agent", subject=f"log in {below}", session=self._session, reason=reason)
+        change = Change(below, now, (now or b"") + between + added)
+        self._store.apply([change], note, first=lambda: None)
         return os.stat(path)
 
     def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:

@@ -422,7 +422,7 @@ def carry_out(
     for proposal, verdict, content in step.inbox:
         try:
             store.hold(proposal, verdict, content)
-        except InboxFull:
+        except (InboxFull, MemoryStoreError):
             no_room += 1
     return _commit_of_dream(store), no_room
 
@@ -430,6 +430,9 @@ def carry_out(
 def _commit_of_dream(store: MemoryStore) -> str:
     if store.history is None:
         return ""
-    store.history.settle()
-    last = next(store.history.log(), None)
-    return last.id if last is not None and last.writer == "dream" else ""
+    # What was dreamt is in the files; the store says when the history can only follow later.
+    with contextlib.suppress(MemoryStoreError):
+        store.history.settle()
+        last = next(store.history.log(), None)
+        return last.id if last is not None and last.writer == "dream" else ""
+    return ""

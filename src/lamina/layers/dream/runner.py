@@ -6,6 +6,7 @@ beside the memory; every way in which a dream can end leads through one place an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -285,7 +286,8 @@ class DreamRun:
             **dreamt.to_json(),
         }
         if self._apply and dreamt.status in ("completed", "nothing"):
-            line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
+            with contextlib.suppress(MemoryStoreError):  # then the next dream looks at everything
+                line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
             if self._marks and self._by == "rules":
                 self._record.note_distilled(self._marks)
         self._record.ended(line)
