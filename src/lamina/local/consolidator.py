@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from lamina.local.index_order import TidyIndex, hook_beyond_limit, repaired
+from lamina.local.index_order import TidyIndex, fits, long_pointers, repaired, shortened
 from lamina.local.working_set import (
     Doubt,
     Drop,
@@ -29,9 +29,17 @@ from lamina.local.working_set import (
     with_lines,
 )
 from lamina.memories import Memory
-from lamina.memory import pointers_of
-from lamina.text.claims import Statement, claim, declares_over, judge, negations, statements
-from lamina.text.likeness import tells_apart
+from lamina.memory import resolver
+from lamina.text.claims import (
+    Statement,
+    claim,
+    declares_over,
+    judge,
+    negations,
+    said_in,
+    statements,
+)
+from lamina.text.likeness import disagreement, tells_apart
 from lamina.text.wording import content_stems, hard_tokens, likeness
 
 # Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
@@ -101,7 +109,7 @@ def consolidate(
         overrules=overrules,
         by_hand=by_hand,
     )
-    move_long_hooks(working, index)
+    shorter = move_long_lines(working, index)
     for _ in range(_MOST_ROUNDS):
         changed = write_out_dates(working)
         changed |= drop_replaced(working)
@@ -110,13 +118,13 @@ def consolidate(
         if not changed:
             break
     tidy = repaired(
-        index,
+        shorter,
         working.all(),
         uses=working.uses,
         labels=working.labels,
         in_vain=working.in_vain,
         removed=working.gone,
-        said=working.said_on,
+        before={memory.path: memory for memory in memories},
     )
     _doubt_what_the_index_lost(working, tidy)
     return ConsolidationPlan(
@@ -220,9 +228,9 @@ def write_out_dates(working: WorkingSet) -> bool:
     """Relative dates of facts become absolute. `user` and `feedback` stay the user's words."""
     changed = False
     for memory in working.open():
-        said = working.said_on(memory)
-        if memory.type in {"user", "feedback"} or said is None:
+        if memory.type in {"user", "feedback"}:
             continue
+        said = working.said_on(memory)
         body, description = dated(memory.body, said), dated(memory.description, said)
         if (body, description) != (memory.body, memory.description):
             absolute = replace(memory, body=body, description=description, size=0)
@@ -273,17 +281,42 @@ def _due(memory: Memory) -> date | None:
         return None
 
 
-def move_long_hooks(working: WorkingSet, index: str) -> None:
-    """Words of an over-long index line that the topic file lacks move into it."""
-    for pointer in pointers_of(index.encode("utf-8", "surrogateescape")):
-        memory = working.get(pointer.file)
-        if memory is None or not working.may_change(memory) or not hook_beyond_limit(pointer):
+def move_long_lines(working: WorkingSet, index: str) -> str:
+    """An index that is not loaded whole, with its longest lines cut, one after the other, until it is:
+    what only the line says moves into the file. Where the file says otherwise, the line stays."""
+    resolve = resolver(memory.path for memory in working.all())
+    for line, pointer in long_pointers(index):
+        if fits(index):
+            break
+        memory = working.get(resolve(pointer.file))
+        if memory is None or not working.may_change(memory):
             continue
-        hook = pointer.hook.removesuffix(working.labels.get(memory.path, ""))
-        lacking = [part.text for part in statements(hook) if not covered(part.text, memory)]
-        if lacking:
-            grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
-            working.rewrite(grown, "its long index line moved here")
+        label = working.labels.get(memory.path, "")
+        short = shortened(line, pointer, memory, label)
+        lacking = [
+            part.text
+            for part in statements(pointer.hook.removesuffix(label.strip()))
+            if not covered(part.text, memory)
+        ]
+        if against := _conflict(lacking, memory):
+            working.doubt(
+                (memory.path,), f"its line in the index says otherwise than it: {against}"
+            )
+        elif short != line:
+            if lacking:
+                grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
+                working.rewrite(grown, "its long index line moved here")
+            index = index.replace(line, short, 1)
+    return index
+
+
+def _conflict(lacking: Sequence[str], memory: Memory) -> str:
+    """ "" or what a file says against words of its index line."""
+    for text in lacking:
+        for other in said_in(memory):
+            if reason := disagreement(text, other):
+                return f"“{text[:60]}” and “{other[:60]}” ({reason})"
+    return ""
 
 
 # ---- near-duplicates

@@ -20,7 +20,10 @@ from lamina.memory.index import (
     INDEX,
     LOADED_BYTES,
     LOADED_LINES,
+    files_named,
+    links_of,
     pointers_of,
+    resolver,
     short_hook,
     with_pointer,
     without_pointer,
@@ -320,23 +323,27 @@ def _days_since_last_date(memory: Memory, now: float) -> int:
 
 
 def _listed(index: bytes, team_index: bytes) -> Iterator[tuple[str, int]]:
-    """(path, line) of every pointer of both indexes; a link to somewhere else is none."""
+    """(path, line) of every link of both indexes."""
     for prefix, content in (("", index), ("team/", team_index)):
-        for pointer in pointers_of(content):
-            if not re.match(r"[a-z][a-z0-9+.-]*:", pointer.file, re.IGNORECASE):
-                yield prefix + pointer.file, pointer.line
+        for link in links_of(content):
+            yield prefix + link.file, link.line
 
 
 def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
-    paths = {memory.path for memory in memories}
-    listed = [*_listed(index, team_index)]
-    for path, line in listed:
-        where = _index_of(path)
-        if path not in paths and path != where:
-            reason = f"line {line} of {where} points to it, but it is not there"
+    paths = sorted(memory.path for memory in memories)
+    resolve = resolver(paths)
+    folders = {"", "team", *(path.rpartition("/")[0] for path in paths)}
+    for path, line in _listed(index, team_index):
+        # A link into another folder leads elsewhere, perhaps into the project.
+        if not resolve(path) and path.rpartition("/")[0] in folders:
+            reason = f"line {line} of {_index_of(path)} points to it, but it is not there"
             yield Fault("dangling", path, reason)
-    for path in sorted(paths - {path for path, _ in listed}):
-        yield Fault("dangling", path, f"{_index_of(path)} does not point to it")
+    for prefix, content in (("team/", team_index), ("", index)):
+        here = [p.removeprefix(prefix) for p in paths if _index_of(p) == f"{prefix}MEMORY.md"]
+        named = files_named(content, here)
+        for path in here:
+            if path not in named and path.casefold() != "readme.md":
+                yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
 
 
 def _index_of(path: str) -> str:
@@ -344,17 +351,17 @@ def _index_of(path: str) -> str:
 
 
 def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
-    known = {_link_key(name) for memory in memories for name in (memory.name, memory.path)}
-    known |= {_link_key(memory.path.rsplit("/", 1)[-1]) for memory in memories}
+    by_path = resolver(memory.path for memory in memories)
+    names = {_link_key(memory.name) for memory in memories}
     for memory in memories:
         for target in dict.fromkeys(_WIKI_LINK.findall(_FENCED.sub("", memory.body))):
-            if _link_key(target) not in known:
+            if not by_path(target) and _link_key(target) not in names:
                 reason = f"its link [[{target}]] leads nowhere"
                 yield Fault("dangling", memory.path, reason, doubtful=True)
 
 
 def _link_key(name: str) -> str:
-    return name.strip().removesuffix(".md").casefold().replace("_", "-")
+    return name.strip().removesuffix(".md").casefold().replace("_", "-").replace(" ", "-")
 
 
 def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
@@ -401,7 +408,7 @@ def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
 
 def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
-        pointers = {pointer.line for pointer in pointers_of(content)}
+        pointers = {one.line for one in (*pointers_of(content), *links_of(content))}
         text = [
             number
             for number, line in enumerate(content.split(b"\n"), 1)

@@ -72,6 +72,15 @@ def difference(one: str, other: str) -> str:
     return ""
 
 
+def disagreement(one: str, other: str) -> str:
+    """ "" or why two sentences that share most of their words can't both be so."""
+    first, second = _topic(one), _topic(other)
+    shared = len(first & second)
+    if shared < 2 or shared < 0.5 * min(len(first), len(second)):
+        return ""
+    return difference(one, other)
+
+
 def tells_apart(one: str, other: str) -> bool:
     """Of two texts with nearly the same words: do they name different things, or say different things
     of the same? A number, a letter, a day, a negation or the order of a comparison decides."""

@@ -21,8 +21,6 @@ from lamina.local.working_set import dated
 from lamina.memories import Change, Note, Proposal, Verdict
 from lamina.memory import (
     INDEX,
-    LOADED_BYTES,
-    LOADED_LINES,
     edit_topic,
     pointers_of,
     read_topic,
@@ -134,8 +132,8 @@ class DreamPlanner:
         for memory in self.before.memories():
             text = f"{memory.description}\n{memory.body}"
             fact = memory.type not in ("user", "feedback") and not memory.team
-            if fact and "said" not in memory.extra and dated(text, today) != text:
-                days = self.authors.said_on(memory.path, memory.mtime)
+            if fact and "said" not in memory.extra and dated(text, today) != dated(text, None):
+                days = self.authors.said_on(memory.path)
                 if days:
                     found[memory.path] = days.pop() if len(days) == 1 else None
         return found
@@ -234,7 +232,6 @@ class DreamPlanner:
         unexplained = [path for path in lost if path not in reasons]
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
-        _demand_limits(text, self.before.index or b"")
         remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
         doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
         return DreamStep(
@@ -385,13 +382,6 @@ def _reasons(
         if fate.overruled and path not in reasons:
             reasons[path] = f"{path}: {named(fate.overruled)} says otherwise since"
     return reasons
-
-
-def _demand_limits(index: bytes, before: bytes) -> None:
-    """Within what is loaded; an index that is too long by its prose alone may not grow."""
-    lines, old = len(index.splitlines()), len(before.splitlines())
-    if lines > max(LOADED_LINES, old) or len(index) > max(LOADED_BYTES, len(before)):
-        raise LaminaError(f"The dream would make {INDEX} longer than what is loaded.")
 
 
 # ---- the one write
