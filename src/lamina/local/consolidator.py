@@ -29,7 +29,7 @@ from lamina.local.working_set import (
     with_lines,
 )
 from lamina.memories import Memory
-from lamina.memory import resolver
+from lamina.memory import contradicting, resolver
 from lamina.text.claims import (
     Statement,
     claim,
@@ -39,7 +39,7 @@ from lamina.text.claims import (
     said_in,
     statements,
 )
-from lamina.text.likeness import disagreement, tells_apart
+from lamina.text.likeness import contradictions, disagreement, tells_apart
 from lamina.text.wording import content_stems, hard_tokens, likeness
 
 # Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
@@ -48,6 +48,7 @@ _FEWEST = 3  # stems that a memory must have before it counts as part of a longe
 _PAST = timedelta(days=30)  # after its date a project fact may still be asked for …
 _IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and never of use
 _USED = timedelta(days=90)  # and one that was of use stays this long after the last time
+_MOST_ENDED = 200  # statements that share their rarest word
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
 _UNTIL = re.compile(
@@ -117,6 +118,7 @@ def consolidate(
         changed |= age_out(working)
         if not changed:
             break
+    doubt_contradictions(working)
     tidy = repaired(
         shorter,
         working.all(),
@@ -154,19 +156,19 @@ def drop_replaced(working: WorkingSet) -> bool:
         current = working.get(older.path)
         if current is None or working.get(newer.path) is None or old.text not in current.body:
             continue
-        judgement = judge(new.text, old.text)
-        if not judgement and stamp(one) == stamp(other):
-            judgement = judge(old.text, new.text)
-        if not judgement:
-            continue
-        if judgement == "sure" and working.overrules(newer, new.text, older, old.text):
+        if judge(new.text, old.text) == "sure" and working.overrules(
+            newer, new.text, older, old.text
+        ):
             _remove(working, current, old.text, newer)
             changed = True
-        else:
-            both = f"“{old.text[:60]}” and “{new.text[:60]}”"
-            paths = sorted((older.path, newer.path))
-            working.doubt(paths, f"these may contradict each other: {both}")
     return changed
+
+
+def doubt_contradictions(working: WorkingSet) -> None:
+    """What is left of them is for a person: by the detector that `lamina memory audit` has."""
+    texts = [contradicting(one) for one in working.all() if not one.team]
+    for path, other, reason in contradictions(texts):
+        working.doubt(sorted((path, other)), f"these may contradict each other: {reason}")
 
 
 def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
@@ -194,13 +196,22 @@ def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Sta
 def _endings(
     spoken: list[tuple[Memory, Statement]],
 ) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
-    for memory, statement in spoken:
+    """What ends a statement has all of its words, its rarest too: only those are compared."""
+    stems = [content_stems(statement.text) - _SIGNS for _, statement in spoken]
+    often = Counter(stem for found in stems for stem in found)
+    by_rarest: defaultdict[str, list[int]] = defaultdict(list)
+    for number, found in enumerate(stems):
+        if found:
+            by_rarest[min(found, key=lambda stem: (often[stem], stem))].append(number)
+    for number, (memory, statement) in enumerate(spoken):
         if not re.search(r"(?i)longer|any ?more|mehr\b|不再|不", statement.text):
             continue
-        for other, second in spoken:
-            same = other.path != memory.path and other.type == memory.type
-            if same and declares_over(statement.text, second.text):
-                yield other, second, memory, statement
+        for stem in sorted(stems[number]):
+            for place in by_rarest.get(stem, ())[:_MOST_ENDED]:
+                other, second = spoken[place]
+                same = other.path != memory.path and other.type == memory.type
+                if same and declares_over(statement.text, second.text):
+                    yield other, second, memory, statement
 
 
 def _remove(working: WorkingSet, older: Memory, text: str, newer: Memory) -> None:
@@ -312,7 +323,8 @@ def move_long_lines(working: WorkingSet, index: str) -> str:
 
 def _conflict(lacking: Sequence[str], memory: Memory) -> str:
     """ "" or what a file says against words of its index line."""
-    for text in lacking:
+    clauses = [clause.strip() for text in lacking for clause in (text, *text.split(","))]
+    for text in clauses:
         for other in said_in(memory):
             if reason := disagreement(text, other):
                 return f"“{text[:60]}” and “{other[:60]}” ({reason})"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lamina.memory.audit import Audit as Audit
     from lamina.memory.audit import Repaired as Repaired
     from lamina.memory.audit import Step as Step
+    from lamina.memory.audit import contradicting as contradicting
+    from lamina.memory.audit import drifted as drifted
     from lamina.memory.audit import look_over as look_over
     from lamina.memory.audit import repair as repair
     from lamina.memory.commits import blame as blame
@@ -101,9 +103,11 @@ _HOMES = {
     "and_kept_away": "forgetting",
     "as_reminder": "instructions",
     "blame": "commits",
+    "contradicting": "audit",
     "date_reminder": "prompt",
     "day": "prompt",
     "diff_text": "commits",
+    "drifted": "audit",
     "earlier_name": "commits",
     "edit_topic": "topics",
     "file_name": "naming",

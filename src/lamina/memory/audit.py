@@ -7,7 +7,7 @@ is marked as doubtful; only what is certain gets a step in the plan of fixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, cast
@@ -45,9 +45,15 @@ class Repaired:
 
 
 def look_over(
-    store: MemoryStore, now: float, *, with_index: bool = True
+    store: MemoryStore,
+    now: float,
+    *,
+    with_index: bool = True,
+    last_used: Mapping[str, float] | None = None,
+    exists: Callable[[str], bool] | None = None,
 ) -> tuple[Audit, Sequence[Step]]:
-    """What is wrong, and what can be repaired without a reader."""
+    """What is wrong, and what can be repaired without a reader. `last_used` says when a memory was last
+    of use, and `exists` whether the project has a file."""
     memories, texts = _with_bodies(store)
     indexes = [store.content(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
     # Of one that is far too large only that is said: its lines are not what is wrong with it.
@@ -57,6 +63,8 @@ def look_over(
         indexes[0],
         now=now,
         team_index=indexes[1],
+        last_used=last_used,
+        exists=exists,
         with_index=with_index and whole,
         texts=texts,
         secret_rules=store.secret_rules,
@@ -122,9 +130,7 @@ KINDS: tuple[FaultKind, ...] = (
 
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
-_STALE_DAYS = {"project": 90}
-_STALE_ELSE = 365
-_PAST_DAYS = 30  # after the last date that a project memory names
+_OLD = 180  # days
 _PLACEHOLDERS = re.compile(
     r"\s*(?:todo|tbd|fixme|lorem ipsum|placeholder|the memory itself|test|asdf|\.\.\.|…)[\s.!:]*",
     re.IGNORECASE,
@@ -136,7 +142,8 @@ _SMALL_TALK = re.compile(
 )
 _FENCED = re.compile(r"^(```|~~~).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
 _WIKI_LINK = re.compile(r"\[\[([\w ./-]{1,120})(?:\|[^\[\]\n]*)?\]\]")
-_DATE = re.compile(r"\b(20\d\d)-(\d\d)-(\d\d)\b")
+_NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+([\w./-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +187,7 @@ def audit(
     now: float,
     team_index: bytes = b"",
     last_used: Mapping[str, float] | None = None,
+    exists: Callable[[str], bool] | None = None,
     with_index: bool = True,
     texts: Mapping[str, str] | None = None,
     secret_rules: Rules | None = None,
@@ -196,7 +204,7 @@ def audit(
         *_junk(memories),
         *_duplicates(memories, {path for path, _ in _listed(index, team_index)}),
         *_contradictions(memories),
-        *_stale(memories, now, last_used or {}),
+        *_stale(memories, now, last_used or {}, exists),
         *(_dangling(memories, index, team_index) if with_index else ()),
         *_dead_links(memories),
         *_oversized(memories, index, team_index),
@@ -281,8 +289,14 @@ def _bare(memory: Memory) -> tuple[str | None, str, str]:
 
 
 def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
-    for one, other, reason in contradictions([(memory.path, _said(memory)) for memory in memories]):
+    for one, other, reason in contradictions([contradicting(memory) for memory in memories]):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
+
+
+def contradicting(memory: Memory) -> tuple[str, str, str]:
+    """A memory as the detector of contradictions reads it: path, what it is about, what it says."""
+    head = f"{memory.path} {memory.name} {memory.description}"
+    return memory.path, head, f"{memory.description}\n\n{memory.body}"
 
 
 def _written(memory: Memory) -> float:
@@ -296,30 +310,50 @@ def _written(memory: Memory) -> float:
 
 
 def _stale(
-    memories: Iterable[Memory], now: float, last_used: Mapping[str, float]
+    memories: Sequence[Memory],
+    now: float,
+    last_used: Mapping[str, float],
+    exists: Callable[[str], bool] | None,
 ) -> Iterator[Fault]:
+    """What drifted from the code, what another memory took the place of, and what is both old and not
+    used. Age alone says nothing: of a store whose use nobody counts no memory is old."""
+    later = superseded(memories)
     for memory in memories:
-        written = _written(memory)
-        if written <= 0:
-            continue  # unknown
-        days = age_days(max(written, last_used.get(memory.path, 0.0)), now)
-        limit = _STALE_DAYS.get(memory.type or "", _STALE_ELSE)
-        if days > limit:
+        missing = drifted(memory, exists) if exists else []
+        if missing:
+            reason = f"it names {', '.join(missing[:3])}, which the project has no more"
+        elif memory.path in later:
+            reason = later[memory.path]
+        elif last_used and (days := _days_unused(memory, now, last_used)) > _OLD:
             reason = f"neither written nor used for {days:,} days"
-            yield Fault("stale", memory.path, reason, doubtful=True)
-        elif memory.type == "project" and (past := _days_since_last_date(memory, now)) > _PAST_DAYS:
-            reason = f"the last date that it names passed {past:,} days ago"
-            yield Fault("stale", memory.path, reason, doubtful=True)
-
-
-def _days_since_last_date(memory: Memory, now: float) -> int:
-    dates: list[float] = []
-    for year, month, day in _DATE.findall(_said(memory)):
-        try:
-            dates.append(datetime(int(year), int(month), int(day), tzinfo=UTC).timestamp())
-        except ValueError:
+        else:
             continue
-    return age_days(max(dates), now) if dates else 0
+        yield Fault("stale", memory.path, reason, doubtful=True)
+
+
+def _days_unused(memory: Memory, now: float, last_used: Mapping[str, float]) -> int:
+    written = _written(memory)
+    return age_days(max(written, last_used.get(memory.path, 0.0)), now) if written > 0 else 0
+
+
+def superseded(memories: Sequence[Memory]) -> dict[str, str]:
+    """Memories that say themselves, or of which another says, that something took their place."""
+    resolve = resolver(memory.path for memory in memories)
+    found: dict[str, str] = {}
+    for memory in memories:
+        for key in ("superseded_by", "metadata.superseded_by"):
+            if by := memory.extra.get(key, ""):
+                found[memory.path] = f"{by} supersedes it"
+        for name in _SUPERSEDES.findall(memory.body):
+            if (old := resolve(name)) and old != memory.path:
+                found.setdefault(old, f"{memory.path} says that it supersedes it")
+    return found
+
+
+def drifted(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
+    """Files that a memory names in folders of the project, and that are not there any more."""
+    named = dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}"))
+    return [name for name in named if exists(name.split("/", 1)[0]) and not exists(name)]
 
 
 def _listed(index: bytes, team_index: bytes) -> Iterator[tuple[str, int]]:
@@ -399,11 +433,6 @@ def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
             missing.append("description")
         if missing:
             yield Fault("unlabelled", memory.path, f"it has no {' and no '.join(missing)}")
-        elif memory.type in ("feedback", "project"):
-            lacking = [mark for mark in ("Why:", "How to apply:") if mark not in memory.body]
-            if lacking:
-                reason = f"a {memory.type} memory without {' and '.join(lacking)}"
-                yield Fault("unlabelled", memory.path, reason)
 
 
 def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:

@@ -23,7 +23,7 @@ from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory import INDEX, manifest, read_topic
+from lamina.memory import INDEX, drifted, manifest, read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
@@ -33,7 +33,6 @@ from lamina.text.claims import statements
 
 MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
-_NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+|[\w-]+\.[a-z]{1,4})`")
 _MOST_NAMED = 20
 _LARGEST_COPY = 1_000_000
 
@@ -93,7 +92,7 @@ def _directive(state: State, planner: DreamPlanner, copy: Path, logs: Mapping[st
         today=f"{datetime.fromtimestamp(planner.now, UTC).astimezone():%A %Y-%m-%d}",
         manifest=manifest(memories, state.config.int("memory.manifest_files")) or "(none)",
         logs=", ".join(f"`{planner.store.directory / name}`" for name in logs) or "none is new.",
-        drifted=_listed(drifted(memories, state.config.project)),
+        drifted=_listed(_drifted(memories, state.config.project)),
         sessions=str(state.deps.transcript.parent),
         doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in planner.plan().doubtful]),
     )
@@ -158,15 +157,10 @@ def read_logs(directory: Path, since: float) -> dict[str, str]:
     return found
 
 
-def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
+def _drifted(memories: Sequence[Memory], project: Path) -> list[str]:
     """Memories that name files which the project has no more."""
-    found: list[str] = []
-    for memory in memories:
-        named = dict.fromkeys(_NAMED.findall(f"{memory.description}\n{memory.body}"))
-        missing = [name for name in named if "/" in name and not (project / name).exists()]
-        if missing:
-            found.append(f"{memory.path} names {', '.join(missing[:5])}")
-    return found
+    found = {one.path: drifted(one, lambda name: (project / name).exists()) for one in memories}
+    return [f"{path} names {', '.join(missing[:5])}" for path, missing in found.items() if missing]
 
 
 def _listed(lines: Sequence[str]) -> str:
