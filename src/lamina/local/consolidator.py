@@ -88,6 +88,7 @@ def consolidate(
     said: Mapping[str, date | None] | None = None,
     overrules: Overrules | None = None,
     by_hand: Callable[[str], bool] = lambda _: False,
+    compare: bool = True,
 ) -> ConsolidationPlan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
 
@@ -96,7 +97,8 @@ def consolidate(
     from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
     not the user's own word, what their index line ends with; such a memory never takes in one that
     is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
-    somebody wrote past the store: those never age out.
+    somebody wrote past the store: those never age out. Without `compare` contradictions that nothing
+    can be done about are not looked for, which takes a while.
     """
     working = WorkingSet(
         memories,
@@ -118,7 +120,8 @@ def consolidate(
         changed |= age_out(working)
         if not changed:
             break
-    doubt_contradictions(working)
+    for doubt in quarrels(working.all()) if compare else ():
+        working.doubt(doubt.paths, doubt.reason)
     tidy = repaired(
         shorter,
         working.all(),
@@ -164,11 +167,13 @@ def drop_replaced(working: WorkingSet) -> bool:
     return changed
 
 
-def doubt_contradictions(working: WorkingSet) -> None:
-    """What is left of them is for a person: by the detector that `lamina memory audit` has."""
-    texts = [contradicting(one) for one in working.all() if not one.team]
-    for path, other, reason in contradictions(texts):
-        working.doubt(sorted((path, other)), f"these may contradict each other: {reason}")
+def quarrels(memories: Sequence[Memory]) -> list[Doubt]:
+    """Contradictions that are for a person, by the detector that `lamina memory audit` has."""
+    texts = [contradicting(one) for one in memories if not one.team]
+    return [
+        Doubt(tuple(sorted((path, other))), f"these may contradict each other: {reason}")
+        for path, other, reason in contradictions(texts)
+    ]
 
 
 def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:

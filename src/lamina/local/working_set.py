@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import lru_cache
 
 from lamina.memories import Memory
-from lamina.text.claims import covered, fenced_blocks, headings, statements
+from lamina.text.claims import carries, covered, fenced_blocks, headings, said_in, statements
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.wording import content_stems
 
@@ -199,6 +200,7 @@ def said_on(memory: Memory) -> date | None:
         return None
 
 
+@lru_cache(maxsize=1024)
 def dated(text: str, said: date | None) -> str:
     """A text with its relative dates written out, but for those in code: each from the day that its
     paragraph, its item or what stands above it begins with, else from `said`, else not at all."""
@@ -242,7 +244,10 @@ _FAR = 90  # days from its anchor within which a day without a year is sure
 def _own_day(paragraph: str) -> tuple[date | None, int]:
     """The day on which a paragraph says that it was written, and where that ends: a complete date at
     its head, behind nothing but such words as "update", or the only one, on which somebody spoke."""
-    days = [hit for hit in find_dates(paragraph, date(2000, 1, 1)) if hit.complete]
+    if "20" not in paragraph:
+        return None, 0
+    found = find_dates(paragraph, date(2000, 1, 1), complete=True)
+    days = [hit for hit in found if hit.complete]
     if not days:
         return None, 0
     first = days[0]
@@ -257,7 +262,12 @@ def text_of(memory: Memory) -> str:
 
 def missing_statements(into: Memory, other: Memory) -> list[str]:
     """What `other` says and `into` does not, as lines."""
-    lines = [line.text for line in statements(other.body) if not covered(line.text, into)]
+    said = said_in(into)
+    lines = [
+        line.text
+        for line in statements(other.body)
+        if any(map(str.isalnum, line.text)) and not any(carries(one, line.text) for one in said)
+    ]
     grown = replace(into, body=with_lines(into.body, lines))
     if other.description.strip() and not covered(other.description, grown):
         lines.append(other.description.strip())

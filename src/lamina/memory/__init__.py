@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lamina.memory.audit import Repaired as Repaired
     from lamina.memory.audit import Step as Step
     from lamina.memory.audit import contradicting as contradicting
-    from lamina.memory.audit import drifted as drifted
     from lamina.memory.audit import look_over as look_over
+    from lamina.memory.audit import missing_files as missing_files
     from lamina.memory.audit import repair as repair
     from lamina.memory.commits import blame as blame
     from lamina.memory.commits import diff_text as diff_text
@@ -107,7 +107,6 @@ _HOMES = {
     "date_reminder": "prompt",
     "day": "prompt",
     "diff_text": "commits",
-    "drifted": "audit",
     "earlier_name": "commits",
     "edit_topic": "topics",
     "file_name": "naming",
@@ -129,6 +128,7 @@ _HOMES = {
     "manifest": "scan",
     "memory_place": "paths",
     "memory_section": "prompt",
+    "missing_files": "audit",
     "new_topic": "topics",
     "not_forgotten": "forgetting",
     "open_store": "file_store",

@@ -319,7 +319,7 @@ def _stale(
     used. Age alone says nothing: of a store whose use nobody counts no memory is old."""
     later = superseded(memories)
     for memory in memories:
-        missing = drifted(memory, exists) if exists else []
+        missing = missing_files(memory, exists) if exists else []
         if missing:
             reason = f"it names {', '.join(missing[:3])}, which the project has no more"
         elif memory.path in later:
@@ -350,7 +350,7 @@ def superseded(memories: Sequence[Memory]) -> dict[str, str]:
     return found
 
 
-def drifted(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
+def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
     """Files that a memory names in folders of the project, and that are not there any more."""
     named = dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}"))
     return [name for name in named if exists(name.split("/", 1)[0]) and not exists(name)]

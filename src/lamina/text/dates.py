@@ -166,14 +166,8 @@ def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | N
 
 
 _SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
-_PAST = frozenset(  # verbs of which a sentence tells what is over
-    """was were had did ended began started ran went came broke failed happened shipped merged deployed
-    released landed fixed closed found war waren hatte wurde wurden endete begann lief""".split()  # noqa: SIM905 - a word list
-)
-_FUTURE = frozenset(
-    """will by until till before due deadline planned scheduled freeze next soon upcoming going bis
-    spätestens frist wird werden geplant""".split()  # noqa: SIM905 - a word list
-)
+_PAST = frozenset("was were had did ended began started ran broke failed shipped merged deployed released landed fixed closed war waren hatte wurde endete".split())  # fmt: skip # noqa: SIM905
+_FUTURE = frozenset("will by until till before due deadline planned scheduled freeze next bis frist wird geplant".split())  # fmt: skip # noqa: SIM905
 
 
 def _looks_back(match: re.Match[str]) -> tuple[bool, bool]:
@@ -412,6 +406,7 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
+_WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 _UNTIL = re.compile(
     r"(?i)(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z"
 )
@@ -424,19 +419,21 @@ _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d
 _TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
-def find_dates(text: str, said: date) -> list[SaidDate]:
-    """All date expressions of a text that mean one day, in order, none overlapping."""
+def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDate]:
+    """All date expressions that mean one day, in order, none overlapping; or those with a year."""
     found: list[SaidDate] = []
     taken = bytearray(len(text))
-    for hit in _hits(text, said):
+    for hit in _hits(text, said, _WITH_YEAR if complete else _COMPILED):
         if taken.find(1, hit.start, hit.end) < 0:
             taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
             found.append(hit)
     return sorted(found, key=lambda hit: hit.start)
 
 
-def _hits(text: str, said: date) -> Iterator[SaidDate]:
-    for pattern, resolve in _COMPILED:
+def _hits(
+    text: str, said: date, rules: Sequence[tuple[re.Pattern[str], _Resolve]]
+) -> Iterator[SaidDate]:
+    for pattern, resolve in rules:
         for match in pattern.finditer(text):
             try:
                 day = resolve(match, said)
@@ -454,7 +451,6 @@ def with_absolute_dates(
 ) -> str:
     """The text with `(YYYY-MM-DD)` behind each date expression from `start` on that lacks it; doing it
     twice changes nothing. Code is left alone, and what stands in quotation marks is of another day.
-
     Without `bare`, a weekday's name is left alone unless "by", "until" or the like stands before it.
     `most_days`: what would lie further from `said` is not sure.
     """

@@ -23,7 +23,7 @@ from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
 from lamina.ledger.places import private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory import INDEX, drifted, manifest, read_topic
+from lamina.memory import INDEX, manifest, missing_files, read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
@@ -92,9 +92,11 @@ def _directive(state: State, planner: DreamPlanner, copy: Path, logs: Mapping[st
         today=f"{datetime.fromtimestamp(planner.now, UTC).astimezone():%A %Y-%m-%d}",
         manifest=manifest(memories, state.config.int("memory.manifest_files")) or "(none)",
         logs=", ".join(f"`{planner.store.directory / name}`" for name in logs) or "none is new.",
-        drifted=_listed(_drifted(memories, state.config.project)),
+        drifted=_listed(drifted(memories, state.config.project)),
         sessions=str(state.deps.transcript.parent),
-        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in planner.plan().doubtful]),
+        doubts=_listed(
+            [f"{named(one.paths)}: {one.reason}" for one in planner.plan(compare=True).doubtful]
+        ),
     )
 
 
@@ -157,9 +159,11 @@ def read_logs(directory: Path, since: float) -> dict[str, str]:
     return found
 
 
-def _drifted(memories: Sequence[Memory], project: Path) -> list[str]:
+def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
     """Memories that name files which the project has no more."""
-    found = {one.path: drifted(one, lambda name: (project / name).exists()) for one in memories}
+    found = {
+        one.path: missing_files(one, lambda name: (project / name).exists()) for one in memories
+    }
     return [f"{path} names {', '.join(missing[:5])}" for path, missing in found.items() if missing]
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream.judge import After, Authors, GateFindings, Judge, MemorySnapshot
-from lamina.local.consolidator import ConsolidationPlan, consolidate
+from lamina.local.consolidator import ConsolidationPlan, consolidate, quarrels
 from lamina.local.standing import Fate
 from lamina.local.working_set import dated
 from lamina.memories import Change, Note, Proposal, Verdict
@@ -139,7 +139,11 @@ class DreamPlanner:
         return found
 
     def plan(
-        self, files: Mapping[str, bytes] | None = None, gone: Collection[str] = ()
+        self,
+        files: Mapping[str, bytes] | None = None,
+        gone: Collection[str] = (),
+        *,
+        compare: bool = False,
     ) -> ConsolidationPlan:
         index = self._index(files or {})
         for path in gone:
@@ -156,6 +160,7 @@ class DreamPlanner:
             said=self.said,
             overrules=self.judge.overrules,
             by_hand=self.judge.by_hand,
+            compare=compare,
         )
 
     def _index(self, files: Mapping[str, bytes]) -> bytes:
@@ -217,6 +222,7 @@ class DreamPlanner:
         if judged.labels:  # found only while judging: the index shows them
             self.labels |= judged.labels
             index = self.plan(_plain(after), {*draft.gone, *lost}).index
+        doubtful = (*plan.doubtful, *quarrels(plan.memories))
         changes = [
             Change(path, self.before.files.get(path), content)
             for path, content in _plain(after).items()
@@ -233,7 +239,7 @@ class DreamPlanner:
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
         remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
-        doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
+        doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in doubtful]
         return DreamStep(
             changes=tuple(changes),
             reasons=tuple(redact(reasons[path], rules) for path in sorted(reasons)),
