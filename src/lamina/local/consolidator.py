@@ -97,8 +97,7 @@ def consolidate(
     from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
     not the user's own word, what their index line ends with; such a memory never takes in one that
     is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
-    somebody wrote past the store: those never age out. Without `compare` contradictions that nothing
-    can be done about are not looked for, which takes a while.
+    somebody wrote past the store: those never age out. `compare`: look for `quarrels` too.
     """
     working = WorkingSet(
         memories,
@@ -120,8 +119,6 @@ def consolidate(
         changed |= age_out(working)
         if not changed:
             break
-    for doubt in quarrels(working.all()) if compare else ():
-        working.doubt(doubt.paths, doubt.reason)
     tidy = repaired(
         shorter,
         working.all(),
@@ -134,7 +131,7 @@ def consolidate(
     _doubt_what_the_index_lost(working, tidy)
     return ConsolidationPlan(
         working.merges(), working.drops(), working.rewrites(), tidy.text, tidy.text != index,
-        working.doubts(), tuple(working.all()),
+        (*working.doubts(), *(quarrels(working.all()) if compare else ())), tuple(working.all()),
     )  # fmt: skip
 
 

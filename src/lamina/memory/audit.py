@@ -35,6 +35,7 @@ from lamina.memory.topics import age_days, edit_topic, memory_type, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
+from lamina.text.claims import fenced_blocks
 from lamina.text.likeness import alike_pairs, contradictions
 
 
@@ -140,8 +141,7 @@ _SMALL_TALK = re.compile(
     r"(?: there)?[\"'”]?[\s.!]*",
     re.IGNORECASE,
 )
-_FENCED = re.compile(r"^(```|~~~).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
-_WIKI_LINK = re.compile(r"\[\[([\w ./-]{1,120})(?:\|[^\[\]\n]*)?\]\]")
+_WIKI_LINK = re.compile(r"\[\[([\w ./-]+)(?:\|[^]\n]*)?\]\]")
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
 _SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+([\w./-]+)")
 
@@ -249,6 +249,12 @@ def _secrets(texts: Mapping[str, str], rules: Rules | None) -> Iterator[Fault]:
             yield Fault("secret", path, reason, line=leak.line, rule=leak.rule)
 
 
+def _prose(body: str) -> str:
+    for block in fenced_blocks(body):
+        body = body.replace(block, "")
+    return body
+
+
 def _said(memory: Memory) -> str:
     return f"{memory.description}\n{memory.body}"
 
@@ -265,7 +271,7 @@ def _junk(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("junk", memory.path, "it records small talk", doubtful=True)
         elif len(stems) < 2:
             yield Fault("junk", memory.path, "it says next to nothing", doubtful=True)
-        elif len(body) > 200 and len(_FENCED.sub("", body).strip()) < 0.05 * len(body):
+        elif len(body) > 200 and len(_prose(body).strip()) < 0.05 * len(body):
             yield Fault("junk", memory.path, "it is code or output only", doubtful=True)
 
 
@@ -388,7 +394,7 @@ def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
     by_path = resolver(memory.path for memory in memories)
     names = {_link_key(memory.name) for memory in memories}
     for memory in memories:
-        for target in dict.fromkeys(_WIKI_LINK.findall(_FENCED.sub("", memory.body))):
+        for target in dict.fromkeys(_WIKI_LINK.findall(_prose(memory.body))):
             if not by_path(target) and _link_key(target) not in names:
                 reason = f"its link [[{target}]] leads nowhere"
                 yield Fault("dangling", memory.path, reason, doubtful=True)

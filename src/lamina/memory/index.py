@@ -78,15 +78,14 @@ LOADED_LINES = 200
 LOADED_BYTES = 25_000
 ADVISED_LINE = 150
 
-_POINTER = re.compile(
-    r"(?P<before>[ \t]*[-*+][ \t]+\[)(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]"
+_TARGET = (
+    r"(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]"
     r"\((?P<open><?)(?P<file>[^()<>\n]*(?:\([^()<>\n]*\)[^()<>\n]*)*)>?\)"
-    r"(?P<dash>[ \t]*(?:[—–:-]+[ \t]*)?)(?P<hook>[^\r\n]*)"
 )
-_LINK = re.compile(
-    r"\[(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]\(<?(?P<file>[^()<>\n]*(?:\([^()<>\n]*\)[^()<>\n]*)*)>?\)"
-    r"|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]"
+_POINTER = re.compile(
+    rf"(?P<before>[ \t]*[-*+][ \t]+\[){_TARGET}(?P<dash>[ \t]*(?:[—–:-]+[ \t]*)?)(?P<hook>[^\r\n]*)"
 )
+_LINK = re.compile(rf"\[{_TARGET}|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]")
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*\r?\n?\Z")
 
 

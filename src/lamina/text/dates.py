@@ -166,8 +166,8 @@ def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | N
 
 
 _SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
-_PAST = frozenset("was were had did ended began started ran broke failed shipped merged deployed released landed fixed closed war waren hatte wurde endete".split())  # fmt: skip # noqa: SIM905
-_FUTURE = frozenset("will by until till before due deadline planned scheduled freeze next bis frist wird geplant".split())  # fmt: skip # noqa: SIM905
+_PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
+_FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
 
 
 def _looks_back(match: re.Match[str]) -> tuple[bool, bool]:

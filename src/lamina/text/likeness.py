@@ -54,8 +54,8 @@ _TELLING = frozenset(
 _SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
     """production prod staging dev development local test tests testing ci preview sandbox windows linux macos
     mac ios android mobile desktop web frontend backend client server old new legacy first second
-    third final previous was were had used war morning evening weekend weekdays default fallback input output read write upload
-    download min max minimum maximum lower upper left right top bottom request response source target parent
+    third final previous was were had used war morning evening weekend weekdays default fallback input output read write
+    upload    download min max minimum maximum lower upper left right top bottom request response source target parent
     child internal external admin user guest free paid primary secondary""".split()  # noqa: SIM905 - a word list
 )
 _WORN = frozenset(  # words of titles that say nothing of the matter
@@ -65,7 +65,8 @@ _WORN = frozenset(  # words of titles that say nothing of the matter
 _RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
 _UNITS = frozenset(
     """% ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
-    mb gb tb px em rem eur usd am pm uhr sekunden minuten stunden tage wochen monate retries""".split()  # noqa: SIM905 - a word list
+    mb gb tb px em rem eur usd am pm uhr sekunden minuten stunden tage wochen
+    monate""".split()  # noqa: SIM905 - a word list
 )
 _LIMITS = frozenset(
     [
@@ -90,7 +91,7 @@ _COUNTED = re.compile(r"\A\W*((?:[^\W\d_]+ ){0,2}[^\W\d_]{3,} \d+[a-z]?)(?![\w.,
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
 _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
 _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d{1,2}/\d{1,2}\b")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
 _POINTING = (

@@ -193,6 +193,9 @@ class Judge:
         self._authors = authors
         self._labels = labels
         self._memories = {memory.path: memory for memory in before.memories()}
+        self.heard: Sequence[
+            str
+        ] = ()  # what the user typed in past sessions, of what is written now
         self._hooks = {one.file: one.hook for one in pointers_of(before.index or b"")}
 
     @cached_property
@@ -233,7 +236,7 @@ class Judge:
         """First as the gate asks everybody; then without the lines that only moved."""
         memory = read_topic(path, content)
         proposal = proposal_of(memory, "dream", "")
-        vouched = self._vouched(sources, path)
+        vouched = "\n".join([self._vouched(sources, path), *(self.heard if path in own else ())])
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
         if verdict.decision == "accept" and verdict.origin == "typed":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -17,7 +16,7 @@ from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream.judge import After, Authors, GateFindings, Judge, MemorySnapshot
 from lamina.local.consolidator import ConsolidationPlan, consolidate, quarrels
 from lamina.local.standing import Fate
-from lamina.local.working_set import dated
+from lamina.local.working_set import dated, said_on
 from lamina.memories import Change, Note, Proposal, Verdict
 from lamina.memory import (
     INDEX,
@@ -87,7 +86,7 @@ class DreamPlanner:
         self.store = store
         self.now = now
         self.before = MemorySnapshot.of(store)
-        self.held = {*store.pinned(), *held, *self._read_only()}
+        self.held = {*store.pinned(), *held, *store.read_only()}
         if store.history is not None:
             store.history.settle()
         self.authors = Authors(store.history)
@@ -102,15 +101,6 @@ class DreamPlanner:
         self.in_vain = frozenset(unused(counted))
         self.said = self._said()
         self.judge = Judge(store, self.before, self.authors, self.labels)
-
-    def _read_only(self) -> list[str]:
-        """Files that a person closed to writing: one of them must not end the whole dream."""
-        found: list[str] = []
-        for path in self.before.files:
-            with contextlib.suppress(OSError):
-                if not (self.store.directory / path).stat().st_mode & stat.S_IWUSR:
-                    found.append(path)
-        return found
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -136,6 +126,15 @@ class DreamPlanner:
                 days = self.authors.said_on(memory.path)
                 if days:
                     found[memory.path] = days.pop() if len(days) == 1 else None
+        return found
+
+    def dated(self) -> list[str]:
+        """What memories say with the days that their relative dates mean."""
+        found: list[str] = []
+        for memory in self.before.memories():
+            text = f"{memory.description}\n{memory.body}"
+            absolute = dated(text, self.said.get(memory.path) or said_on(memory))
+            found += [absolute] if absolute != text else []
         return found
 
     def plan(
