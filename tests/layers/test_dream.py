@@ -667,23 +667,6 @@ def test_a_plan_that_would_lose_a_memory_and_not_say_why_is_not_carried_out(
         assert lock_of(session).stat().st_mtime == 0
 
 
-@pytest.mark.spec("L6.6", "M4")
-def test_a_plan_that_would_make_the_index_longer_than_what_is_loaded_is_not_carried_out(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "LOADED_LINES", 2)
-
-    @story_of(place)
-    async def _(session: Session, heard: list[Event]) -> None:
-        store = store_of(session)
-        fill(session, *DOUBLES[1:], topic("ferry.md", "The ferry leaves from pier three."))
-        by_hand(store.directory / "MEMORY.md", "- [Invoices](invoices.md) — rounded\n")
-        before = contents(store)
-        with pytest.raises(LaminaError, match="longer than what is loaded"):
-            await dream.run(session.state)
-        assert contents(store) == before
-
-
 @pytest.mark.spec("L6.3", "L6.4", "L5.6")
 def test_a_model_that_obeys_every_order_loses_and_invents_nothing(place: Place) -> None:
     rule = topic("feedback_tests.md", "Never delete a failing test.", "feedback")

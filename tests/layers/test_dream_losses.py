@@ -409,3 +409,40 @@ def test_whatever_a_model_leaves_all_that_was_said_still_stands_or_was_overruled
         wanted = {p for p in left if p in SAID and left[p].startswith(b"gone:")}
         for path in wanted & after.keys():
             assert any(problem.startswith(f"{path} ") for problem in step.problems)
+
+
+# ---- what the user typed in past sessions
+
+MOVED = "The staging server moved to stage2.example.org on port 8443."
+
+
+def typed_before(place: Place, words: str) -> None:
+    async def story() -> None:
+        async with place.open(ScriptedModel([Reply("Fine.")])) as session:
+            await session.ask(words)
+
+    run(story)
+
+
+@pytest.mark.spec("L6.3", "L5.6")
+def test_what_the_user_typed_in_a_past_session_is_evidence_and_what_nobody_typed_is_not(
+    place: Place,
+) -> None:
+    typed_before(place, f"By the way. {MOVED} Thanks!")
+    folder = memory_place(place.home, place.project).directory
+    kept = {"reference_staging.md": topic("reference", MOVED, MOVED, name="Staging server")}
+    made_up = {"reference_prod.md": topic("reference", "Prod is at prod9.example.org", name="Prod")}
+    there = {"nurse.md": topic("user", "Nurse", NURSE)}
+    put(folder, there)
+    done = dreamt(place, there | kept | made_up)
+    assert on_disk(folder).keys() == (there | kept).keys(), done.problems
+    assert any(problem.startswith("reference_prod.md") for problem in done.problems)
+
+
+@pytest.mark.spec("L6.3", "L6.6")
+def test_a_model_may_write_out_the_day_that_an_entry_names(place: Place) -> None:
+    folder = memory_place(place.home, place.project).directory
+    said = "2026-03-10: the demo of the warehouse is tomorrow."
+    put(folder, {"demo.md": topic("reference", "The demo", said)})
+    dreamt(place, None)
+    assert "tomorrow (2026-03-11)" in on_disk(folder)["demo.md"]

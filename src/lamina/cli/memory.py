@@ -111,7 +111,8 @@ def run(args: argparse.Namespace) -> int:
         return memory_reports.why(args, config)
     with open_store(config, quiet=args.quiet or args.json) as store:
         if args.verb == "audit":
-            return memory_reports.audit(args, store, with_index=config.bool("memory.index"))
+            with_index = config.bool("memory.index")
+            return memory_reports.audit(args, store, with_index=with_index, project=config.project)
         if args.verb == "inbox":
             return memory_inbox.run(args, store)
         if args.verb in memory_history.VERBS:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, count
@@ -143,15 +145,31 @@ def show_recalls(found: Sequence[RecallRecord]) -> None:
 # ---- audit
 
 
-def audit(args: argparse.Namespace, store: MemoryStore, *, with_index: bool = True) -> int:
+def audit(
+    args: argparse.Namespace,
+    store: MemoryStore,
+    *,
+    with_index: bool = True,
+    project: Path | None = None,
+) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
     from lamina.memory import look_over, repair
+    from lamina.recall.memory_index import USES_FILE, load_uses
 
-    found, steps = look_over(store, time.time(), with_index=with_index)
+    uses = load_uses(store.state / USES_FILE)
+    look = partial(
+        look_over,
+        store,
+        time.time(),
+        with_index=with_index,
+        last_used={path: use.last for path, use in uses.items()},
+        exists=(lambda name: (project / name).exists()) if project else None,
+    )
+    found, steps = look()
     done: Sequence[Repaired] = ()
     if args.fix and steps:
         done = repair(store, steps)
-        found, steps = look_over(store, time.time(), with_index=with_index)
+        found, steps = look()
     if args.json:
         out_json(_audit_json(found, steps, done))
     else:

@@ -72,12 +72,30 @@ def fenced_blocks(body: str) -> list[str]:
 # --- still said ---
 
 # Words that turn, narrow or soften what stands beside them; most are too common to be content words.
-_TURNING = re.compile(
-    r"(?i)\b(?:not|no|none|never|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|without|avoid\w*|stop\w*|quit\w*|instead"
-    r"|rather|skip\w*|forbid\w*|hat(?:e|es|ed)|dislik\w*|against|only|less|fewer|except|unless|until|before|after|if"
-    r"|when|was|were|had|used to|former\w*|previous\w*|once|longer|any ?more|might|may|maybe|perhaps|sometimes|should"
-    r"|could|would|nicht|nie|niemals|kein\w*|ohne|statt|nur|weniger|außer|falls|wenn|bis|war|waren|hatte\w*|früher|mehr"
-    r"|vielleicht|manchmal)\b|不|别|勿|没有|禁止|避免|停止|只|曾|以前|如果|也许"
+_TURNING = frozenset(
+    """not no none never nothing cannot dont doesnt isnt cant wont without instead rather hate hates hated against
+    only less fewer except unless until before after if when was were had once longer anymore might may maybe
+    perhaps sometimes should could would nicht nie niemals ohne statt nur weniger außer falls wenn bis war waren
+    früher mehr vielleicht manchmal""".split()  # noqa: SIM905 - a word list
+)
+_TURNING_STARTS = (
+    "avoid", "stop", "quit", "skip", "forbid", "dislik", "former", "previous", "kein", "hatte",
+)  # fmt: skip
+_TURNING_RUNS = (
+    "used to",
+    "any more",
+    "不",
+    "别",
+    "勿",
+    "没有",
+    "禁止",
+    "避免",
+    "停止",
+    "只",
+    "曾",
+    "以前",
+    "如果",
+    "也许",
 )
 # Marks and words, anywhere in a sentence, with which it repeats something to call it in question.
 _UNSAYING = re.compile(
@@ -85,10 +103,12 @@ _UNSAYING = re.compile(
     r"|den(?:y|ies|ied)|pretend\w*|nobody|hardly|barely|supposed\w*|alleged\w*|ignore[sd]?|falsch\w*|gelogen"
     r"|angeblich\w*|veraltet\w*|niemand|kaum)\b|假的|据说|过时"
 )
-_ENDING = re.compile(
-    r"(?i)\b(?:not(?! only)|no|never|\w+n['’]t|dont|doesnt|isnt|cant|wont|longer|any ?more|used to|former\w*|previous\w*|quit"
-    r"|stopped|instead|rather|switch\w*|was|were|nicht(?! nur)|nie|kein\w*|statt|früher|war)\b|不|别|勿|没有|曾|以前"
+_ENDING = frozenset(
+    """not no never dont doesnt isnt cant wont longer anymore quit stopped instead rather was were nicht nie
+    statt früher war""".split()  # noqa: SIM905 - a word list
 )
+_ENDING_STARTS = ("former", "previous", "switch", "kein")
+_ENDING_RUNS = ("any more", "used to", "不", "别", "勿", "没有", "曾", "以前")
 _CLAUSE = re.compile(
     r"[.;,!?:\n。；，！？：]+\s*|\s[–—-]\s|\b(?:but|because|and|und|aber|weil|sondern)\b"
 )
@@ -142,12 +162,29 @@ def overturns(later: str, earlier: str) -> bool:
         return False
     if speaks_of(earlier, (later,)):
         return False
-    ends, ended = _ENDING.search(about), _ENDING.search(earlier)
-    return bool(ends) != bool(ended) or not _in_order(earlier, later)
+    return _ends(about) != _ends(earlier) or not _in_order(earlier, later)
 
 
 def _turns(text: str) -> set[str]:
-    return {found.casefold() for found in _TURNING.findall(text)}
+    return _signs(text, _TURNING, _TURNING_STARTS, _TURNING_RUNS)
+
+
+def _ends(text: str) -> bool:
+    plain = text.casefold().replace("not only", " ").replace("nicht nur", " ")
+    return bool(_signs(plain, _ENDING, _ENDING_STARTS, _ENDING_RUNS))
+
+
+def _signs(
+    text: str, known: frozenset[str], starts: tuple[str, ...], runs: tuple[str, ...]
+) -> set[str]:
+    """Words of a text that are among these, begin like these or end in "n't", and such runs of words."""
+    folded = text.casefold().replace("’", "'")
+    found = {
+        word
+        for word in re.findall(r"[\w']+", folded)
+        if word in known or word.startswith(starts) or word.endswith("n't")
+    }
+    return found | {run for run in runs if run in folded}
 
 
 def _about(text: str, stems: frozenset[str]) -> str:

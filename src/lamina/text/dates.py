@@ -101,6 +101,7 @@ class SaidDate:
     end: int
     day: date
     bare: bool  # only a weekday's name, which can also mean every such day
+    complete: bool = False  # it names its year, so there is nothing to write out
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
@@ -150,41 +151,66 @@ def _calendar(year: int, month: int, day: int) -> date | None:
         return None
 
 
-def _nearest(month: int, day: int, said: date) -> date | None:
-    """The day without a year that lies closest: at most three months back, else ahead."""
+def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | None:
+    """The day without a year that lies closest: at most three months back, else ahead. What is told
+    as past lies back or nowhere, and what is so since then lies back."""
+    since, past = _looks_back(match)
     for year in (said.year - 1, said.year, said.year + 1):
         found = _calendar(year, month, day)
-        if found and -90 <= (found - said).days <= 275:
-            return found
+        if found is None:
+            continue
+        away = (found - said).days
+        if (-365 < away <= 0) if since else (-90 <= away <= (90 if past else 275)):
+            return None if past and away > 0 and not since else found
     return None
+
+
+_SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
+_PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
+_FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
+
+
+def _looks_back(match: re.Match[str]) -> tuple[bool, bool]:
+    """Whether something is so since the day that is named, and whether its sentence tells the past."""
+    text, at = match.string, match.start()
+    start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
+    before = re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
+    near = [*before[-2:], *re.findall(r"\w+", match[0].casefold())[:1]]
+    since = not _SINCE.isdisjoint(near) or text[max(at - 2, 0) : at].endswith(("自", "从"))
+    return since, not _PAST.isdisjoint(before) and _FUTURE.isdisjoint(before)
 
 
 def _named(match: re.Match[str], said: date) -> date | None:
     month = _MONTHS[match["month"].lower().rstrip(".")]
     if match["year"]:
         return _calendar(int(match["year"]), month, int(match["day"]))
-    return _nearest(month, int(match["day"]), said)
+    return _nearest(month, int(match["day"]), match, said)
 
 
 def _end_of_named(match: re.Match[str], said: date) -> date | None:
     month = _MONTHS[match["month"].lower()]
-    first = _calendar(int(match["year"]), month, 1) if match["year"] else _nearest(month, 28, said)
+    first = (
+        _calendar(int(match["year"]), month, 1)
+        if match["year"]
+        else _nearest(month, 28, match, said)
+    )
     return _add_months(first.replace(day=1), 1) - timedelta(days=1) if first else None
 
 
 def _numeric(match: re.Match[str], said: date) -> date | None:
     month, day = int(match["m"]), int(match["day"])
     year = match.groupdict().get("year")
-    return _calendar(int(year), month, day) if year else _nearest(month, day, said)
+    return _calendar(int(year), month, day) if year else _nearest(month, day, match, said)
 
 
 def _day_of_month(match: re.Match[str], said: date) -> date | None:
-    day = int(match["day"])
-    ahead = _calendar(said.year, said.month, day)
-    if ahead and ahead >= said:
-        return ahead
+    ahead = _calendar(said.year, said.month, int(match["day"]))
+    return ahead if ahead and ahead >= said else _day_of_next_month(match, said)
+
+
+def _day_of_next_month(match: re.Match[str], said: date) -> date | None:
     following = _add_months(said.replace(day=1), 1)
-    return _calendar(following.year, following.month, day)
+    return _calendar(following.year, following.month, int(match["day"]))
 
 
 def _add_months(day: date, months: int) -> date:
@@ -198,10 +224,6 @@ def _add_months(day: date, months: int) -> date:
 
 def _month_end(months: int) -> _Resolve:
     return lambda _, said: _add_months(said.replace(day=1), months + 1) - timedelta(days=1)
-
-
-def _year_end(_: re.Match[str], said: date) -> date:
-    return date(said.year, 12, 31)
 
 
 def _week_end(_: re.Match[str], said: date) -> date | None:
@@ -218,9 +240,11 @@ def _weekday_in(weeks: int) -> _Resolve:
 
 
 def _coming_weekday(match: re.Match[str], said: date) -> date | None:
-    """The next such day; on that very day it could mean today or in a week, so neither."""
+    """The next such day, or the last one that something is so since; on that very day it could mean
+    today or in a week, so neither."""
     ahead = (_WEEKDAYS[match["weekday"].lower()] - said.weekday()) % 7
-    return said + timedelta(days=ahead) if ahead else None
+    back = 7 if _looks_back(match)[0] else 0
+    return said + timedelta(days=ahead - back) if ahead else None
 
 
 def _unambiguous_next(match: re.Match[str], said: date) -> date | None:
@@ -259,16 +283,12 @@ def _later(match: re.Match[str], said: date) -> date | None:
     return _add_months(said, _count(match)) if _count(match) <= 60 else None
 
 
-def _day_of_next_month(match: re.Match[str], said: date) -> date | None:
-    following = _add_months(said.replace(day=1), 1)
-    return _calendar(following.year, following.month, int(match["day"]))
-
-
 # First match at a place wins, so the longer forms stand first.
 _RULES: tuple[tuple[str, _Resolve], ...] = (
     (r"\b(?P<year>20\d\d)-(?P<m>\d\d)-(?P<day>\d\d)(?!\d)", _numeric),
     (r"(?P<year>20\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?[日号]", _numeric),
     (r"(?<![\d.])(?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?P<year>20\d\d)(?!\d)", _numeric),
+    (r"(?<![\d./-])(?P<year>20\d\d)[./](?P<m>\d{1,2})[./](?P<day>\d{1,2})(?!\d)", _numeric),
     (  # the second day of "9月12、13号"
         r"(?<!\d)(?P<m>\d{1,2})\s?月\s?\d{1,2}\s?[日号]?\s?[、和到至~-]\s?(?P<hit>(?P<day>\d{1,2})\s?[日号])",
         _numeric,
@@ -315,7 +335,10 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
         _month_end(0),
     ),
     (r"\bmonatsende\b|(?:这个|本|这)?月底", _month_end(0)),
-    (r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底", _year_end),
+    (
+        r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底",
+        lambda _, said: date(said.year, 12, 31),
+    ),
     (r"\bend of (?:the|this) week\b|\bende (?:der|dieser) woche\b", _week_end),
     (
         r"\b(?:by|until|till|on|before|after|from|to|for|is) the (?P<day>\d{1,2})(?:st|nd|rd|th)\b"
@@ -383,25 +406,34 @@ _RULES: tuple[tuple[str, _Resolve], ...] = (
     (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
+_WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 _UNTIL = re.compile(
-    r"(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z", re.IGNORECASE
+    r"(?i)(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z"
 )
-_ANNOTATED = re.compile(r"\s?[(（]\d{4}-\d\d-\d\d[)）]")
+_ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
+_QUOTED = re.compile(
+    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]|‘[^’\n]*’|(?<!\w)'[^'\n]+'(?!\w)"
+)
+_YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
+_YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
+_TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
-def find_dates(text: str, said: date) -> list[SaidDate]:
-    """All date expressions of a text that mean one day, in order, none overlapping."""
+def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDate]:
+    """All date expressions that mean one day, in order, none overlapping; or those with a year."""
     found: list[SaidDate] = []
     taken = bytearray(len(text))
-    for hit in _hits(text, said):
+    for hit in _hits(text, said, _WITH_YEAR if complete else _COMPILED):
         if taken.find(1, hit.start, hit.end) < 0:
             taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
             found.append(hit)
     return sorted(found, key=lambda hit: hit.start)
 
 
-def _hits(text: str, said: date) -> Iterator[SaidDate]:
-    for pattern, resolve in _COMPILED:
+def _hits(
+    text: str, said: date, rules: Sequence[tuple[re.Pattern[str], _Resolve]]
+) -> Iterator[SaidDate]:
+    for pattern, resolve in rules:
         for match in pattern.finditer(text):
             try:
                 day = resolve(match, said)
@@ -409,21 +441,60 @@ def _hits(text: str, said: date) -> Iterator[SaidDate]:
                 continue
             if day is not None:
                 at = "hit" if "hit" in pattern.groupindex else 0
-                yield SaidDate(match.start(at), match.end(at), day, resolve is _coming_weekday)
+                complete = bool(match.groupdict().get("year"))
+                start, end = match.span(at)
+                yield SaidDate(start, end, day, resolve is _coming_weekday, complete)
 
 
-def with_absolute_dates(text: str, said: date, *, bare: bool = True) -> str:
-    """The text with `(YYYY-MM-DD)` behind each date expression that lacks it; doing it twice changes nothing.
-
+def with_absolute_dates(
+    text: str, said: date, *, bare: bool = True, start: int = 0, most_days: int = 10_000
+) -> str:
+    """The text with `(YYYY-MM-DD)` behind each date expression from `start` on that lacks it; doing it
+    twice changes nothing. Code is left alone, and what stands in quotation marks is of another day.
     Without `bare`, a weekday's name is left alone unless "by", "until" or the like stands before it.
+    `most_days`: what would lie further from `said` is not sure.
     """
     parts: list[str] = []
     done = 0
-    for hit in find_dates(text, said):
-        iso = text[hit.start : hit.end] == hit.day.isoformat()
+    hits = find_dates(text, said)
+    whole = [hit for hit in hits if hit.complete]
+    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    for hit in hits:
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
-        if iso or habit or _ANNOTATED.match(text, hit.end):
+        if (
+            hit.complete
+            or habit
+            or hit.start < start
+            or abs((hit.day - said).days) > most_days
+            or _ANNOTATED.match(text, hit.end)
+            or any(first <= hit.start < last for first, last in quoted)
+            or any(_touch(text, hit, one) for one in whole)
+            or _no_day(text, hit)
+        ):
             continue
         parts += [text[done : hit.end], f" ({hit.day.isoformat()})"]
         done = hit.end
     return "".join((*parts, text[done:]))
+
+
+def _touch(text: str, hit: SaidDate, whole: SaidDate) -> bool:
+    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026"?"""
+    ahead = hit.end <= whole.start
+    between = text[hit.end : whole.start] if ahead else text[whole.end : hit.start]
+    one = ahead or hit.bare or not text[hit.start : hit.end].isalpha()
+    return one and len(between) <= 5 and not any(map(str.isalpha, between))
+
+
+def _no_day(text: str, hit: SaidDate) -> bool:
+    """ "Until today", "today's", "2026, Mar 4", a name: words that look like a day of their own."""
+    word, after = text[hit.start : hit.end], text[hit.end : hit.end + 12]
+    before = text[max(0, hit.start - 12) : hit.start]
+    today = word.casefold() in ("today", "heute", "今天")
+    *_, last = ("", *before.casefold().split())
+    named = word[:1].isupper() and before[-1:] == " " and before.rstrip()[-1:].isalpha()
+    return (
+        after.startswith(("'s", "’s", "/", " I Learn"))
+        or (today and (last in _TO_THIS_DAY or bool(re.match(r"\s?\d", after))))
+        or (today and named)
+        or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
+    )
