@@ -33,6 +33,7 @@ from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
 from lamina.text.likeness import alike_pairs, contradictions
+from lamina.text.lists import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +123,8 @@ _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
 _STALE_DAYS = {"project": 90}
 _STALE_ELSE = 365
 _PAST_DAYS = 30  # after the last date that a project memory names
-_PLACEHOLDERS = re.compile(
-    r"\s*(?:todo|tbd|fixme|lorem ipsum|placeholder|the memory itself|test|asdf|\.\.\.|…)[\s.!:]*",
-    re.IGNORECASE,
-)
-_SMALL_TALK = re.compile(
-    r"\s*(?:the )?(?:user|person)?\s*(?:said|says|sent|wrote)?\s*[\"'“]?(?:hi|hello|hey|thanks|thank you|bye|ok|okay|yes|no)"
-    r"(?: there)?[\"'”]?[\s.!]*",
-    re.IGNORECASE,
-)
+_PLACEHOLDERS = Listed("audit.placeholders")
+_SMALL_TALK = Listed("audit.small_talk")
 _FENCED = re.compile(r"^(```|~~~).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
 _WIKI_LINK = re.compile(r"\[\[([\w ./-]{1,120})(?:\|[^\[\]\n]*)?\]\]")
 _DATE = re.compile(r"\b(20\d\d)-(\d\d)-(\d\d)\b")

@@ -68,10 +68,7 @@ _NOT_SOMEBODY = frozenset(
     and or so because""".split()  # noqa: SIM905 - a word list
 )
 _SELF = words("persons.self")
-_CLAUSE = re.compile(
-    r"[;:.!?()。；，！？\n]+|,\s(?!(?:who|an?|our|the|my|der|die|eine?|unsere?)\b)|\s[–—-]\s|\b(?:and|but|while|whereas|because|und|aber|während|weil|et|mais|y|pero)\b",
-    re.IGNORECASE,
-)
+_CLAUSE = Listed("persons.clause")
 _ABOUT_ANYBODY = words("persons.about_anybody")
 
 
