@@ -88,7 +88,9 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
         if sentence.material or sentence in told or SECRET.search(sentence.text):
             continue
         for find in _finds_of(message, place):
-            if told.get(find.because[0]) == find.type:
+            completes = any(set(one.because) < set(find.because) for one in finds)
+            asked = find.reason == finding.ASKED and completes
+            if told.get(find.because[0]) == find.type and not asked:
                 continue  # "keep it that way": what it leans on was kept a moment ago
             told.update(dict.fromkeys(find.because, find.type))
             # A rule that brings along what it leans on says that, too.

@@ -20,7 +20,7 @@ from lamina.memories import MemoryType
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, words
-from lamina.text.own_words import Asked, Sentence, asked_at
+from lamina.text.own_words import Sentence, asked_at
 
 
 def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
@@ -31,21 +31,8 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     kind = _kind_of(asked.text, message[place], rules)
     why = finding.reason_in(asked.text, rules)
     certain = kind is not None
-    bar = _bar(asked, rules)
-    return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=bar)
-
-
-def _bar(asked: Asked, rules: Cues) -> float | None:
-    """How likely it must be worth keeping: nothing else is meant by "add to your notes"."""
-    if asked.wish.plain:
-        return 0.0
-    soft = _SOFT.search(asked.wish.asking) and rules.this_time.search(asked.text)
-    return _OF_THE_TASK if soft else None
-
-
-# Said of the task at hand as well: "keep in mind that the beam here is fixed".
-_OF_THE_TASK = 0.5
-_SOFT = Listed("finders.of_the_task")
+    # The user decides what is worth keeping, not the judge.
+    return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=0.0)
 
 
 def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:

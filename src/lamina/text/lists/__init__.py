@@ -97,11 +97,17 @@ def _is_wide(entry: str) -> bool:
     return next((char >= "\u3040" for char in entry if char.isalpha()), False)
 
 
-def either(entries: tuple[str, ...], *, spaced: bool) -> str:
-    """A pattern for any of the phrases; `spaced`: the language puts spaces between words."""
+def either(lists: dict[str, tuple[str, ...]], section: str, *, spaced: bool) -> str:
+    """A pattern for any phrase of a section; `spaced`: the language puts spaces between words."""
+    entries = lists.get(section, ())
     if not entries:
         return NOTHING
-    made = (_spaced(one) if spaced else _unspaced(one) for one in entries)
+
+    def named(name: re.Match[str]) -> str:
+        return _NAME.sub(named, f"({'|'.join(lists[name[1]])})")
+
+    whole = (_NAME.sub(named, one) for one in entries)
+    made = (_spaced(one) if spaced else _unspaced(one) for one in whole)
     return "(?:" + "|".join(made) + ")" + (r"(?!\w)" if spaced else "")
 
 
@@ -137,4 +143,4 @@ def _words(entry: str) -> list[str]:
 
 
 def _grouped(phrase: str) -> str:
-    return phrase.replace("(", "(?:")
+    return _GROUP.sub("(?:", phrase)
