@@ -10,6 +10,7 @@ from lamina.memory import is_plain_confirmation
 from lamina.text.cue_words import IDENTIFIER, LANGUAGES, PATH, Cues
 from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence
+from lamina.text.sentences import sentences
 
 _LONGEST_QUOTE_OF_ASSISTANT = 300
 
@@ -195,7 +196,7 @@ CHEER = Listed("finders.cheer")
 def _own_statement(answer: str, foreign: str) -> str:
     """The assistant's first sentence about what it did, unless it repeats what tools or files said."""
     for line in answer.splitlines():
-        first = re.split(r"(?<=[.!。！])\s|(?<=[。！])", line.strip(), maxsplit=1)[0]
+        first = next(iter(sentences(line)), "")
         if 15 <= len(first) <= _LONGEST_QUOTE_OF_ASSISTANT and not _repeats(first, foreign):
             return first
     return ""

@@ -186,7 +186,6 @@ _LEANS = words("removal.leans")
 _LINE = re.compile(
     r"^([ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?(?:\*\*[^*\n]{1,40}\*\*:?[ \t]*)?)(.*)$"
 )
-_SENTENCE = re.compile(r"\S.*?(?:[.!?。！？]+(?=\s|$|(?<=[。！？]))|$)")
 
 
 @dataclass(slots=True)
@@ -249,7 +248,7 @@ def _without(text: str, wanted: frozenset[str]) -> _Split:
 
 def _of_line(words: str, wanted: frozenset[str]) -> _Split:
     line = _Split()
-    for sentence in _SENTENCE.findall(words):
+    for sentence in wording.sentences(words):
         kept = ""
         for joint, clause in _clauses(sentence):
             if _share(wanted, clause) >= SAYS_IT:

@@ -14,9 +14,9 @@ from itertools import islice, pairwise
 
 from lamina.text import wording
 from lamina.text.lists import Listed
-from lamina.text.sentences import spans
+from lamina.text.sentences import sentences, spans
 from lamina.text.wishes import Wish, meant_by, wish_in
-from lamina.text.wording import content_stems, sentences
+from lamina.text.wording import content_stems
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 

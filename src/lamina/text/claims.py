@@ -15,6 +15,7 @@ from lamina.memories import Memory
 from lamina.text import wording
 from lamina.text.about import speaks_of
 from lamina.text.lists import Listed, words
+from lamina.text.sentences import spans
 from lamina.text.wording import content_stems, hard_tokens
 
 Judgement = Literal["sure", "doubtful", ""]
@@ -33,7 +34,6 @@ class Statement:
 _FENCE = re.compile(r"^(```|~~~).*?(?:^\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _MARKER = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+|>[ \t]?)?")
-_SENTENCE = re.compile(r".+?(?:[.!?](?=[ \t]+[^\W\d_a-z]|[ \t]*$)|[。！？]|$)")
 _LABEL = re.compile(r"\*\*(?:why|how to apply)\b", re.IGNORECASE)
 
 
@@ -50,11 +50,11 @@ def statements(body: str) -> tuple[Statement, ...]:
         marker = _MARKER.match(line[0])
         offset = marker.end() if marker else 0
         label = bool(_LABEL.match(line[0], offset))
-        for sentence in _SENTENCE.finditer(line[0], offset):
-            text = sentence[0].strip()
+        for start, end in spans(line[0][offset:], semicolons=False):
+            text = line[0][offset + start : offset + end].strip()
             if text:
-                start = line.start() + sentence.start()
-                found.append(Statement(start, line.start() + sentence.end(), text, label))
+                at = line.start() + offset
+                found.append(Statement(at + start, at + end, text, label))
     return tuple(found)
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from lamina.text import wording
 from lamina.text.about import negates
+from lamina.text.sentences import sentences
 
 _ALIKE = 0.6  # of the words that are left when what decides is taken out
 _FEWEST = 3  # words that a sentence must share to speak of the same thing
 _MOST_SENTENCES = 60  # of one memory
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NOT = frozenset(
     ("not", "no", "never", "dont", "doesnt", "isnt", "arent", "cant", "cannot", "wont", "shouldnt",
      "mustnt", "without")
@@ -37,15 +37,15 @@ _DECIDES = {*_NOT, *_DAYS, *_MONTHS, *_OPPOSITE}
 
 def contradictions(texts: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     """(path, other path, reason) for each suspicion; two memories once."""
-    sentences = [
+    said = [
         (path, sentence)
         for path, text in texts
         for sentence in [*_sentences(text)][:_MOST_SENTENCES]
     ]
-    topics = [_topic(sentence) for _, sentence in sentences]
+    topics = [_topic(sentence) for _, sentence in said]
     seen: set[tuple[str, str]] = set()
     for one, other, _ in alike_pairs(topics, _ALIKE):
-        (path, sentence), (rival, claim) = sentences[one], sentences[other]
+        (path, sentence), (rival, claim) = said[one], said[other]
         if path == rival or (path, rival) in seen or len(topics[one] & topics[other]) < _FEWEST:
             continue
         reason = difference(sentence, claim)
@@ -91,7 +91,7 @@ def _letters(text: str) -> set[str]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for sentence in _SENTENCE.split(text):
+    for sentence in sentences(text, semicolons=True):
         bare = sentence.strip(" \t-*#>|")
         if 12 <= len(bare) <= 400:
             yield bare
