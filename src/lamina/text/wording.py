@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from lamina.text.sentences import sentences as sentences  # compared by their words as well
+from lamina.text.sentences import sentences as sentences  # noqa: PLC0414 - a re-export
 
 # Words that carry no claim of their own. "user" stands where the user said "I". Negations are not
 # here: they carry the claim.
