@@ -33,6 +33,7 @@ from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
+from lamina.text.lists import Listed
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 
 
@@ -87,7 +88,9 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
         if sentence.material or sentence in told or SECRET.search(sentence.text):
             continue
         for find in _finds_of(message, place):
-            if told.get(find.because[0]) == find.type:
+            completes = any(set(one.because) < set(find.because) for one in finds)
+            asked = find.reason == finding.ASKED and completes
+            if told.get(find.because[0]) == find.type and not asked:
                 continue  # "keep it that way": what it leans on was kept a moment ago
             told.update(dict.fromkeys(find.because, find.type))
             # A rule that brings along what it leans on says that, too.
@@ -217,10 +220,9 @@ _ENTRY = re.compile(r"^(?:[-*•]\s+)?(?:\[?\d{1,2}[:.h]\d\d(?::\d\d)?\]?\s*(?:[
 _BULLET = re.compile(r"^(?:[-*•]\s|\[?\d{1,2}[:.]\d\d)")
 # An agent writes of the user; the rules know how a user speaks of themselves.
 _AS_SAID = (
-    (re.compile(r"(?i)^(?:the )?user (?:asked|wants|told) (?:me )?to (?:remember|note|keep in mind)(?: that)?[:,]?\s+"), "Remember that "),
-    (re.compile(r"(?i)^(?:to )?remember(?: that)?[:,]?\s+"), "Remember that "),
-    (re.compile(r"(?i)^(?:the )?user (?:said|mentioned|noted|told me)(?: that)?[:,]?\s+"), ""),
-)  # fmt: skip
+    (Listed("finders.reported_wish"), "Remember that "),
+    (Listed("finders.reported"), ""),
+)
 
 
 def entries(log: str) -> Iterator[str]:

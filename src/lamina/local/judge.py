@@ -34,6 +34,7 @@ from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tell
 from lamina.memories import MEMORY_TYPES, MemoryType
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SARCASM, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
+from lamina.text.lists import Listed
 from lamina.text.own_words import Sentence
 from lamina.text.wishes import wish_in
 from lamina.text.wording import content_stems
@@ -227,9 +228,7 @@ def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     return bool(LEANS_ON.match(plain))
 
 
-_COURTESY = re.compile(
-    r"(?i)\bif (?:anything|there(?:'s| is| are)|you (?:need|have|find|can|manage|could))\b.*\blet me know\b|\b(?:falls|wenn) (?:noch )?(?:etwas|was|fragen)\b.*\bbescheid\b"
-)
+_COURTESY = Listed("finders.courtesy")
 
 
 def _leans(text: str) -> bool:
@@ -248,9 +247,7 @@ _NAMED = re.compile(
 )
 _PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
 _SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
-_IN_REPOSITORY = re.compile(
-    r"(?<![\w/.])(?:src|docs?|lib|app|tests?|scripts|packages|config|internal|cmd|bench|examples)/\w"
-)
+_IN_REPOSITORY = Listed("finders.in_repository", flags=re.NOFLAG)
 
 
 def _speaks_against(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:

@@ -37,6 +37,7 @@ from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
 from lamina.text.claims import fenced_blocks
 from lamina.text.likeness import alike_pairs, contradictions
+from lamina.text.lists import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +133,8 @@ KINDS: tuple[FaultKind, ...] = (
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
 _OLD = 180  # days
-_PLACEHOLDERS = re.compile(
-    r"\s*(?:todo|tbd|fixme|lorem ipsum|placeholder|the memory itself|test|asdf|\.\.\.|…)[\s.!:]*",
-    re.IGNORECASE,
-)
-_SMALL_TALK = re.compile(
-    r"\s*(?:the )?(?:user|person)?\s*(?:said|says|sent|wrote)?\s*[\"'“]?(?:hi|hello|hey|thanks|thank you|bye|ok|okay|yes|no)"
-    r"(?: there)?[\"'”]?[\s.!]*",
-    re.IGNORECASE,
-)
+_PLACEHOLDERS = Listed("audit.placeholders")
+_SMALL_TALK = Listed("audit.small_talk")
 _WIKI_LINK = re.compile(r"\[\[([\w ./-]+)(?:\|[^]\n]*)?\]\]")
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
 _SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+([\w./-]+)")

@@ -17,6 +17,7 @@ from lamina.memories import Memory, Parted
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget, told, wishes_in
 from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in, statements
+from lamina.text.lists import Listed, words
 from lamina.text.wishes import wish_in
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
@@ -25,31 +26,17 @@ _CLAUSES = re.compile(r"[,;]\s+|(?<=[.!?])\s+")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _FEWEST = 2  # content words of a title that says something
 # What somebody has only one of, so that a new one takes the old one's place.
-_ONE_OF = re.compile(
-    r"(?i)(?:i|i['’]m|we|the user|user|ich|wir)?\s*(?:am\s|is\s|are\s|now\s|currently\s|jetzt\s)*"
-    r"(?P<what>liv(?:e|es|ing) in|based in|work(?:s|ing)? (?:at|for)|report(?:s|ing)? to|call(?:ed)?|named|wohn\w* in"
-    r"|arbeit\w* bei|heiß\w*)\s+(?P<value>.+)"
-)
-_LATELY = re.compile(
-    r"(?i)\b(?:now|nowadays|currently|these days|today|instead|actually|jetzt|inzwischen)\b"
-)
+_ONE_OF = Listed("removal.one_of")
+_LATELY = words("removal.lately")
 
 
-_DONT_FORGET = re.compile(
-    r"(?i)\b(?:do not|don['’]?t|never)\s+(?:ever\s+)?forget(?:\s+that)?\b|\bverg[ei]ss\w*\s+(?:bitte\s+)?nicht,?(?:\s+dass)?"
-    r"|(?:别|不要|勿)忘[了记掉]?"
-)
+_DONT_FORGET = Listed("removal.dont_forget")
 
 
 # "If the user is not allergic, show the menu" speaks of a program, or of what might be.
-_SUPPOSES = re.compile(
-    r"(?i)\b(?:if|unless|whether|when(?:ever)?|suppos\w+|imagin\w+|assum\w+|wenn|falls|ob|angenommen)\b|如果|假如|假设|要是"
-)
+_SUPPOSES = words("removal.supposes")
 # Plainer than a wish that starts a search for what is meant: here something is named to compare with.
-_FORGET = re.compile(
-    r"(?i)(?:please|bitte|now|ok(?:ay)?|and|also|then|so|can you|could you|[,\s])*"
-    r"(?:forget|unlearn|vergiss|vergesst)\s+(?:about\s+)?(.+)"
-)
+_FORGET = Listed("removal.forget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +106,7 @@ def takes_back(typed: str, said: str, path: str) -> bool:
     """Do these typed words end what was said: a wish to forget it, or the contrary?"""
     plain = _DONT_FORGET.sub("", typed)
     wishes = [wish.words for wish in wishes_in(plain)]
-    wishes += [found[1] for one in wording.sentences(plain) if (found := _FORGET.match(one))]
+    wishes += [found["what"] for one in wording.sentences(plain) if (found := _FORGET.match(one))]
     if any(_meant(wish, said, path) for wish in wishes):
         return True
     for sentence in wording.sentences(typed):
@@ -194,18 +181,11 @@ _VERB = r"(?:is|are|was|were|has|have|uses?|runs?|lives?|likes?|prefers?|works?|
 _SUBJECT = re.compile(rf"(?i){_ME}|(?:{_MINE}|the\s)(?:[\w-]+\s){{1,2}}{_VERB}")
 _JOINT = re.compile(r"[,;]?\s(?:and|but|und|aber)\s|[,;]\s|[，；]", re.IGNORECASE)
 # A clause behind one of these holds only together with the others.
-_BOUND = re.compile(
-    r"(?i)\b(?:if|unless|whether|when|whenever|that|because|since|although|while|until|wenn|falls|dass|weil|ob|obwohl|bis)\b"
-    r"|如果|因为|虽然|要是"
-)
-_LEANS = re.compile(
-    r"(?i)\b(?:it|its|this|that|these|those|there|they|them|their|he|she|him|her|his|then|so|therefore|both|either|too|also"
-    r"|es|das|dies\w*|dort|deshalb|daher|beides?|auch)\b|它|这|那|所以|也"
-)
+_BOUND = words("removal.bound")
+_LEANS = words("removal.leans")
 _LINE = re.compile(
     r"^([ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?(?:\*\*[^*\n]{1,40}\*\*:?[ \t]*)?)(.*)$"
 )
-_SENTENCE = re.compile(r"\S.*?(?:[.!?。！？]+(?=\s|$|(?<=[。！？]))|$)")
 
 
 @dataclass(slots=True)
@@ -268,7 +248,7 @@ def _without(text: str, wanted: frozenset[str]) -> _Split:
 
 def _of_line(words: str, wanted: frozenset[str]) -> _Split:
     line = _Split()
-    for sentence in _SENTENCE.findall(words):
+    for sentence in wording.sentences(words):
         kept = ""
         for joint, clause in _clauses(sentence):
             if _share(wanted, clause) >= SAYS_IT:

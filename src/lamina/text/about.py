@@ -10,17 +10,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from lamina.text import wording
+from lamina.text.lists import Listed, words
 
-_HARD = re.compile(
-    r"(?i)\b(?:not|never|no|none|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|nicht|nie|niemals|kein\w*|nichts|nix)\b"
-    r"|不|别|勿|没有|禁止"
-)
+_HARD = words("persons.hard")
 # Ways to say no without a "not".
-_SOFT = re.compile(
-    r"(?i)\b(?:without|avoid\w*|stop\w*|quit\w*|instead|rather|skip\w*|refus\w*|forbid\w*|forbidden|ban\w*|banned|"
-    r"hat(?:e|es|ed)|dislik\w*|unwanted|against|omit\w*|leav\w+ out|drop\w*|remov\w*|only|less|fewer|free of|"
-    r"ohne|statt|vermeid\w*|hör\w* auf|verboten|nur|weniger|lieber)\b|避免|停止|讨厌|只"
-)
+_SOFT = words("persons.soft")
 _POLARITY_CLAUSE = re.compile(
     r"[.;,!?:\n。；，！？：]+|\s[–—-]\s|\b(?:but|because|since|so that|sondern|weil|aber)\b"
 )
@@ -61,37 +55,11 @@ def _cut_before_the_no(one: str, other: str) -> bool:
     return bool(found) and not _HARD.search(before)
 
 
-_PERSON = (
-    r"(?:(?:team|tech|project|product) )?(?:colleague|co-?worker|boss|manager|supervisor|wife|husband|spouse"
-    r"|partner|girlfriend|boyfriend|fianc[ée]e?|friend|buddy|flatmate|roommate|neighbou?r|brother|sister"
-    r"|mother|father|mom|mum|dad|son|daughter|kid|cousin|uncle|aunt|teammate|mentor|intern|trainee"
-    r"|student|teacher|professor|client|customer|contractor|freelancer|cto|ceo|cfo|lead|owner|designer"
-    r"|developer|dev|engineer|tester|admin|analyst|architect|consultant|guy|person|man|woman"
-    r"|kolleg(?:e|in)|chef(?:in)?|vorgesetzter?|frau|mann|freund(?:in)?|bruder|schwester|vater|mutter"
-    r"|sohn|tochter|mitbewohner(?:in)?|nachbar(?:in)?|kund(?:e|in)|praktikant(?:in)?|azubi"
-    r"|(?:team|projekt)leiter(?:in)?|collègue|patron|femme|mari|amie?|frère|sœur|colega|jef[ea]|esposa"
-    r"|marido|amig[oa]|herman[oa])s?"
-)
-_DOES = (
-    r"(?:(?:also|only|just|mostly|always|never|really|actually|auch|nur) )?"
-    r"(?:is|was|are|were|works?|worked|has|have|had|likes?|prefers?|wants?|hates?|loves?|uses?|knows?|writes?"
-    r"|leads?|runs?|does|speaks?|lives?|stud(?:y|ies|ied)|comes|teaches|manages|owns|joined|started"
-    r"|ist|war|sind|arbeitet|hat|mag|will|möchte|nutzt|kennt|schreibt|leitet|bevorzugt|studiert|wohnt"
-    r"|est|travaille|aime|préfère|es|trabaja|prefiere)\b"
-)
-_OWNER = r"(?:my|our|the|his|her|their|this|that|an?|one of (?:my|our|the)|meine?|unsere?|der|die|eine?|mon|ma|notre|mi|nuestr[oa])"
-_KNOWN = re.compile(
-    rf"{_OWNER} (?:[\w-]+ ){{0,2}}?(?P<who>{_PERSON})\b(?P<name>(?: [\w'-]+)?)(?: (?:from|in|at|on|of|over) (?:[\w-]+ ){{1,3}})? ?(?:['’]s|{_DOES})"
-)
-_PRONOUN = re.compile(rf"(?P<who>he|she|they|er|sie|il|elle|él|ella)(?:['’](?:s|re|ve)| {_DOES})")
-_NAMED = re.compile(rf"(?P<who>[\w-]+)(?P<name>) (?=(?:is|was|ist|war) |works|arbeitet){_DOES}")
-_CHINESE = re.compile(
-    r"(?:我们?的?|她的?|他的?)?(?P<who>同事|老板|上司|经理|朋友|妻子|老婆|太太|丈夫|老公|哥哥|姐姐|弟弟|妹妹|爸爸|妈妈|儿子|女儿"
-    r"|客户|同学|室友|实习生|老师|学生|他们?|她们?)(?P<name>[^是在]{0,4})(?:是|在|喜欢|会|用|负责|做|想)"
-)
-_WHO = re.compile(
-    rf"(?<![\w'-])(?P<who>[\w'-]+),? (?:who|der|die) (?:{_DOES})|(?:with|from|for|by|to|and|mit|von|für) (?P<name>[\w'-]+), (?:an?|our|the|my|eine?|unsere?) "
-)
+_KNOWN = Listed("persons.known", flags=re.NOFLAG)
+_PRONOUN = Listed("persons.pronoun", flags=re.NOFLAG)
+_NAMED = Listed("persons.named", flags=re.NOFLAG)
+_CHINESE = Listed("persons.chinese_person", flags=re.NOFLAG)
+_WHO = Listed("persons.who", flags=re.NOFLAG)
 _NOT_SOMEBODY = frozenset(
     """i im we it this that there here what who which whose my our you your everything nothing all name
     work job role title position nickname location timezone email age experience employer city
@@ -99,14 +67,9 @@ _NOT_SOMEBODY = frozenset(
     today now ich wir das es dies hier was mein meine name beruf arbeit one someone anyone never always
     and or so because""".split()  # noqa: SIM905 - a word list
 )
-_SELF = re.compile(r"(?i)\b(?:i|i['’]m|i['’]ve|me|myself|ich|mir|mich|je|j['’]|moi|yo|me)\b|我")
-_CLAUSE = re.compile(
-    r"[;:.!?()。；，！？\n]+|,\s(?!(?:who|an?|our|the|my|der|die|eine?|unsere?)\b)|\s[–—-]\s|\b(?:and|but|while|whereas|because|und|aber|während|weil|et|mais|y|pero)\b",
-    re.IGNORECASE,
-)
-_ABOUT_ANYBODY = re.compile(
-    rf"(?i)\b(?:he|she|they|his|her|their|er|sie|{_PERSON})\b|他|她|同事|老板|朋友"
-)
+_SELF = words("persons.self")
+_CLAUSE = Listed("persons.clause")
+_ABOUT_ANYBODY = words("persons.about_anybody")
 
 
 def speaks_of(claim: str, sentences: Iterable[str]) -> str:
@@ -162,16 +125,10 @@ _SMALL_WORDS = frozenset(
     mir dir""".split()  # noqa: SIM905 - a word list
 )
 
-NEGATION = re.compile(
-    r"(?:not|never|no|none|nothing|nobody|neither|nor|cannot|without"
-    r"|(?:do|does|did|is|are|was|were|ca|wo|would|should|could|must|has|have|had|need|ai)nt"
-    r"|nicht|nichts|nie|niemals|niemand|nirgends|weder|kein(?:e[mnrs]?)?|ohne)"
-)
+NEGATION = Listed("persons.negation", flags=re.NOFLAG)
 
 # "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
-_CHINESE_NO = re.compile(
-    r"不(?![过错仅但断同]|得不)|(?<![特区级类个分性告差])别(?![人的名处])|[没沒勿未]|禁止"
-)
+_CHINESE_NO = Listed("persons.chinese_no", flags=re.NOFLAG)
 
 _APOSTROPHES = re.compile(r"['’‘`´]")
 

@@ -14,6 +14,8 @@ from typing import Literal
 from lamina.memories import Memory
 from lamina.text import wording
 from lamina.text.about import speaks_of
+from lamina.text.lists import Listed, words
+from lamina.text.sentences import spans
 from lamina.text.wording import content_stems, hard_tokens
 
 Judgement = Literal["sure", "doubtful", ""]
@@ -32,7 +34,6 @@ class Statement:
 _FENCE = re.compile(r"^(```|~~~).*?(?:^\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _MARKER = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+|>[ \t]?)?")
-_SENTENCE = re.compile(r".+?(?:[.!?](?=[ \t]+[^\W\d_a-z]|[ \t]*$)|[。！？]|$)")
 _LABEL = re.compile(r"\*\*(?:why|how to apply)\b", re.IGNORECASE)
 
 
@@ -49,11 +50,11 @@ def statements(body: str) -> tuple[Statement, ...]:
         marker = _MARKER.match(line[0])
         offset = marker.end() if marker else 0
         label = bool(_LABEL.match(line[0], offset))
-        for sentence in _SENTENCE.finditer(line[0], offset):
-            text = sentence[0].strip()
+        for start, end in spans(line[0][offset:], semicolons=False):
+            text = line[0][offset + start : offset + end].strip()
             if text:
-                start = line.start() + sentence.start()
-                found.append(Statement(start, line.start() + sentence.end(), text, label))
+                at = line.start() + offset
+                found.append(Statement(at + start, at + end, text, label))
     return tuple(found)
 
 
@@ -72,43 +73,10 @@ def fenced_blocks(body: str) -> list[str]:
 # --- still said ---
 
 # Words that turn, narrow or soften what stands beside them; most are too common to be content words.
-_TURNING = frozenset(
-    """not no none never nothing cannot dont doesnt isnt cant wont without instead rather hate hates hated against
-    only less fewer except unless until before after if when was were had once longer anymore might may maybe
-    perhaps sometimes should could would nicht nie niemals ohne statt nur weniger außer falls wenn bis war waren
-    früher mehr vielleicht manchmal""".split()  # noqa: SIM905 - a word list
-)
-_TURNING_STARTS = (
-    "avoid", "stop", "quit", "skip", "forbid", "dislik", "former", "previous", "kein", "hatte",
-)  # fmt: skip
-_TURNING_RUNS = (
-    "used to",
-    "any more",
-    "不",
-    "别",
-    "勿",
-    "没有",
-    "禁止",
-    "避免",
-    "停止",
-    "只",
-    "曾",
-    "以前",
-    "如果",
-    "也许",
-)
+_TURNING = words("claims.turning")
 # Marks and words, anywhere in a sentence, with which it repeats something to call it in question.
-_UNSAYING = re.compile(
-    r"(?i)~~|<!--|<(?:del|s|details)\b|^\[[^\]]*\]:|[?？]|\b(?:false\w*|untrue|lie[sd]?|wrong\w*|outdated|obsolete"
-    r"|den(?:y|ies|ied)|pretend\w*|nobody|hardly|barely|supposed\w*|alleged\w*|ignore[sd]?|falsch\w*|gelogen"
-    r"|angeblich\w*|veraltet\w*|niemand|kaum)\b|假的|据说|过时"
-)
-_ENDING = frozenset(
-    """not no never dont doesnt isnt cant wont longer anymore quit stopped instead rather was were nicht nie
-    statt früher war""".split()  # noqa: SIM905 - a word list
-)
-_ENDING_STARTS = ("former", "previous", "switch", "kein")
-_ENDING_RUNS = ("any more", "used to", "不", "别", "勿", "没有", "曾", "以前")
+_UNSAYING = Listed("claims.unsaying")
+_ENDING = words("claims.ending")
 _CLAUSE = re.compile(
     r"[.;,!?:\n。；，！？：]+\s*|\s[–—-]\s|\b(?:but|because|and|und|aber|weil|sondern)\b"
 )
@@ -162,29 +130,12 @@ def overturns(later: str, earlier: str) -> bool:
         return False
     if speaks_of(earlier, (later,)):
         return False
-    return _ends(about) != _ends(earlier) or not _in_order(earlier, later)
+    ends, ended = _ENDING.search(about), _ENDING.search(earlier)
+    return bool(ends) != bool(ended) or not _in_order(earlier, later)
 
 
 def _turns(text: str) -> set[str]:
-    return _signs(text, _TURNING, _TURNING_STARTS, _TURNING_RUNS)
-
-
-def _ends(text: str) -> bool:
-    plain = text.casefold().replace("not only", " ").replace("nicht nur", " ")
-    return bool(_signs(plain, _ENDING, _ENDING_STARTS, _ENDING_RUNS))
-
-
-def _signs(
-    text: str, known: frozenset[str], starts: tuple[str, ...], runs: tuple[str, ...]
-) -> set[str]:
-    """Words of a text that are among these, begin like these or end in "n't", and such runs of words."""
-    folded = text.casefold().replace("’", "'")
-    found = {
-        word
-        for word in re.findall(r"[\w']+", folded)
-        if word in known or word.startswith(starts) or word.endswith("n't")
-    }
-    return found | {run for run in runs if run in folded}
+    return {found.casefold() for found in _TURNING.findall(text)}
 
 
 def _about(text: str, stems: frozenset[str]) -> str:
@@ -214,10 +165,7 @@ _NEGATIONS = frozenset(
     keinen""".split()  # noqa: SIM905 - a word list
 )
 _WEIGHTLESS = frozenset("alway ever pleas immer stets bitt now again anymor use".split())  # noqa: SIM905 - a word list
-_OVER = re.compile(
-    r"\b(?:no longer|not\b.{0,60}\banymore|not\b.{0,60}\bany more|nicht mehr|kein\w*\b.{0,40}\bmehr)\b|不再|已经?不",
-    re.IGNORECASE,
-)
+_OVER = words("claims.over")
 _OVER_STEMS = frozenset("longer anymor more nicht mehr not no".split())  # noqa: SIM905 - a word list
 
 
@@ -243,11 +191,7 @@ def _opposite(one: str, other: str) -> bool:
 
 # --- subject and value ---
 
-_CLAIM = re.compile(
-    r"(?P<subject>\S.{1,79}?)(?:\s(?P<verb>is now|are now|is|are|was moved to|moved to|changed to|runs on|runs at|runs"
-    r"|uses?|prefers?|lives? in|starts?|begins?|ends?|happens?|belongs to|ist|sind|liegt|läuft|beginnt|endet|nutzt|heißt"
-    r"|verwendet)\s|\s?(?P<sign>[:=])\s|(?P<zh>改为|改成|改到|位于|是|为|在|用))(?P<value>\S.{0,79})",
-)
+_CLAIM = Listed("claims.claim", flags=re.NOFLAG)
 _MANY_VALUED = frozenset("use uses prefer prefers nutzt verwendet 用 在".split())  # noqa: SIM905 - a word list
 _MOVED = re.compile(r"now\b|moved to|changed to|改")
 _DEFINITE = re.compile(
@@ -256,7 +200,7 @@ _DEFINITE = re.compile(
 _LEAD = re.compile(
     r"(?i)^(?:now|on|at|in|under|to|by|port|version|v|am|um|im|unter|bei|the|jetzt)\s+"
 )
-_DAY = re.compile(r"(?i)(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|(?:周|星期)[一二三四五六日天]")  # fmt: skip
+_DAY = Listed("claims.day")
 _PLACE = re.compile(r"(?i)https?://\S+|\S+@\S+\.\S+|[~.]?/?[\w.-]+/[\w./-]+|`[^`]+`|#[\w-]+")
 _NUMERIC = re.compile(r"v?\d[\w.,:/-]*(?:\s?(?:%|am|pm|uhr|days?|weeks?|hours?|minutes?|seconds?|years?|[kmgt]b|ms|s))?", re.IGNORECASE)  # fmt: skip
 _NAME = re.compile(r"[A-Z][\w.+#-]*(?:\s[A-Z][\w.+#-]*){0,3}")

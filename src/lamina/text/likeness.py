@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from lamina.text import wording
 from lamina.text.about import negates
+from lamina.text.sentences import sentences
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NOT = frozenset(
     ("not", "no", "never", "dont", "doesnt", "isnt", "arent", "cant", "cannot", "wont", "shouldnt",
      "mustnt", "didnt", "without", "nicht", "kein", "keine", "keinen", "nie", "niemals", "nunca", "não",
@@ -317,7 +317,7 @@ def _letters(text: str) -> set[str]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Whole sentences: lines that were wrapped become one again, and what only heads or points is none."""
-    for sentence in _SENTENCE.split(_WRAPPED.sub(" ", text)):
+    for sentence in sentences(_WRAPPED.sub(" ", text), semicolons=True):
         bare = sentence.strip(" \t-*#>|")
         opening = bare[:24].casefold().lstrip("*")
         aside = opening.startswith(_POINTING) or bare.rstrip("*_").endswith(":")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lamina.messages import Origin
+from lamina.text.lists import words
 
 _QUOTED = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*>")
 _FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(`{3,}|~{3,})")
@@ -155,14 +156,7 @@ _QUOTES = re.compile(
     r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|»[^«\n]*«|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
     r"|(?<![\w])'[^'\n]{2,}?(?:'\w[^'\n]*?)*'(?!\w)|(?<!\w)‘[^’\n]*’(?!\w)"
 )
-_MATERIAL = re.compile(
-    r"\b(?:translate|rephrase|reword|rewrite|proofread|paraphrase|summari[sz]e|classify|grammar|spell|"
-    r"sa(?:ys?|id|ying)|wr(?:ote|itten|ites?(?! (?:(?:this|that|it) )?down\b))|reads?|asked|quote|implement|create|generate|build|"
-    r"draft|blog|essay|story|ticket|prompt|example|label|text|mail|e-?mail|letter|comment|error|output|log|"
-    r"übersetz\w*|formulier\w*|schreib\w*+(?! dir\b)|sagte?|meinte?|steht|lautet|korrigier\w*|fasse?|beispiel|fehler\w*)\b"
-    r"|翻译|改写|润色|总结一下|写着|说|写道|写一|例如|报错|日志",
-    re.IGNORECASE,
-)
+_MATERIAL = words("own_words.material")
 
 
 def without_quotations(sentence: str) -> str:
