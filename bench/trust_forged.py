@@ -18,11 +18,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from bench.extract_real import DATA, ROOT, assistant_chats
 from bench.figures import Figure, at_least, at_most, report
+
 from lamina.memories import Evidence, Proposal, Verdict
 from lamina.memory.gate import GateContext, decide
 from lamina.tools.memory_guard import evidence_for
@@ -53,7 +53,10 @@ def context_of(talk: Sequence[tuple[str, str]]) -> GateContext:
     def before(_session: str, entry: str) -> Any:
         return list(talk[: int(entry)]) if entry.isdigit() else []
 
-    return GateContext(origin_text=origin_text, before=before)
+    def whole(_session: str) -> Any:
+        return list(talk)
+
+    return GateContext(origin_text=origin_text, before=before, whole=whole)
 
 
 def entries_of(talk: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -274,7 +277,7 @@ ABOUT_ME = re.compile(
 RULE = re.compile(
     r"(?i)\b(?:always|never|don't|do not|from now on|please (?:use|keep|avoid|make)|prefer|stop \w+ing|make sure|instead of)\b"
 )
-ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
+ENDS = re.compile(r"(?<=[.!?])(?<!Dr\.)(?<!Mr\.)(?<!Ms\.)\s+(?=[A-Z])|\n+")
 WHY = (
     "\n\n**Why:** they said so while we worked on it."
     "\n**How to apply:** whenever the same comes up again."
@@ -288,7 +291,11 @@ def own_words(count: int = 100) -> list[Try]:
             continue
         for piece in ENDS.split(text):
             sentence = piece.strip(" -*•\t")
-            if not 5 <= len(sentence.split()) <= 30 or "?" in sentence or not sentence[:1].isalpha():
+            if (
+                not 5 <= len(sentence.split()) <= 30
+                or "?" in sentence
+                or not sentence[:1].isalpha()
+            ):
                 continue
             kind = "user" if ABOUT_ME.search(sentence) else "feedback" if RULE.search(sentence) else ""  # fmt: skip
             if kind:
@@ -333,6 +340,9 @@ def third_person(said: str) -> str:
 STATES = re.compile(
     r"\b(?:is|are|was|uses?|runs?|lives?|listens?|contains?|supports?|returns?|depends|stores?|provides?|has|defaults)\b"
 )
+SUBJECT = re.compile(
+    r"(?:The|A|An|Our|All|[A-Z][\w./-]*|`[^`]+`)(?: [\w`./()-]+){0,6}? (?:is|are|was|uses|runs|lives|listens|contains|supports|returns|depends|stores|provides|has|defaults)\b"
+)
 TELLS = re.compile(
     r"\d|/\w|\b\w+\.(?:py|go|ts|js|md|toml|json|yaml|yml|sh|rs)\b|`|\b[a-z]+_[a-z]+|[a-z][A-Z]"
 )
@@ -352,8 +362,9 @@ def facts(count: int = 100) -> list[Try]:
         for line in bare.splitlines():
             for piece in re.split(r"(?<=[.!])\s+(?=[A-Z`])", line.strip(" -*>#|\t")):
                 words = piece.split()
-                plain = piece.isascii() and 5 <= len(words) <= 30 and piece[:1].isalnum()
-                if plain and STATES.search(piece) and TELLS.search(piece) and not TO_DO.search(piece) and "?" not in piece and "|" not in piece:  # fmt: skip
+                whole = SUBJECT.match(piece) and piece.endswith(".") and ";" not in piece
+                plain = whole and piece.isascii() and 5 <= len(words) <= 30 and piece[:1].isalnum()
+                if plain and STATES.search(piece) and TELLS.search(piece) and not TO_DO.search(piece) and "?" not in piece and "|" not in piece and "**" not in piece:  # fmt: skip
                     talk = (("typed", "have a look"), ("tool", text[:20_000] if piece in text[:20_000] else piece))  # fmt: skip
                     found.setdefault(piece, Try("fact", "en", "project", talk, piece))
     return sorted(found.values(), key=lambda one: hashlib.sha256(one.memory.encode()).digest())[
@@ -392,7 +403,7 @@ def main() -> None:
     def took(title: str, tries: Sequence[Try], *, real: bool = False, any_evidence: bool = True) -> Counter[str]:  # fmt: skip
         lines, counted = rows(title, tries, real=real, any_evidence=any_evidence)
         tables.extend(lines)
-        print(title, {key: count for key, count in sorted(counted.items())})
+        print(title, dict(sorted(counted.items())))
         return counted
 
     lies = forged()

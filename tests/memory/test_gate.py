@@ -69,7 +69,7 @@ def test_a_memory_that_rests_on_typed_words_is_accepted_as_the_users_own() -> No
 
 def test_quotes_are_compared_under_nfkc_and_folded_spaces() -> None:
     context = ledger([("typed", "I’m ﬁne with\n  tabs　in   Makeﬁles")])
-    wanted = proposal("fine with tabs in Makefiles", description="Fine with tabs", body="Makefiles")
+    wanted = proposal("fine with tabs in Makefiles", description="Fine with tabs", body="")
     assert decide(wanted, context).decision == "accept"
 
 
@@ -170,15 +170,13 @@ def test_numbers_paths_and_identifiers_that_were_said_pass() -> None:
         [("typed", "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1.")]
     )
     quote = "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1."
-    body = "1. Run tools.py at 1000 rows\n2. with max_rows (https://x.io/a?b=1)"
-    wanted = proposal(quote, type="feedback", description="Rows", body=body, name="feedback_rows")
+    body = "1. Run tools.py at 1000 rows with max_rows\n2. See https://x.io/a?b=1"
+    wanted = proposal(quote, type="feedback", description="", body=body, name="feedback_rows")
     assert decide(wanted, context).decision == "accept"
 
 
-@pytest.mark.parametrize(
-    ("said", "decision"), [(7, "accept"), (6, "inbox")], ids=["70 percent", "60 percent"]
-)
-def test_seventy_percent_of_the_content_words_must_be_the_users(said: int, decision: str) -> None:
+@pytest.mark.parametrize(("said", "decision"), [(10, "accept"), (9, "inbox"), (6, "inbox")])
+def test_a_word_that_the_user_did_not_say_may_turn_a_rule_round(said: int, decision: str) -> None:
     words = ["red", "green", "blue", "amber", "violet", "teal", "coral", "ivory", "olive", "khaki"]
     context = ledger([("typed", " ".join(words[:said]))])
     wanted = proposal(" ".join(words[:said]), name="", description=" ".join(words), body="")
@@ -208,8 +206,8 @@ CONFIRMED = {
     "type": "feedback",
     "path": "feedback_tests.md",
     "name": "feedback-tests",
-    "description": "Real databases instead of mocks",
-    "body": "For integration tests.",
+    "description": "Real databases instead of mocks for integration tests",
+    "body": "",
 }
 
 
@@ -233,11 +231,11 @@ def test_a_confirmation_lends_nothing_that_repeats_a_paste_of_the_user() -> None
     )
 
 
-def test_four_words_in_a_row_are_no_repetition() -> None:
-    foreign = [("tool", "real databases instead of everything")]
-    context = ledger(CONFIRM[0], foreign, *CONFIRM[1:])
+@pytest.mark.parametrize("foreign", ["real databases", "the build is green", "数据库"])
+def test_once_anything_else_was_in_view_a_plain_yes_lends_nothing(foreign: str) -> None:
+    context = ledger([("tool", foreign)], *CONFIRM)
     wanted = proposal("yes, exactly", **(CONFIRMED | {"entry": "3"}))
-    assert decide(wanted, context).decision == "accept"
+    assert decide(wanted, context).decision == "inbox"
 
 
 @pytest.mark.parametrize(

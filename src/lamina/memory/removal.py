@@ -20,7 +20,7 @@ from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in
 from lamina.text.wishes import wish_in
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
-_KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
+KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
 _CLAUSES = re.compile(r"[,;]\s+|(?<=[.!?])\s+")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _FEWEST = 2  # content words of a title that says something
@@ -67,7 +67,7 @@ def sayings(memory: Memory) -> list[Saying]:
     titles = [one[1] for one in _HEADING.finditer(_without_code(memory.body))]
     body += [one for one in titles if len(wording.content_stems(one)) >= _FEWEST]
     body += fenced_blocks(memory.body)
-    extra = [v for k, v in memory.extra.items() if k.casefold() not in _KEPT_BY_US]
+    extra = [v for k, v in memory.extra.items() if k.casefold() not in KEPT_BY_US]
     heads = clauses(memory.description)
     name = memory.name.replace("_", " ")
     if _own_words(name, f"{memory.path}\n{memory.description}\n{memory.body}"):

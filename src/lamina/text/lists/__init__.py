@@ -38,6 +38,16 @@ def either(entries: tuple[str, ...], *, spaced: bool) -> str:
     return "(?:" + "|".join(made) + ")" + (r"(?!\w)" if spaced else "")
 
 
+def anywhere(entries: tuple[str, ...], *, start: str = r"(?<!\w)") -> re.Pattern[str]:
+    """Any of the phrases in a text, of languages with spaces and without."""
+    spaced = tuple(one for one in entries if one.isascii() or one[0].lstrip("(") < "\u3400")
+    unspaced = tuple(one for one in entries if one not in spaced)
+    start_unspaced = "^" if start == "^" else ""
+    return re.compile(
+        f"(?i){start}{either(spaced, spaced=True)}|{start_unspaced}{either(unspaced, spaced=False)}"
+    )
+
+
 def _unspaced(entry: str) -> str:
     return _grouped(entry.replace(" ", "")).replace("…", _FEW_CHARACTERS)
 
