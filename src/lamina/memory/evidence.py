@@ -23,6 +23,7 @@ from lamina.text.own_words import own_text
 Blocks = Sequence[tuple[Origin, str]]
 
 _NEEDED_SHARE = 0.7  # of the content words
+_FOUNDED = 0.4  # of the content words
 _RUN = 5  # words, or characters of a script without spaces, that show where a text came from
 _LONG_TITLE = 4  # content words
 _MOST_CONFIRMING = 12  # words; more than that says something of its own
@@ -236,6 +237,20 @@ def weakest_origin(proposal: Proposal, record: Record) -> str:
         if origin in seen:
             return origin
     return {"team": "teammate", "outside": "outside"}.get(proposal.writer, "assistant")
+
+
+def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
+    """ "" or why nothing that was said or read here stands behind a fact of the assistant's."""
+    quoted = "\n".join(
+        item.quote
+        for item in proposal.evidence
+        for blocks in [record.origin_text(item.session or proposal.session, item.entry)]
+        if _found(item.quote, [text for origin, text in blocks if origin != "system"])
+    )
+    rule, _ = told_apart(claim)
+    if not rule.strip() or (quoted and _share(rule, quoted) >= _FOUNDED):
+        return ""
+    return "nothing that was said or read in this session says so"
 
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:

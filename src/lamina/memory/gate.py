@@ -429,7 +429,10 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
-        if why := _why_no_fact(proposal, text):
+        why = _why_no_fact(proposal, text)
+        if not why and origin == "assistant" and proposal.writer in ("agent", "extraction"):
+            why = evidence.why_unfounded(new, text, record)
+        if why:
             return why, origin
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin

@@ -216,6 +216,7 @@ _BREAKS = frozenset(",;:.!?()[]…–—，。；：！？、（）\x01")
 _EDGES = "".join(_BREAKS) + "*_`\"'“”„‘«»<>#-"
 _STRUCK = ("~~", "<!--", "<del", "<s>", "<details")
 _NO = "no"  # stands for every word that denies
+_SELVES = ("i", "i'm", "im", "we", "ich", "wir", "我", "我们")
 _DAY_WORDS = 4  # that a date may stand for
 _WIDENING = frozenset(("always", "ever", "even", "immer", "总", "都"))
 _LEAST_CUT = 6  # words of a description that may be cut where its line ends
@@ -384,7 +385,8 @@ def _fairly_cut(
         return False
     if any(item.key == _NO and clauses[item.clause].words - _list("opens") for item in before):
         return False
-    if after and not _may_be_cut(after, end - start, how):
+    kept = end - start + (clauses[first].first in _SELVES)  # "I'm a nurse" says enough
+    if after and not _may_be_cut(after, kept, how):
         return False
     for number, clause in enumerate(clauses):
         inside = first <= number <= last
@@ -410,7 +412,7 @@ def _beside(clauses: Sequence[_Clause], number: int, first: int, how: Reading) -
     if clause.words <= _list("opens") | _list("light") | _list("no"):
         # "no, …" opens a sentence; "…, but let's not" ends one.
         return not denied or (number < first and clause.words <= _list("opens") | _list("light"))
-    own = clause.first in ("i", "we", "ich", "wir", "我", "我们")
+    own = clause.first in _SELVES
     if clause.words & _list("limits") and (number < first or not own):
         return False
     if clause.words & _list("reports") and not own:
