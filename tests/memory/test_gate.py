@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from lamina import prompts
 from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory.gate import GateContext, decide, decide_index
 from lamina.memory.naming import why_bad_name
@@ -864,3 +866,42 @@ def test_why_and_how_to_apply_may_be_the_assistants_but_bring_in_nothing_new() -
 def test_what_untyped_text_asks_for_is_no_fact(text: str) -> None:
     wanted = proposal(text, type="project", name="", description="", body=text)
     assert decide(wanted, ledger([("tool", text)])).decision == "inbox"
+
+
+EXAMPLE = re.compile(
+    r'"([^"]+)" → (?:\w+, )?(user|feedback|project|reference): (.+?)(?= "|$)', re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("prompt", ["memory_types", "memory_types_team"])
+def test_each_example_in_our_prompts_passes_our_gate(prompt: str) -> None:
+    found = EXAMPLE.findall(prompts.load(prompt))
+    assert sorted(kind for _, kind, _ in found) == ["feedback", "project", "reference", "user"]
+    for said, kind, saved in found:
+        rule, *explained = re.split(r" (?=\*\*)", saved)
+        body = "\n\n".join([rule, "\n".join(explained)])
+        wanted = proposal(
+            said, type=kind, path=f"{kind}_x.md", name=rule[:20], description=rule, body=body
+        )
+        talk: Blocks = [("typed", said)]
+        context = ledger(talk, whole=lambda _, talk=talk: talk, dates=lambda *_: ["2026-04-30"])
+        verdict = decide(wanted, context)
+        assert (verdict.decision, verdict.origin, verdict.reason) == ("accept", "typed", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "src/main.py defines class Foo and tests are in tests/.",
+        "The last commit was by Bob.",
+        "Fixed the off by one in parse().",
+        "Commit 3fa91c2 renamed the module.",
+    ],
+)
+def test_what_the_project_itself_tells_is_flagged(body: str) -> None:
+    wanted = proposal(body, type="project", description="", name="", body=body)
+    verdict = decide(wanted, ledger([("tool", body)]))
+    assert any("project itself" in warning for warning in verdict.warnings)
+    plain = "Test data lives in the bucket eu-fixtures."
+    wanted = proposal(plain, type="project", description="Test data", name="", body=plain)
+    assert not decide(wanted, ledger([("tool", plain)])).warnings

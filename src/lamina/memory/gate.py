@@ -25,7 +25,7 @@ from lamina.text import wording
 from lamina.text.asks import find_order, speaks_for_user
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
-from lamina.text.origins import asks_somebody, typed_parts
+from lamina.text.origins import asks_somebody, tells_of_code, typed_parts
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
@@ -405,6 +405,11 @@ def _form_warnings(proposal: Proposal) -> list[str]:
         warnings.append(f"{proposal.path} has no description, so recall will seldom find it.")
     if len(proposal.hook or proposal.description) > _ADVISED_HOOK:
         warnings.append(f"The index line of {proposal.path} exceeds {_ADVISED_HOOK} characters.")
+    if proposal.writer in ("agent", "extraction") and tells_of_code(_said(proposal)):
+        warnings.append(
+            f"{proposal.path} says what the project itself tells (its code, its history): keep only "
+            "what can't be read there."
+        )
     return warnings
 
 

@@ -201,6 +201,16 @@ def asks_somebody(text: str) -> str:
     return next((one for one in _SENTENCE.split(plain) if one.strip() and _asks(one)), "").strip()
 
 
+def tells_of_code(text: str) -> bool:
+    """Does it say what code or git say by themselves: architecture, a fix, a commit?"""
+    return bool(_told_by_code().search(text))
+
+
+@lru_cache(maxsize=1)
+def _told_by_code() -> re.Pattern[str]:
+    return anywhere(sections("requests.txt")["tells"])
+
+
 @lru_cache
 def _requests(section: str) -> frozenset[str]:
     return frozenset(sections("requests.txt")[section])
