@@ -48,7 +48,7 @@ extraction.every_turns dream.hours dream.sessions dream.scan_minutes memory.dire
 memory.remote_directory memory.guidelines memory.inbox_all memory.inbox_most memory.index
 memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall.timeout
 instructions.excludes instructions.trust instructions.depth instructions.warn_characters
-permissions.allow sandbox.profile bash.environment bash.max_timeout hooks mcp.servers
+permissions.allow sandbox.profile sandbox.unattended_reach bash.environment bash.max_timeout hooks mcp.servers
 secrets.rules spend.daily_cap spend.layer_caps prices bare remote
 """
 DECIDED = {
