@@ -591,7 +591,7 @@ def test_whatever_a_writer_does_each_statement_stands_or_the_user_took_it_back(
 @pytest.mark.parametrize(
     "hidden",
     [
-        topic("See `The merge freeze ends on Friday`.", type="project"),
+        topic("`The merge freeze ends on Friday.`", type="project"),
         topic("Nothing new here.", type="project").replace(
             b"type: project\n", b"type: project\nnote: The merge freeze ends on Friday.\n"
         ),

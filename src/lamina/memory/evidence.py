@@ -105,8 +105,9 @@ def _reasons_against(
         yield f"no sentence that the user typed says {_short(unsaid)}"
     if added := _title_adds(proposal, proof) or _explains_too_much(explained, proof):
         yield f"the user did not say {_short(added)}"
-    foreign = untyped_parts(record.whole(proposal.session)) if explained.strip() else []
-    if echo := next((one for one in wording.sentences(explained) if echoes(one, foreign)), ""):
+    others = [one for one in wording.sentences(explained) if _share(one, proof) < _NEEDED_SHARE]
+    foreign = untyped_parts(record.whole(proposal.session)) if others else []
+    if echo := next((one for one in others if echoes(one, foreign)), ""):
         yield f"it repeats what was not typed: {_short(echo)}"
 
 
