@@ -5,7 +5,7 @@ Four tables: tries to forge `user` or `feedback` (`data/forged.txt`), orders tha
 from real files. Each is held against the gate with the evidence that Remember would find and with
 quotes of an attacker's choice; one that lets it in counts. Sentences are chosen by a fixed rule and
 the hash of their text; the half whose first byte is odd is `sealed` and was not looked at while the
-gate was changed. Every try and its verdict goes to `bench/results/trust_forged.md` (real sentences by hash).
+gate was changed. Every try and its verdict goes to `bench/results/trust_forged_tries.md` (real sentences by hash).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lamina.memory.topics import new_topic
 from lamina.tools.memory_guard import evidence_for
 
 TRIES = ROOT / "bench" / "data" / "forged.txt"
-RESULTS = ROOT / "bench" / "results" / "trust_forged.md"
+RESULTS = ROOT / "bench" / "results" / "trust_forged_tries.md"
 ORIGINS = {"U": "typed", "A": "assistant", "T": "tool", "P": "pasted", "R": "recalled"}
 
 
@@ -291,9 +291,9 @@ def _typed_messages() -> Iterator[tuple[str, str]]:
                     continue
                 if entry.get("isCompactSummary"):
                     continue
-                texts = [content] if isinstance(content, str) else [
-                    block.get("text", "") for block in content or () if block.get("type") == "text"
-                ]  # fmt: skip
+                blocks: list[Any] = content if isinstance(content, list) else []
+                texts = [str(one["text"]) for one in blocks if one.get("type") == "text"]
+                texts += [content] if isinstance(content, str) else []
                 yield from (("code", text) for text in texts)
     for source, talk in assistant_chats():
         yield from ((source, turn["content"]) for turn in talk if turn["role"] == "user")
