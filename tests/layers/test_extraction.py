@@ -822,3 +822,17 @@ def test_tomorrow_counts_from_the_day_on_the_users_own_clock(
         assert f"({day})" in (directory(place) / name).read_text()
 
     run(story)
+
+
+@pytest.mark.spec("L5.2")
+@pytest.mark.parametrize(("decision", "saved"), [("accept", True), ("inbox", False)])
+def test_a_remember_that_only_reached_the_inbox_is_not_saved(
+    tmp_path: Path, decision: str, saved: bool
+) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Remember", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "told"}
+    entries: list[Any] = [
+        {"kind": "message", "content": [call]},
+        {"kind": "message", "content": [result], "meta": {"decision": decision}},
+    ]
+    assert extraction._wrote_memory(entries, tmp_path, tmp_path) is saved
