@@ -113,6 +113,9 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         env=for_commands(os.environ, config.strings("bash.environment")),
         network=config.bool("sandbox.network"),
         sandbox=wiring.sandbox_profile(config),
+        attended=options.interactive and options.ask is not None,
+        reach=config.bool("sandbox.unattended_reach"),
+        reads=(deps.folder.parent, *([deps.memory.directory] if deps.memory else [])),
     )
 
 

@@ -160,6 +160,11 @@ class ToolContext:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
     network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
+    # Without a person commands reach no network and read the project, the system and `reads` alone,
+    # and what runs or steers later is put back, unless the user's settings allow more (`reach`).
+    attended: bool = True
+    reach: bool = False
+    reads: Sequence[Path] = ()
     tool_use_id: str = ""
     held: Held | None = None  # what this call's path names, open since before its permission
     withheld: Withheld | None = None  # what this call's permission leaves out

@@ -255,6 +255,7 @@ def make_memory(
         gate = GateContext(
             origin_text=quotes.origin_text,
             before=quotes.before,
+            whole=quotes.whole,
             dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
             said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
         )

@@ -26,7 +26,7 @@ from lamina.layers.dream import fork, plan, runner
 from lamina.layers.dream import lock as dream_lock
 from lamina.layers.dream.fork import drifted
 from lamina.layers.dream.record import DreamRecord, Progress, take_back
-from lamina.memories import Memory
+from lamina.memories import Evidence, Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import new_topic
@@ -643,7 +643,10 @@ def test_a_fact_of_the_assistants_does_not_become_the_users_word_by_its_own_inde
     @story_of(place, model)
     async def _(session: Session, heard: list[Event]) -> None:
         store = store_of(session)
-        store.write(replace(topic("ships.md", words), writer="agent"))
+        asked = "Is it so that Marta ships the warehouse service on Fridays?"
+        entry = session.state.say(asked, "typed")
+        because = (Evidence(asked, session.state.deps.session_id, str(entry["uuid"])),)
+        store.write(replace(topic("ships.md", words), writer="agent", evidence=because))
         assert store.index().text.rstrip().endswith("(source: assistant)")
         before = contents(store)["ships.md"]
         await dream.run(session.state)

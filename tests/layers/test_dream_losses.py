@@ -20,8 +20,9 @@ from lamina.layers import dream
 from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
-from lamina.memories import MemoryType
+from lamina.memories import Evidence, MemoryType
 from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext
 from lamina.memory.paths import memory_place
 from lamina.memory.topics import new_topic, read_topic
 from lamina.models.scripted import ScriptedModel
@@ -222,10 +223,10 @@ def test_the_other_half_of_a_refused_merge_stays_and_both_are_named(place: Place
 
 
 @contextmanager
-def a_store() -> Iterator[FileStore]:
+def a_store(gate: GateContext | None = None) -> Iterator[FileStore]:
     with (
         tempfile.TemporaryDirectory() as folder,
-        FileStore(Path(folder) / "home" / "memory") as store,
+        FileStore(Path(folder) / "home" / "memory", gate=gate or GateContext()) as store,
     ):
         store.directory.mkdir(parents=True)
         yield store
@@ -335,17 +336,23 @@ def test_keys_that_a_rewrite_forgot_come_back() -> None:
 
 def test_a_new_file_of_moved_lines_is_labelled_by_its_least_trusted_one() -> None:
     ferry = "The ferry leaves from pier three."
-    with a_store() as store:
+    gate = GateContext(origin_text=lambda *_: [("assistant", ferry)])
+    noted = replace(
+        a_memory("b.md", name="A", description=ferry, body=ferry, type="project"),
+        writer="agent",
+        evidence=(Evidence(ferry, "s", "e"),),
+    )
+    with a_store(gate) as store:
         put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
-        store.write(replace(a_memory("b.md", name="A", description=ferry, body=ferry, type="project"), writer="agent"))  # fmt: skip
+        store.write(noted)
         new = topic("project", "Freeze", FREEZE)
         leaves(store, {"new.md": new, "a.md": b"gone: it is in new.md\n"})
         assert "(new.md) — Freeze (source: outside)\n" in store.index().text
         leaves(store, {"new.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
         assert set(on_disk(store.directory)) == {"new.md"}
-    with a_store() as store:
+    with a_store(gate) as store:
         put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
-        store.write(replace(a_memory("b.md", name="A", description=ferry, body=ferry, type="project"), writer="agent"))  # fmt: skip
+        store.write(noted)
         leaves(store, {"a.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
         assert "(a.md) — Freeze (source: assistant)\n" in store.index().text
 

@@ -251,6 +251,9 @@ _SAFETY = (
             "What shell commands may write: anything, the project and temporary files, or nothing.",
             choices=("full", "workspace", "read-only")),
     Setting("sandbox.network", "bool", True, "Shell commands of the main agent may use the network.", "switch off"),
+    Setting("sandbox.unattended_reach", "bool", False,
+            "With nobody there to ask, shell commands may use the network, read outside the project and the system, "
+            "and change what runs or steers later: git hooks, instruction files, start-up files."),
     Setting("bash.timeout", "float", 120.0,
             "Seconds after which a shell command is stopped, unless the call says otherwise.", "set", minimum=1,
             maximum=86_400),

@@ -359,6 +359,10 @@ class Quotes:
         entries, at = self._find(session, entry)
         return tuple(block for one in entries[: max(at, 0)] for block in blocks_of_entry(one))
 
+    def whole(self, session: str) -> Said:
+        entries, _ = self._find(session, "")
+        return tuple(block for one in entries for block in blocks_of_entry(one))
+
     def when(self, session: str, entry: str) -> str:
         """The time of an entry as it was recorded; "" for one that nobody has."""
         entries, at = self._find(session, entry)

@@ -21,9 +21,10 @@ from lamina.text.lists import Listed, words
 from lamina.text.wishes import wish_in
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
-_KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
+KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
 _CLAUSES = re.compile(r"[,;]\s+|(?<=[.!?])\s+")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
+_SHOWN = re.compile(r"`[^`\n]*\s[^`\n]*`")
 _FEWEST = 2  # content words of a title that says something
 # What somebody has only one of, so that a new one takes the old one's place.
 _ONE_OF = Listed("removal.one_of")
@@ -45,6 +46,7 @@ class Saying:
 
     text: str
     head: bool = False  # of its title or description, which go along with what they sum up
+    key: bool = False  # of another frontmatter key, which few read
     since: float = math.inf  # when it was said; by default nothing is newer
 
 
@@ -54,14 +56,15 @@ def sayings(memory: Memory) -> list[Saying]:
     titles = [one[1] for one in _HEADING.finditer(_without_code(memory.body))]
     body += [one for one in titles if len(wording.content_stems(one)) >= _FEWEST]
     body += fenced_blocks(memory.body)
-    extra = [v for k, v in memory.extra.items() if k.casefold() not in _KEPT_BY_US]
+    extra = [v for k, v in memory.extra.items() if k.casefold() not in KEPT_BY_US]
     heads = clauses(memory.description)
     name = memory.name.replace("_", " ")
     if _own_words(name, f"{memory.path}\n{memory.description}\n{memory.body}"):
         heads.append(name)
     said = [
-        Saying(one)
-        for one in (*body, *extra)
+        Saying(one, key=key)
+        for key, texts in ((False, body), (True, extra))
+        for one in texts
         if wording.content_stems(one) or wording.hard_tokens(one)
     ]
     return [*said, *(Saying(one, head=True) for one in heads)]
@@ -83,23 +86,34 @@ def _own_words(name: str, rest: str) -> bool:
     return len(stems) >= _FEWEST and not stems <= wording.content_stems(re.sub(r"[_-]", " ", rest))
 
 
-def still_said(saying: str, memories: Iterable[Memory]) -> bool:
-    """Does one of these memories carry what was said?"""
+def still_said(saying: str, memories: Iterable[Memory], *, key: bool = False) -> bool:
+    """Does one of these memories carry what was said? `key`: it stood in a frontmatter key, and may
+    stay there; what a body or a description said is not said by a key, nor as a piece of code."""
+    return any(carrying(saying, memory, key=key) for memory in memories)
+
+
+def carrying(saying: str, memory: Memory, *, key: bool = False) -> list[str]:
+    """What of a memory carries what was said."""
     if fenced_blocks(saying):
-        code = wording.fold(saying)
-        return any(code in wording.fold(memory.body) for memory in memories)
-    return any(carries(other, saying) for memory in memories for other in _texts(memory))
+        return [memory.body] if wording.fold(saying) in wording.fold(memory.body) else []
+    texts = [*_texts(memory), *(memory.extra.values() if key else ())]
+    return [one for one in texts if carries(_without_quoted(one, saying), saying)]
+
+
+def _without_quoted(text: str, saying: str) -> str:
+    """Without stretches of several words in backticks, which show words and don't say them."""
+    return _SHOWN.sub(lambda shown: shown[0] if shown[0] in saying else " ", text)
 
 
 def _texts(memory: Memory) -> list[str]:
     headings = [one[1] for one in _HEADING.finditer(memory.body)]
-    return [*said_in(memory), *headings, *memory.extra.values()]
+    return [*said_in(memory), *headings]
 
 
 def left_out(before: Memory, after: Memory | None) -> list[Saying]:
     """What the one says and the other does not."""
     others = [after] if after is not None else []
-    return [one for one in sayings(before) if not still_said(one.text, others)]
+    return [one for one in sayings(before) if not still_said(one.text, others, key=one.key)]
 
 
 def takes_back(typed: str, said: str, path: str) -> bool:

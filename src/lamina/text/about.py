@@ -1,16 +1,19 @@
-"""Whether words speak of somebody else than the user: "my colleague is a data scientist" says nothing
-about who types it. Clauses are looked at one by one; a memory that names that somebody is about them
-and may say so. Pure: text in, a word out.
+"""What words say, and of whom: whether one sentence says a claim that was made of it, and whether it
+speaks of somebody else than the user ("my colleague is a data scientist" says nothing about who
+types it). Clauses are looked at one by one. Pure: text in, a word or a yes out; the lists are in
+`lists/proof.txt`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from lamina.text import wording
-from lamina.text.lists import Listed, words
+from lamina.text.lists import Listed, sections, words
 
 _HARD = words("persons.hard")
 # Ways to say no without a "not".
@@ -161,3 +164,223 @@ def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
     if word is words[0]:
         return False
     return word[0] == "A" or (word[0] == "a" and word is words[-1])
+
+
+# ---- what one sentence says
+
+_BREAKS = frozenset(",;:.!?()[]…–—，。；：！？、（）\x01")
+_EDGES = "".join(_BREAKS) + "*_`\"'“”„‘«»<>#-"
+_STRUCK = ("~~", "<!--", "<del", "<s>", "<details")
+_NO = "no"  # stands for every word that denies
+_SELVES = ("i", "i'm", "im", "we", "ich", "wir", "我", "我们")
+_DAY_WORDS = 4  # that a date may stand for
+_WIDENING = frozenset(("always", "ever", "even", "immer", "总", "都"))
+_LEAST_CUT = 6  # words of a description that may be cut where its line ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A word that carries something, as it is compared."""
+
+    key: str
+    word: str
+    clause: int
+
+
+@dataclass(slots=True)
+class _Clause:
+    first: str = ""  # its first word, as it stands
+    words: set[str] = field(default_factory=set[str])
+    mark: str = ""  # what ends it: a mark, "and" or another word that joins, "" at the end
+
+
+@lru_cache
+def _list(section: str) -> frozenset[str]:
+    return frozenset(one.casefold() for one in sections("proof.txt")[section])
+
+
+@lru_cache
+def _phrases() -> tuple[str, ...]:
+    """Entries in a script without spaces, the longest first."""
+    found = {one for part in sections("proof.txt").values() for one in part if one[0] >= "\u3400"}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Words and marks in order; a script without spaces gives its listed words and characters."""
+    for raw in wording.fold(text).casefold().replace("’", "'").replace("\x01", " \x01 ").split():
+        opened = raw.lstrip(_EDGES)
+        core = opened.rstrip(_EDGES)
+        yield from (one for one in raw[: len(raw) - len(opened)] if one in _BREAKS)
+        yield from ("-",) if not core else ()
+        yield from _unspaced(core) if any(char >= "\u3400" for char in core) else (core,)
+        yield from (one for one in opened[len(core) :] if one in _BREAKS)
+
+
+def _unspaced(run: str) -> Iterator[str]:
+    at, latin = 0, ""
+    while at < len(run):
+        if run[at] < "\u3000":
+            latin += run[at]
+            at += 1
+            continue
+        yield from (one for one in (latin,) if one)
+        latin = ""
+        word = next((one for one in _phrases() if run.startswith(one, at)), run[at])
+        yield word
+        at += len(word)
+    yield from (one for one in (latin,) if one)
+
+
+def _words_of(piece: str) -> Iterator[str]:
+    """ "don't" denies; "I've" and "that's" are what stands before the apostrophe."""
+    base, _, rest = piece.partition("'")
+    if rest == "t":
+        yield "not"
+    elif base:
+        yield base
+
+
+@lru_cache(maxsize=2048)
+def _taken_apart(text: str) -> tuple[tuple[_Item, ...], tuple[_Clause, ...]]:
+    clauses, items = [_Clause()], list[_Item]()
+    for piece in _pieces(text):
+        if piece in _BREAKS or piece == "-" or piece in _list("joins"):
+            if clauses[-1].first or not clauses[-1].mark:
+                clauses[-1].mark = clauses[-1].mark or piece
+                clauses.append(_Clause())
+            continue
+        for word in _words_of(piece):
+            clauses[-1].first = clauses[-1].first or word
+            clauses[-1].words.add(word)
+            if word in _list("no"):
+                items.append(_Item(_NO, word, len(clauses) - 1))
+            elif word not in _list("light"):
+                items.append(_Item(_key(word), word, len(clauses) - 1))
+    return tuple(items), tuple(clauses)
+
+
+def _key(word: str) -> str:
+    if any(map(str.isdigit, word)) or not word.isalpha():
+        return wording.number_key(word)
+    return wording.stem(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a claim may be read: a rule or a fact about the user, a line that sums up, days that follow
+    from what was said, and all the other claims made of the same words."""
+
+    rule: bool = True
+    head: bool = False
+    days: frozenset[str] = frozenset()
+
+
+def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
+    """Whether one sentence says the claim: its words in a row and in their order, nothing put in that
+    tells something, and nothing left out that turns, limits or attributes it."""
+    wanted, _ = _taken_apart(claim)
+    said, clauses = _taken_apart(sentence)
+    if any(mark in claim for mark in _STRUCK if mark not in sentence):
+        return False
+    if not wanted:
+        return bool(clauses)
+    return any(
+        (found := _match(wanted, said, start, how)) is not None
+        and _fairly_cut(said, clauses, found, how)
+        for start in range(len(said))
+    )
+
+
+def _match(
+    wanted: Sequence[_Item], said: Sequence[_Item], start: int, how: Reading
+) -> tuple[int, int] | None:
+    """Where the claim stands if it begins with this word: first item, and the one after its last."""
+    frame = _list("frame") | (_list("soft") - _WIDENING) | _list("wants" if how.rule else "mine")
+    at, first, slack = start, -1, 0
+    for item in wanted:
+        ahead = _next(item, said, at, how, slack if first >= 0 else -1)
+        if ahead is not None and (first >= 0 or ahead == start):
+            first, at, slack = (ahead if first < 0 else first), ahead + 1, 0
+        elif item.word in how.days:
+            slack = _DAY_WORDS  # "on Friday" became its date
+        elif item.word not in frame:
+            return None
+    return (first, at) if first >= 0 else None
+
+
+def _next(item: _Item, said: Sequence[_Item], at: int, how: Reading, slack: int) -> int | None:
+    """Where a word comes next; only what tells nothing may stand between. Of a fact about the user one
+    more word may be missing, unless it turns it."""
+    spare = slack + (not how.rule)
+    for ahead in range(at, len(said)):
+        one = said[ahead]
+        if one.key == item.key:
+            return ahead
+        if slack < 0:
+            return None
+        if one.word in _list("soft") or (not how.rule and one.word in _list("mine")):
+            continue
+        turns = one.key == _NO or one.word in _list("limits")
+        if turns or spare <= 0 or (slack == 0 and one.clause != said[at - 1].clause):
+            return None
+        spare -= 1
+    return None
+
+
+def _fairly_cut(
+    said: Sequence[_Item], clauses: Sequence[_Clause], place: tuple[int, int], how: Reading
+) -> bool:
+    """Whether what was left out before and after changes nothing."""
+    start, end = place
+    first, last = said[start].clause, said[end - 1].clause
+    before = [item for item in said[:start] if item.clause == first]
+    after = [item for item in said[end:] if item.clause == last]
+    opens = _list("opens") if how.rule else _list("opens") | _list("mine")
+    if any(item.word not in opens for item in before):
+        return False
+    if any(item.key == _NO and clauses[item.clause].words - _list("opens") for item in before):
+        return False
+    kept = end - start + (clauses[first].first in _SELVES)  # "I'm a nurse" says enough
+    if after and not _may_be_cut(after, kept, how):
+        return False
+    for number, clause in enumerate(clauses):
+        inside = first <= number <= last
+        if not inside and clause.words and not _beside(clauses, number, first, how):
+            return False
+    return True
+
+
+def _may_be_cut(after: Sequence[_Item], kept: int, how: Reading) -> bool:
+    """The end of a clause: of a fact about the user more may go than of a rule, of a line that sums
+    up what is too long for it; never what limits it."""
+    if any(one.key == _NO or one.word in _list("limits") for one in after):
+        return False
+    if all(one.word in _list("soft") or one.word in _list("opens") for one in after):
+        return True
+    return kept >= (_LEAST_CUT if how.rule else 2) and (how.head or not how.rule)
+
+
+def _beside(clauses: Sequence[_Clause], number: int, first: int, how: Reading) -> bool:
+    """Whether a clause that was left out leaves the kept ones as they were."""
+    clause = clauses[number]
+    denied = bool(clause.words & _list("no"))
+    if clause.words <= _list("opens") | _list("light") | _list("no"):
+        # "no, …" opens a sentence; "…, but let's not" ends one.
+        return not denied or (number < first and clause.words <= _list("opens") | _list("light"))
+    own = clause.first in _SELVES
+    if clause.words & _list("limits") and (number < first or not own):
+        return False
+    if clause.words & _list("reports") and not own:
+        return False
+    if clause.first in _list("bounds") and (how.rule or number < first):
+        return False
+    if number > first:
+        return True
+    if clause.mark in ":：" and clause.mark:
+        return (
+            own
+            or bool(clause.words & _list("no"))
+            or clause.words <= (_list("labels") | _list("opens") | _list("light"))
+        )
+    return not denied or clause.mark in ";；" or clauses[first].first in _list("starts")

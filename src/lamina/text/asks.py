@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
-from lamina.text.lists import Listed
+from lamina.text.lists import Listed, anywhere, sections
+from lamina.text.origins import handed_over_in, without_quotations
 from lamina.text.sentences import sentences, spans
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems
@@ -159,9 +160,31 @@ class Told:
 
 def told(quote: str, parts: Iterable[str]) -> Told | None:
     """The place in typed text where a quote states the most; None if it stands nowhere."""
-    needle = wording.fold(quote)
-    found = [place for part in parts for place in _places(needle, part)] if needle else []
+    found = told_everywhere(quote, parts)
     return max(found, key=lambda one: (one.wished, len(one.stated)), default=None)
+
+
+def told_everywhere(quote: str, parts: Iterable[str]) -> list[Told]:
+    """All places in typed text where a quote stands."""
+    needle = wording.fold(quote)
+    return [place for part in parts for place in _places(needle, part)] if needle else []
+
+
+def stated_in(sentence: str, *, wished: bool) -> list[str]:
+    """What a folded sentence states, in each way it may be taken up: without its question, what it
+    hands over to be worked on; then also without the wish to keep it or a polite beginning."""
+    stated = sentence[: question_in(sentence)]
+    if not wished:
+        tail = handed_over_in(without_quotations(stated))
+        stated = stated[: len(stated) - len(tail)] if tail is not None else stated
+    wish = wish_in(sentence)
+    kept = sentence[wish.start : wish.end] if wish is not None else ""
+    return [one for one in dict.fromkeys((stated, _polite().sub("", stated), kept)) if one]
+
+
+@lru_cache(maxsize=1)
+def _polite() -> re.Pattern[str]:
+    return anywhere(sections("proof.txt")["polite"], start="^")
 
 
 def question_in(sentence: str) -> int:
@@ -281,7 +304,6 @@ def _quoted(sentence: str, start: int, end: int) -> bool:
 
 _START = Listed("asks.order")
 _ADDRESSED = Listed("asks.addressed")
-_SPEAKS_FOR_USER = Listed("asks.speaks_for_user")
 _LIST_MARKS = re.compile(r"^(?:[\s>#*_~`\-+•–—\"'“‘(\[\]]|\d{1,3}[.)]\s|\[[ xX]\])+")
 _LABEL = re.compile(r"^[\w /-]{1,40}:[*_]{0,2}\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;:。！？])[\"'”’)*_]*\s+|(?<!\s)\s+[—–]\s+|,\s+(?=then\b)")
@@ -297,9 +319,23 @@ def find_order(text: str) -> str:
     return ""
 
 
+def permits(text: str, proof: str) -> str:
+    """ "" or a word of a text that allows or approves something and is not in the proof."""
+    said = {*wording.words(proof)}
+    known = sections("proof.txt")["permits"]
+    found = [one for one in wording.words(text) if one in known and one not in said]
+    found += [one for one in known if one[0] >= "\u3400" and one in text and one not in proof]
+    return next(iter(found), "")
+
+
+@lru_cache(maxsize=1)
+def _in_the_users_name() -> re.Pattern[str]:
+    return anywhere(sections("urging.txt")["speaks"])
+
+
 def speaks_for_user(text: str) -> str:
     """ "" or the words by which a text says what the user wants: theirs to say, not a source's."""
-    found = _SPEAKS_FOR_USER.search(text)
+    found = _in_the_users_name().search(text)
     return " ".join(text[found.start() : found.end() + 40].split())[:80] if found else ""
 
 

@@ -169,8 +169,8 @@ _HIDDEN = re.compile(
 )
 
 
-def _own(text: str) -> str:
-    """Same length, with NUL where it is not the user's word."""
+def own_text(text: str) -> str:
+    """Same length, with NUL where it is not the user's word: pasted, printed by a program, speech."""
     marked = "".join(
         span.text.replace("\x00", "\ufffd") if span.origin == "typed" else _blanked(span.text)
         for span in split(text)
@@ -204,7 +204,7 @@ def _is_document(text: str, own: str) -> bool:
 def _sentences(
     text: str, message: Mapping[str, Any], number: int, answers: str, now: datetime
 ) -> Iterator[Sentence]:
-    own = _own(text)
+    own = own_text(text)
     document = _is_document(text, own)
     entry = message.get("uuid") or message.get("id") or ""
     said = _time(message.get("time") or message.get("timestamp"), now)

@@ -70,6 +70,11 @@ def content_stems(text: str) -> frozenset[str]:
     return frozenset(stems)
 
 
+def stem(word: str) -> str:
+    """The stem of one plain word."""
+    return _stemmer()([word])[0]
+
+
 def likeness(one: str, other: str) -> float:
     """0 to 1: how much two memories say the same, by the stems that they share (Jaccard)."""
     first, second = content_stems(one), content_stems(other)

@@ -55,7 +55,7 @@ def evidence_for(
     recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
     found = _typed(claim, recent, session)
     if not users_word:
-        found += _echoed(claim, recent, session)
+        found += echoed(claim, recent, session)
     return found
 
 
@@ -126,19 +126,25 @@ def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
                 yield str(entry.get("uuid")), sentence
 
 
-def _echoed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
-    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them.
-    What the user typed as well is their own word, however like a memory it sounds."""
+def echoed(
+    claim: str, entries: Sequence[Json], session: str, *, most: int = _MOST_QUOTES
+) -> list[Evidence]:
+    """Texts that nobody here said, which the claim repeats, by words in a row or by a number, a path or
+    a name: it is labelled by the worst of them. What the user typed as well is their own word, however
+    like a memory it sounds; the program's own reminders are nobody's source."""
     runs = {run for line in claim.splitlines() for run in _runs(line)}
-    for _, sentence in _sentences(entries) if runs else ():
+    tokens = wording.hard_tokens(claim)
+    for _, sentence in _sentences(entries) if runs or tokens else ():
         runs -= _runs(sentence)
+        tokens -= wording.hard_tokens(sentence)
     found: list[Evidence] = []
-    for entry in reversed(entries) if runs else ():
-        for text in untyped_parts(blocks_of_entry(entry)):
-            if not runs.isdisjoint(_runs(text)):
+    for entry in reversed(entries) if runs or tokens else ():
+        blocks = [block for block in blocks_of_entry(entry) if block[0] != "system"]
+        for text in untyped_parts(blocks):
+            if not runs.isdisjoint(_runs(text)) or not tokens.isdisjoint(wording.hard_tokens(text)):
                 quote = " ".join(wording.fold(text).split()[:_SNIPPET])
                 found.append(Evidence(quote, session, str(entry.get("uuid"))))
-        if len(found) >= _MOST_QUOTES:
+        if len(found) >= most:
             break
     return found
 
@@ -317,7 +323,7 @@ class MemoryGuard:
             return []
         kind = read_topic("memory.md", whole[:HEAD_BYTES]).type
         entries = list(self._entries())
-        users_word = kind not in ("project", "reference")
+        users_word = kind in ("user", "feedback")
         return evidence_for(claim, entries, self._session, users_word=users_word)
 
 

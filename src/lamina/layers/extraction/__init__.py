@@ -242,13 +242,19 @@ def _say(state: State, done: Extracted) -> None:
         state.emit(LayerActed(LAYER, what, 0, lost))
 
 
+def _decision(entry: Json) -> str:
+    meta: Any = entry.get("meta")
+    return str(cast("Json", meta).get("decision")) if isinstance(meta, dict) else ""
+
+
 def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bool:
-    """Did the main agent save something itself in these messages?"""
+    """Did the main agent save something itself in these messages? What waits in the inbox is not."""
     failed = {
         str(block.get("tool_use_id"))
         for entry in entries
+        for waits in [_decision(entry) == "inbox"]
         for block in entry["content"]
-        if block.get("type") == "tool_result" and block.get("is_error")
+        if block.get("type") == "tool_result" and (waits or block.get("is_error"))
     }
     real = os.path.realpath(directory)
     for entry in entries:

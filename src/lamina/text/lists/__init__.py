@@ -111,6 +111,17 @@ def either(lists: dict[str, tuple[str, ...]], section: str, *, spaced: bool) -> 
     return "(?:" + "|".join(made) + ")" + (r"(?!\w)" if spaced else "")
 
 
+def anywhere(entries: tuple[str, ...], *, start: str = r"(?<!\w)") -> re.Pattern[str]:
+    """Any of the phrases in a text, of languages with spaces and without."""
+    kinds = {
+        "spaced": tuple(one for one in entries if not _is_wide(one)),
+        "wide": tuple(one for one in entries if _is_wide(one)),
+    }
+    spaced = either(kinds, "spaced", spaced=True)
+    wide = either(kinds, "wide", spaced=False)
+    return re.compile(f"(?i){start}{spaced}|{'^' if start == '^' else ''}{wide}")
+
+
 def _unspaced(entry: str) -> str:
     return _grouped(entry.replace(" ", "")).replace("…", _FEW_CHARACTERS)
 
