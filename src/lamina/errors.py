@@ -36,8 +36,11 @@ class LaminaError(Exception):
 
 def alone(error: BaseException) -> BaseException:
     """The error inside groups of one: what went wrong, not that a task group saw it."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    while isinstance(error, BaseExceptionGroup):
+        inside: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType]
+        if len(inside) > 1:
+            break
+        error = inside[0]
     return error  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -25,9 +25,10 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 import anyio
+import anyio.abc
 
 from lamina import opening, turn
 from lamina.config import Config
@@ -39,14 +40,10 @@ from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Origin, Request, Usage, text
-from lamina.opening import Tasks
 from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, SystemClock, Tool
 from lamina.state import State
 from lamina.steps import close_calls
 from lamina.wiring import Options
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Status:
 class Session:
     """One conversation with memory. Made by `Session.open`."""
 
-    def __init__(self, state: State, group: TaskGroup) -> None:
+    def __init__(self, state: State, group: anyio.abc.TaskGroup) -> None:
         self._state = state
         self._group = group
         self._scope: anyio.CancelScope | None = None
@@ -369,7 +366,7 @@ class Opening:
             stack.callback(opening.drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
             state = await opening.make_state(options, config, ledger, path, stack)
-            state.background = Tasks(group, state.emit)
+            state.background = opening.Tasks(group, state.emit)
             session = Session(state, group)
             if not new:
                 close_calls(state, "[The session ended before this call did]")

@@ -410,7 +410,8 @@ def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> I
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
         lines = content.splitlines()
         if len(lines) > LOADED_LINES or len(content) > LOADED_BYTES:
-            reason = f"{len(lines):,} lines, {len(content):,} bytes: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
+            has = f"{len(lines):,} lines, {len(content):,} bytes"
+            reason = f"{has}: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
             yield Fault("oversized", path, reason)
         long = [
             n

@@ -202,7 +202,10 @@ _LEAD = re.compile(
 )
 _DAY = Listed("claims.day")
 _PLACE = re.compile(r"(?i)https?://\S+|\S+@\S+\.\S+|[~.]?/?[\w.-]+/[\w./-]+|`[^`]+`|#[\w-]+")
-_NUMERIC = re.compile(r"v?\d[\w.,:/-]*(?:\s?(?:%|am|pm|uhr|days?|weeks?|hours?|minutes?|seconds?|years?|[kmgt]b|ms|s))?", re.IGNORECASE)  # fmt: skip
+_NUMERIC = re.compile(
+    r"v?\d[\w.,:/-]*(?:\s?(?:%|am|pm|uhr|(?:day|week|hour|minute|second|year)s?|[kmgt]b|ms|s))?",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"[A-Z][\w.+#-]*(?:\s[A-Z][\w.+#-]*){0,3}")
 
 
@@ -250,7 +253,8 @@ def judge(later: str, earlier: str) -> Judgement:
     new, old = claim(later), claim(earlier)
     if not new or not old or new.subject != old.subject:
         return ""
-    if content_stems(new.value) == content_stems(old.value) and hard_tokens(new.value) == hard_tokens(old.value):  # fmt: skip
+    as_before = content_stems(new.value) == content_stems(old.value)
+    if as_before and hard_tokens(new.value) == hard_tokens(old.value):
         return ""
     moved = bool(_MOVED.search(new.verb)) or new.verb in {"改为", "改成", "改到"}
     same_verb = moved or _base(new.verb) == _base(old.verb)
@@ -264,4 +268,5 @@ def judge(later: str, earlier: str) -> Judgement:
 
 
 def _base(verb: str) -> str:
-    return {"are": "is", "are now": "is", "is now": "is", "use": "uses", "prefer": "prefers"}.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)  # fmt: skip
+    same = {"are": "is", "are now": "is", "is now": "is", "use": "uses", "prefer": "prefers"}
+    return same.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)

@@ -1,15 +1,19 @@
 """Turns "tomorrow", "bis Freitag" or "下周三" into calendar dates, counted from the day on which it was said.
 
-English, German and Chinese; the plain forms in French, Spanish and Japanese. What can mean two days is left alone: a wrong date is worse than none.
+English, German and Chinese; the plain forms in French, Spanish and Japanese. What can mean two days is
+left alone: a wrong date is worse than none.
 Pure functions of their arguments; nothing here asks the clock.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from lamina.text.lists import entries
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
@@ -117,30 +121,41 @@ _SMALL_NUMBERS = {
     **dict.fromkeys(("nine", "neun", "九"), 9),
     **dict.fromkeys(("ten", "zehn", "十"), 10),
 }
-_MONTHS = {
-    **{name: number for number, name in enumerate(("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"), 1)},
-    **{name: number for number, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)},
-    **{name: number for number, name in enumerate(("januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"), 1)},
-    **{name: number for number, name in enumerate(("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"), 1)},
-    **{name: number for number, name in enumerate(("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"), 1)},
-    "sept": 9,
-}  # fmt: skip
-_WEEKDAYS = {
-    **{name: number for number, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))},
-    **{name: number for number, name in enumerate(("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag"))},
-    **{name: number for number, name in enumerate("一二三四五六日")},
-    **{name: number for number, name in enumerate("月火水木金土")},
-    **{name: number for number, name in enumerate(("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"))},
-    **{name: number for number, name in enumerate(("lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"))},
-    "sonnabend": 5, "天": 6,
-}  # fmt: skip
+
+
+def _ranked(*rows: str, first: int = 0) -> dict[str, int]:
+    return {name: rank for row in rows for rank, name in enumerate(row.split(), first)}
+
+
+_MONTHS = _ranked(
+    "january february march april may june july august september october november december",
+    "jan feb mar apr may jun jul aug sep oct nov dec",
+    "januar februar märz april mai juni juli august september oktober november dezember",
+    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    first=1,
+) | {"sept": 9}
+_LATIN_DAYS = (
+    "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "lunes martes miércoles jueves viernes sábado domingo",
+)
+_WEEKDAYS = _ranked(
+    "monday tuesday wednesday thursday friday saturday sunday",
+    "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+    "一 二 三 四 五 六 日",
+    "月 火 水 木 金 土",
+    *_LATIN_DAYS,
+) | {"sonnabend": 5, "天": 6}
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_SMALL_NUMBERS, key=len, reverse=True)) + ")"
 _MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b"
 _EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
 _DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
 _ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
-_LATIN_DAY = r"(?P<weekday>lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
-_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page|chapter|floor|step|of (?:every|each)))"
+_LATIN_DAY = rf"(?P<weekday>{'|'.join(' '.join(_LATIN_DAYS).split())})\b"
+_NO_RANK = (
+    r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page"
+    r"|chapter|floor|step|of (?:every|each)))"
+)
 _YEAR = r"(?:,?\s(?P<year>20\d\d)\b)?"
 
 
@@ -283,136 +298,60 @@ def _later(match: re.Match[str], said: date) -> date | None:
     return _add_months(said, _count(match)) if _count(match) <= 60 else None
 
 
-# First match at a place wins, so the longer forms stand first.
-_RULES: tuple[tuple[str, _Resolve], ...] = (
-    (r"\b(?P<year>20\d\d)-(?P<m>\d\d)-(?P<day>\d\d)(?!\d)", _numeric),
-    (r"(?P<year>20\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?[日号]", _numeric),
-    (r"(?<![\d.])(?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?P<year>20\d\d)(?!\d)", _numeric),
-    (r"(?<![\d./-])(?P<year>20\d\d)[./](?P<m>\d{1,2})[./](?P<day>\d{1,2})(?!\d)", _numeric),
-    (  # the second day of "9月12、13号"
-        r"(?<!\d)(?P<m>\d{1,2})\s?月\s?\d{1,2}\s?[日号]?\s?[、和到至~-]\s?(?P<hit>(?P<day>\d{1,2})\s?[日号])",
-        _numeric,
-    ),
-    (
-        r"(?<![\d月年])(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})(?:\s?[日号]|(?=\s?[、和到至~-]\s?\d))",
-        _numeric,
-    ),
-    (
-        r"(?<![\d/])(?P<m>\d{1,2})/(?P<day>\d{1,2})(?=\s?(?:截止|到期|過期|过期|之?前|交|上[线線]|[号號]|[开開]))",
-        _numeric,
-    ),
-    (r"\b(?:am|zum|bis|ab|den|ist der|auf) (?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?!\d)", _numeric),
-    (
-        r"\b(?:on|by|until|till|before|from|ends?|due|is|to|for|out|after) (?P<m>\d{1,2})/(?P<day>1[3-9]|2\d|3[01])\b(?!/)",
-        _numeric,
-    ),
-    (
-        r"\b(?:on|by|until|till|before|from|ends?|due|is|to|for|out|after|am|bis|zum|ab) (?!24/7\b|16/9\b)(?P<day>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])\b(?!/)",
-        _numeric,
-    ),
-    (  # the second day of "October 5 to 9", the first of "5. bis 9. Oktober"
-        r"\b"
-        + _MONTH
-        + r"\s\d{1,2}(?:st|nd|rd|th)?\s?(?:to|through|until|till|and|-|–)\s?(?P<hit>(?P<day>\d{1,2})(?:st|nd|rd|th)?)\b(?![:.%]\d)"
-        + _YEAR,
-        _named,
-    ),
-    (
-        r"(?<![\d.])(?P<hit>(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?)\s?(?:to|through|until|till|and|bis|und|-|–)\s?(?:zum\s|the\s)?\d{1,2}(?:st|nd|rd|th|\.)?\s(?:of\s)?"
-        + _MONTH
-        + _YEAR,
-        _named,
-    ),
-    (r"\b(?:end of|ende) " + _MONTH + _YEAR, _end_of_named),
-    (r"\b" + _MONTH + r"\s(?:the\s)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\b(?![:.%]\d)" + _YEAR, _named),
-    (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?" + _MONTH + _YEAR, _named),
-    (
-        r"\b(?:end|last day) of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底",
-        _month_end(1),
-    ),
-    (
-        r"\b(?:end|last day) of (?:the|this) month\b|\bmonth end\b|\b(?:ende|am letzten(?: tag)?) (?:des|dieses) monats\b",
-        _month_end(0),
-    ),
-    (r"\bmonatsende\b|(?:这个|本|这)?月底", _month_end(0)),
-    (
-        r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底",
-        lambda _, said: date(said.year, 12, 31),
-    ),
-    (r"\bend of (?:the|this) week\b|\bende (?:der|dieser) woche\b", _week_end),
-    (
-        r"\b(?:by|until|till|on|before|after|from|to|for|is) the (?P<day>\d{1,2})(?:st|nd|rd|th)\b"
-        + _NO_RANK,
-        _day_of_month,
-    ),
-    (
-        r"\bthe (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?=\s*(?:$|[.,;!?)]|(?:and|at|so|but|because|we|i|they|then|after|before|which|when|in the)\b))(?! of (?:every|each))",
-        _day_of_month,
-    ),
-    (
-        r"\b(?:le|el) (?P<day>\d{1,2})\b(?=\s*(?:$|[.,;!]|(?:à|a las|para|nos|il|y|et|pour|on)\b))",
-        _day_of_month,
-    ),
-    (
-        r"\b(?:am|auf den|bis zum|zum|vom|ab dem|bis) (?P<day>\d{1,2})\.(?=\s*(?:$|[,;!)]|(?-i:[a-zäöü])))(?!\s(?:tag|mal|platz|versuch|stock|test|teil|schritt|punkt|server|rechner|durchlauf)\b)",
-        _day_of_month,
-    ),
-    (
-        r"(?<![\d月年第.])(?<!月 )(?P<day>\d{1,2})\s?号(?=之前|以前|前|之后|以后|后|上线|到|至|开始|交|截止|就|要|得|必须|晚|早|上午|下午|凌晨|那天|当天|发|开|去|来|封|放|考|出|进|给|不|有|首|消|[，。！；、 ]|$)",
-        _day_of_month,
-    ),
-    (r"(?:下个?月|来月)\s?(?P<day>\d{1,2})\s?[日号]", _day_of_next_month),
-    (r"\b" + _NUMBER + r" (?P<unit>days?|weeks?|months?) from (?:now|today)\b", _later),
-    (r"\bheute in " + _NUMBER + r" (?P<unit>tagen?|wochen?|monaten?)\b", _later),
-    (r"大后天", _days(3)),
-    (r"\btomorrow week\b|\bmorgen in einer woche\b", _days(8)),
-    (r"\bday after tomorrow\b|\bübermorgen\b|后天", _days(2)),
-    (r"\bday before yesterday\b|\bvorgestern\b|前天", _days(-2)),
-    (
-        r"\btomorrow\b|(?<!guten )(?<!heute )(?<!jeden )(?<!am )(?<!der )\bmorgen\b|明天|明晚|明早|(?<!après-)\bdemain\b",
-        _days(1),
-    ),
-    (r"\byesterday\b|\bgestern\b|昨天|昨晚", _days(-1)),
-    (r"\btoday\b|\btonight\b|\bheute\b|今天|今晚", _days(0)),
-    (r"\bnext week (?:on )?" + _EN_DAY, _weekday_in(1)),
-    (r"\bnächste woche (?:am )?" + _DE_DAY, _weekday_in(1)),
-    (_EN_DAY + r" next week\b", _weekday_in(1)),
-    (_DE_DAY + r" nächster woche\b", _weekday_in(1)),
-    (r"\bnext " + _EN_DAY, _weekday_in(1)),
-    (r"\ba week (?:from|on|after) (?:next )?" + _EN_DAY, _week_after),
-    (r"\b" + _EN_DAY + r" week\b", _week_after),
-    (r"\blast " + _EN_DAY, _last_weekday),
-    (r"\bletzten " + _DE_DAY, _last_weekday),
-    (r"\bnächste[nrs]? " + _DE_DAY, _unambiguous_next),
-    (
-        r"(?<!every )(?<!each )(?<!next )(?<!last )(?<! a )(?<!not )\b"
-        + _EN_DAY
-        + r"(?! (?:after|in a)\b)",
-        _coming_weekday,
-    ),
-    (r"(?<!jeden )(?<!jedem )(?<!einem )(?<!nächsten )(?<!letzten )\b" + _DE_DAY, _coming_weekday),
-    (r"\b(?:le |el |ce |este |avant |para el |hasta el |d'ici )" + _LATIN_DAY, _coming_weekday),
-    (r"来週の?(?P<weekday>[月火水木金土日])曜", _weekday_in(1)),
-    (r"今週の?(?P<weekday>[月火水木金土日])曜", _weekday_in(0)),
-    (r"下下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(2)),
-    (r"下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(1)),
-    (r"上个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(-1)),
-    (r"(?:本|这个?)(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(0)),
-    (r"(?<![每个逢两下上])(?:周|星期|礼拜)" + _ZH_DAY, _coming_weekday),
-    (
-        r"\bin " + _NUMBER + r" (?P<unit>days?|weeks?|months?|tagen?|wochen?|monaten?)\b(?!')",
-        _later,
-    ),
-    (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
-)
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
+def _year_end(_: re.Match[str], said: date) -> date:
+    return date(said.year, 12, 31)
+
+
+_RESOLVE: Mapping[str, Callable[..., Any]] = {
+    "numeric": _numeric,
+    "named": _named,
+    "end_of_named": _end_of_named,
+    "month_end": _month_end,
+    "year_end": _year_end,
+    "week_end": _week_end,
+    "day_of_month": _day_of_month,
+    "day_of_next_month": _day_of_next_month,
+    "later": _later,
+    "days": _days,
+    "weekday_in": _weekday_in,
+    "week_after": _week_after,
+    "last_weekday": _last_weekday,
+    "unambiguous_next": _unambiguous_next,
+    "coming_weekday": _coming_weekday,
+}
+_PARTS = {
+    "NUMBER": _NUMBER,
+    "MONTH": _MONTH,
+    "EN_DAY": _EN_DAY,
+    "DE_DAY": _DE_DAY,
+    "ZH_DAY": _ZH_DAY,
+    "LATIN_DAY": _LATIN_DAY,
+    "NO_RANK": _NO_RANK,
+    "YEAR": _YEAR,
+}
+
+
+def _rules() -> Iterator[tuple[re.Pattern[str], _Resolve]]:
+    resolve: _Resolve = _numeric
+    for line in entries("dates.txt"):
+        if line.startswith("[") and line.endswith("]"):
+            name, _, number = line[1:-1].partition(" ")
+            resolve = _RESOLVE[name](int(number)) if number else _RESOLVE[name]
+            continue
+        for name, part in _PARTS.items():
+            line = line.replace(f"{{{name}}}", part)  # noqa: PLW2901
+        yield re.compile(line, re.IGNORECASE), resolve
+
+
+_COMPILED = tuple(_rules())
 _WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 _UNTIL = re.compile(
     r"(?i)(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z"
 )
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]|‘[^’\n]*’|(?<!\w)'[^'\n]+'(?!\w)"
+    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]|‘[^’\n]*’"
+    r"|(?<!\w)'[^'\n]+'(?!\w)"
 )
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
 _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")

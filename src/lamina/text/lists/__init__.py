@@ -24,14 +24,19 @@ NOTHING = "(?!)"
 def sections(name: str) -> dict[str, tuple[str, ...]]:
     """The entries of a list, by section."""
     found: dict[str, list[str]] = {}
-    entries: list[str] = []
-    for line in files(__name__).joinpath(name).read_text("utf-8").splitlines():
-        bare = line.strip()
-        if opened := _SECTION.fullmatch(bare):
-            entries = found.setdefault(opened[1], [])
-        elif bare and not bare.startswith("#"):
-            entries.append(bare)
-    return {section: tuple(entries) for section, entries in found.items()}
+    section: list[str] = []
+    for line in entries(name):
+        if opened := _SECTION.fullmatch(line):
+            section = found.setdefault(opened[1], [])
+        else:
+            section.append(line)
+    return {name: tuple(section) for name, section in found.items()}
+
+
+def entries(name: str) -> list[str]:
+    """The lines of a list that say something, the names of sections among them."""
+    lines = map(str.strip, files(__name__).joinpath(name).read_text("utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 class Listed:
