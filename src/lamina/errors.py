@@ -36,11 +36,9 @@ class LaminaError(Exception):
 
 def alone(error: BaseException) -> BaseException:
     """The error inside groups of one: what went wrong, not that a task group saw it."""
-    while isinstance(error, BaseExceptionGroup):
-        inside: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType]
-        if len(inside) > 1:
-            break
-        error = inside[0]
+    inside: list[BaseException] = [error]
+    while len(inside) == 1 and isinstance(error := inside[0], BaseExceptionGroup):
+        inside = [*error.exceptions]  # pyright: ignore[reportUnknownMemberType]
     return error  # pyright: ignore[reportUnknownVariableType]
 
 
