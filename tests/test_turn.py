@@ -260,7 +260,7 @@ def test_continuing_ends_after_three_times(place: Place) -> None:
 @pytest.mark.spec("F11")
 def test_a_prompt_that_is_too_long_is_recovered_by_clearing_old_results(place: Place) -> None:
     async def big(input: Any) -> str:
-        return "x" * 9_000
+        return str(input["n"]) * 9_000
 
     async def story() -> None:
         steps: list[Any] = [use("Big", f"r{n}", n=n) for n in range(7)]

@@ -34,6 +34,7 @@ LONG = "a result of some length " * 40
 NO_NOTES = {"notes.enabled": False}
 NO_MEMORY = {"memory.enabled": False}
 QUIET = {**NO_NOTES, **NO_MEMORY}
+WHOLE = {**QUIET, "folds.enabled": False}  # results that say the same are told in full
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def noted(value: Any, **more: Any) -> Live:
 
 def clearing(value: Any, **more: Any) -> Live:
     """Eight results, and a pause before the next question."""
-    base = {**QUIET, **more.pop("base", {})}
+    base = {**WHOLE, **more.pop("base", {})}
     return Live(value, probes(8), ("work", "on"), base, pause=600, results=LONG, **more)
 
 
@@ -102,7 +103,7 @@ def deleting(value: Any) -> Live:
 def wearing(value: Any) -> Live:
     """Results that cost more to carry than to drop."""
     results = [LONG * 600, *[LONG * 12] * 59]
-    return Live(value, probes(60), ("work",), QUIET, results=results)
+    return Live(value, probes(60), ("work",), WHOLE, results=results)
 
 
 def large(value: Any, size: int = 20_000, count: int = 1, **more: Any) -> Live:
@@ -270,12 +271,16 @@ WALK: dict[str, Live | str] = {
     "turn.continuations": Live(
         0, [{"text": "a", "stop_reason": "max_tokens"}] * 4 + ["b"], base={**QUIET, "max_output": 9}
     ),
+    "background.profile": "tests/layers/test_background_profile.py",
+    "background.turns": "tests/layers/test_background_profile.py",
     "background.drain_seconds": noted(0.0, wait=False),
     "tool_results.enabled": large(False, 60_000),
     "tool_results.threshold": large(10_000),
     "tool_results.thresholds": large({"Probe": 10_000}),
     "tool_results.message_limit": large(10_000),
     "tool_results.preview_bytes": large(300, 60_000),
+    "folds.enabled": Live(False, probes(2), ("work",), QUIET, results=LONG),
+    "folds.least": Live(100_000, probes(2), ("work",), QUIET, results=LONG),
     "microcompact.time_based": clearing(False),
     "microcompact.gap_minutes": clearing(60.0),
     "microcompact.keep": clearing(1),
@@ -366,6 +371,7 @@ WALK: dict[str, Live | str] = {
     ),
     "sandbox.profile": Live("read-only", bash("touch made && echo made"), base=ALLOW),
     "sandbox.network": "tests/tools/test_sandbox.py",
+    "sandbox.unattended_reach": "tests/tools/test_sandbox.py",
     "bash.timeout": Live(33.0, base=QUIET),
     "bash.environment": "tests/cli/test_chat_once.py",
     "bash.max_timeout": Live(333.0, base=QUIET),
@@ -458,7 +464,7 @@ def trace(root: Path, live: Live, name: str, wire: WireServer, *, changed: bool)
     told += [[one.raw.decode(), sorted(one.headers.items())] for one in wire.received]
     text = json.dumps(told, default=str).replace(str(root), "ROOT")
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "ID", text)
-    text = re.sub(r"#[0-9a-f]{8}\b", "#ID", text)
+    text = re.sub(r"(#|Expand )[0-9a-f]{8}\b", r"\1ID", text)
     return re.sub(
         r'\\*"(?:seconds|delay)\\*": [0-9.e-]+|127\.0\.0\.1:\d+|copy-[0-9a-f]{12}|ROOT-[\w-]+',
         "",

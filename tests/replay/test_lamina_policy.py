@@ -491,7 +491,8 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
 ) -> None:
     for number in range(12):
         session.user(f"Please always run step-{number} before a release.")
-        work(session, 2, "line of output\n" * 150, start=2 * number)
+        output = "".join(f"line {number}-{line} of output\n" for line in range(150))
+        work(session, 2, output, start=2 * number)
         finish(session)
         session.clock += 400 if number == 3 else 30
     path = save(session)

@@ -435,7 +435,10 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
         why = _why_no_fact(proposal, text)
-        if not why and origin == "assistant" and proposal.writer in ("agent", "extraction"):
+        # A program that remembers for its own agent has no session of ours to look things up in.
+        recorded = bool(proposal.session or proposal.evidence)
+        looked = recorded and proposal.writer in ("agent", "extraction")
+        if not why and origin == "assistant" and looked:
             why = evidence.why_unfounded(new, text, record)
         if why:
             return why, origin

@@ -15,6 +15,7 @@ import ctypes
 import errno
 import os
 import platform
+import stat
 import struct
 import subprocess
 import sys
@@ -112,6 +113,9 @@ OLDEST_ABI = 3  # before it, Landlock can't stop a file outside from being trunc
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
+_RIGHTS_ON_FILES = (
+    0b1100_0000_0000_0111  # execute, write, read; truncate, ioctl: the kernel takes no other
+)
 _NO_NEW_PRIVILEGES, _SECCOMP_MODE, _FILTER_MODE, _DROP_CAPABILITY = 38, 22, 2, 24
 
 # Landlock's rights over files, by bit: 0 execute, 1 write, 2 read, 3 list, 4-12 remove and make,
@@ -146,7 +150,9 @@ _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/snap",
     "/proc", "/sys", "/dev",
 )  # fmt: skip
-_BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "include", "share", "versions", "toolchains")
+_BESIDE_PROGRAMS = (
+    "lib", "lib64", "libexec", "include", "share", "versions", "toolchains", "pyvenv.cfg",
+)  # fmt: skip
 
 
 def sandbox_for(
@@ -285,6 +291,8 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # a device or a folder that this machine does not have
     try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _RIGHTS_ON_FILES
         rule = struct.pack("=Qi", rights, descriptor)
         _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:
