@@ -64,7 +64,6 @@ async def _rounds(state: State) -> TurnEnd:
         if blocked := steps.why_blocked(state):
             state.emit(Warned(blocked))
             return "blocked"
-
         response = await steps.ask_model(state)
         notes.check(state, response)  # layer 3, in the background
 
