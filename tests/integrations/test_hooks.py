@@ -108,6 +108,18 @@ def test_memory_that_is_off_says_and_keeps_nothing(world: World) -> None:
     (world.home / "settings.toml").write_text("[memory]\nenabled = false\n")
     assert world.event("SessionStart") == ""
     assert world.event("UserPromptSubmit", prompt="When do deploys happen?") == ""
+    assert not [*world.home.rglob("hooks/*.jsonl")]
+
+
+def test_what_was_forgotten_comes_back_when_it_is_asked_for_again(world: World) -> None:
+    wish = "Please remember that the database is PostgreSQL 16."
+    world.event("UserPromptSubmit", prompt=wish)
+    world.event("Stop")
+    with lamina.Memory(world.project, home=world.home) as memory:
+        memory.forget(memory.all()[0].path)
+    world.event("UserPromptSubmit", prompt=wish)
+    world.event("Stop")
+    assert any("PostgreSQL 16" in one for one in world.memories())
 
 
 def test_an_event_of_another_kind_is_none_of_ours(world: World) -> None:

@@ -58,7 +58,7 @@ class Events:
             else:
                 if moment == "compacted":
                     here.forget_shown()
-                elif here.answered():
+                elif here.saves():
                     self._due.append(asked)
                 said = ""
         if not said:
@@ -109,17 +109,14 @@ class _Here:
     def prompt(self) -> str:
         """Memories that fit what was typed, each once a session."""
         typed = _HOOK_CONTEXT.sub("", str(self._event.get("prompt") or "")).strip()
-        if not typed:
+        if not typed or not self._config.bool("memory.enabled"):
             return ""
         typed_prompts.record(self._config, self._client, self._session, typed, time.time())
         return "\n\n".join(self._recalled(typed))
 
-    def answered(self) -> bool:
-        """Keep the answer, for confirmations; is there anything to look for memories in?"""
-        said = self._event.get("last_assistant_message") or self._event.get("prompt_response")
-        if isinstance(said, str) and said.strip():
-            args = (self._config, self._client, self._session, said, time.time())
-            typed_prompts.record(*args, origin="assistant")
+    def saves(self) -> bool:
+        """Do the settings let it look for memories? The answer itself is not kept: what its tools
+        showed the agent is not known here, so a "yes" to it proves nothing."""
         return self._config.bool("extraction.enabled") and self._config.bool("memory.enabled")
 
     def extract(self) -> None:

@@ -1,6 +1,6 @@
-"""What was said in another agent's session, as our hooks saw it: each prompt that the person typed,
-and the last answer before the next one. It is the only proof of their word that a tool called over
-MCP can have. One file a session, in the ledger's own form, under the project's folder in Lamina's home.
+"""What was typed in another agent's session, prompt by prompt, as our hooks saw it: the only proof of
+the person's word that a tool called over MCP can have. One file a session, in the ledger's own form,
+under the project's folder in Lamina's home.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lamina.ledger.places import (
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.messages import Json, Origin
+    from lamina.messages import Json
 
 _RECENT = 4  # sessions of a project that may be under way at once
 
@@ -35,10 +35,8 @@ def file_of(config: Config, client: str, session: str) -> Path:
     return folder_of(config) / f"{name}.jsonl"
 
 
-def record(
-    config: Config, client: str, session: str, said: str, now: float, *, origin: Origin = "typed"
-) -> None:
-    """Keep what the person typed, or what the agent answered."""
+def record(config: Config, client: str, session: str, said: str, now: float) -> None:
+    """Keep what the person typed."""
     from datetime import UTC, datetime
 
     from lamina.ledger.log import LogFile, encode
@@ -47,11 +45,11 @@ def record(
     private_folder(folder_of(config))
     entry: dict[str, Any] = {
         "kind": "message",
-        "role": "user" if origin == "typed" else "assistant",
+        "role": "user",
         "uuid": str(uuid4()),
         "ts": datetime.fromtimestamp(now, UTC).isoformat(),
         "content": [{"type": "text", "text": said}],
-        "origins": [origin],
+        "origins": ["typed"],
     }
     log, _ = LogFile.open(file_of(config, client, session))
     try:
