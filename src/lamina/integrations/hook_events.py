@@ -6,7 +6,6 @@ files, reminders and our own text into the same message, and those are cut off o
 from __future__ import annotations
 
 import json
-import re
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +29,7 @@ MOMENTS = {
     "PostCompact": "compacted",
     "SessionEnd": "end",
 }
-_HOOK_CONTEXT = re.compile(r"<(hook_context|system-reminder)>.*?</\1>", re.DOTALL)
+_ADDED = ("hook_context", "system-reminder")  # tags around what a client puts into a prompt
 _HOW = (
     "The tools of the MCP server lamina save and find memories; without it, `lamina memory add` and "
     "`lamina memory search` do."
@@ -108,7 +107,7 @@ class _Here:
 
     def prompt(self) -> str:
         """Memories that fit what was typed, each once a session."""
-        typed = _HOOK_CONTEXT.sub("", str(self._event.get("prompt") or "")).strip()
+        typed = _without_added(str(self._event.get("prompt") or ""))
         if not typed or not self._config.bool("memory.enabled"):
             return ""
         typed_prompts.record(self._config, self._client, self._session, typed, time.time())
@@ -160,3 +159,12 @@ class _Here:
         except (OSError, ValueError):
             return {}
         return {path: size for path, size in found.items() if isinstance(size, int)}
+
+
+def _without_added(prompt: str) -> str:
+    """What was typed. From the first tag to the last: text in between may close one by itself."""
+    for tag in _ADDED:
+        start, end = prompt.find(f"<{tag}>"), prompt.rfind(f"</{tag}>")
+        if start >= 0:
+            prompt = prompt[:start] + (prompt[end + len(tag) + 3 :] if end > start else "")
+    return prompt.strip()
