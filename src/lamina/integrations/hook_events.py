@@ -40,7 +40,7 @@ class Events:
     """Answers events; in a resident process, one after the other."""
 
     def __init__(self) -> None:
-        self._due: list[dict[str, Any]] = []
+        self.due: list[dict[str, Any]] = []  # for afterwards
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The client's answer to one event, `{}` where there is nothing to say."""
@@ -58,7 +58,7 @@ class Events:
                 if moment == "compacted":
                     here.forget_shown()
                 elif here.saves():
-                    self._due.append(asked)
+                    self.due.append(asked)
                 said = ""
         if not said:
             return {}
@@ -66,13 +66,14 @@ class Events:
 
     def afterwards(self) -> None:
         """What nobody waits for: look for memories in what was typed since last time."""
-        for asked in self._due:
+        for asked in self.due:
             try:
                 with _Here(asked, as_object(asked.get("event"))) as here:
                     here.extract()
             except (LaminaError, OSError) as error:
-                hook.log(str(asked["home"]), f"{asked['client']}: {error}")
-        self._due.clear()
+                home = hook.own_home(str(asked["home"]), claude=bool(asked["claude"]))
+                hook.log(home, f"{asked['client']}: {error}")
+        self.due.clear()
 
 
 class _Here:

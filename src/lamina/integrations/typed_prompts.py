@@ -18,6 +18,7 @@ from lamina.ledger.places import (
     slug,
     write_private,
 )
+from lamina.memory import canonical_root
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -27,7 +28,8 @@ _RECENT = 4  # sessions of a project that may be under way at once
 
 
 def folder_of(config: Config) -> Path:
-    return find_project_folder(config.own_home, config.project) / "hooks"
+    """Where the memory is: agents change their directory within a repository, the session stays."""
+    return find_project_folder(config.own_home, canonical_root(config.project)) / "hooks"
 
 
 def file_of(config: Config, client: str, session: str) -> Path:
@@ -41,7 +43,7 @@ def record(config: Config, client: str, session: str, said: str, now: float) -> 
 
     from lamina.ledger.log import LogFile, encode
 
-    project_folder(config.own_home, config.project)
+    project_folder(config.own_home, canonical_root(config.project))
     private_folder(folder_of(config))
     entry: dict[str, Any] = {
         "kind": "message",
