@@ -256,7 +256,7 @@ def make_memory(
             origin_text=quotes.origin_text,
             before=quotes.before,
             whole=quotes.whole,
-            dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
+            dates=lambda quote, session, entry: days_named(quote, quotes.when(session, entry)),
             said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
         )
         return open_store(config, pass_on, gate=gate, in_session=True, now=now)
@@ -265,7 +265,7 @@ def make_memory(
         return None
 
 
-def _dates(quote: str, stamp: str) -> list[str]:
+def days_named(quote: str, stamp: str) -> list[str]:
     """The days that a quote names, from the day on which it was said."""
     from datetime import datetime
 

@@ -349,7 +349,7 @@ class Quotes:
         self._folder = folder
         self._session = session
         self._live = live
-        self._read: Callable[[str], Sequence[Json]] = lru_cache(maxsize=4)(self._recorded)
+        self._read: Callable[[Path, int, int], Sequence[Json]] = lru_cache(maxsize=4)(_recorded)
 
     def origin_text(self, session: str, entry: str) -> Said:
         entries, at = self._find(session, entry)
@@ -371,14 +371,19 @@ class Quotes:
     def _find(self, session: str, entry: str) -> tuple[Sequence[Json], int]:
         if self._live is not None and session == self._session:
             return self._live.entries, self._live.projection.position.get(entry, -1)
-        entries = self._read(session)
+        entries = self._recorded(session)
         return entries, next((n for n, one in enumerate(entries) if one.get("uuid") == entry), -1)
 
     def _recorded(self, session: str) -> Sequence[Json]:
         path = self._folder / f"{session}.jsonl"
         if not _SESSION_ID.fullmatch(session) or not path.is_file():
             return ()
-        return log.read(path).entries
+        now = path.stat()  # a session that another process records grows meanwhile
+        return self._read(path, now.st_size, now.st_mtime_ns)
+
+
+def _recorded(path: Path, _size: int, _changed: int) -> Sequence[Json]:
+    return log.read(path).entries
 
 
 def blocks_of_entry(entry: Json) -> Said:

@@ -90,6 +90,8 @@ class GateContext:
     before: Callable[[str, str], OriginTexts] = _nothing_recorded
     # Everything recorded in a session.
     whole: Callable[[str], OriginTexts] = evidence.nothing_said
+    # Does the record hold all that the writer saw? Of another program's agent only prompts are known.
+    complete: bool = True
     # Days that follow from a quote and the time of its entry, so that a date made absolute counts
     # as said.
     dates: Callable[[str, str, str], Sequence[str]] = evidence.no_dates
@@ -435,10 +437,10 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
         why = _why_no_fact(proposal, text)
-        # A program that remembers for its own agent has no session of ours to look things up in.
-        recorded = bool(proposal.session or proposal.evidence)
-        looked = recorded and proposal.writer in ("agent", "extraction")
-        if not why and origin == "assistant" and looked:
+        # With no session at all there is nothing to look things up in.
+        recorded = context.complete and bool(proposal.session or proposal.evidence)
+        said_by_us = origin == "assistant" and proposal.writer in ("agent", "extraction")
+        if not why and said_by_us and recorded:
             why = evidence.why_unfounded(new, text, record)
         if why:
             return why, origin

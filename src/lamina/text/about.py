@@ -175,6 +175,7 @@ _NO = "no"  # stands for every word that denies
 _SELVES = ("i", "i'm", "im", "we", "ich", "wir", "我", "我们")
 _DAY_WORDS = 4  # that a date may stand for
 _WIDENING = frozenset(("always", "ever", "even", "immer", "总", "都"))
+_LONGEST_CLAIM, _LONGEST_SAID = 300, 3_000  # words; more is no sentence, and would take for ever
 _LEAST_CUT = 6  # words of a description that may be cut where its line ends
 
 
@@ -282,6 +283,8 @@ def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
     wanted, _ = _taken_apart(claim)
     said, clauses = _taken_apart(sentence)
     if any(mark in claim for mark in _STRUCK if mark not in sentence):
+        return False
+    if len(wanted) > _LONGEST_CLAIM or len(said) > _LONGEST_SAID:
         return False
     if not wanted:
         return bool(clauses)
