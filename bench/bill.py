@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from os import environ
@@ -35,12 +35,22 @@ CHOSEN, LEFT_OUT = "chosen on", "left out"
 NO_BACKGROUND = {"notes.enabled": False, "extraction.enabled": False}
 NO_CLEARING = {"microcompact.time_based": False, "microcompact.worn": False}
 NO_RESULTS = {"tool_results.enabled": False}
+NO_FOLDS = {"folds.enabled": False}
+NO_KEEPING = {"cache.keep_warm": 0}
 # Each lever alone, then all of them with the background in either profile.
-LEVERS: dict[str, dict[str, object]] = {
-    "large results on disk (layer 1) alone": {**NO_BACKGROUND, **NO_CLEARING},
-    "clearing (layer 2) alone": {**NO_BACKGROUND, **NO_RESULTS},
-    "background alone, saving": {**NO_CLEARING, **NO_RESULTS},
-    "all but background": NO_BACKGROUND,
+LEVERS: dict[str, Mapping[str, object]] = {
+    "large results on disk (layer 1) alone": {
+        **NO_BACKGROUND,
+        **NO_CLEARING,
+        **NO_FOLDS,
+        **NO_KEEPING,
+    },
+    "folds alone": {**NO_BACKGROUND, **NO_CLEARING, **NO_RESULTS, **NO_KEEPING},
+    "clearing (layer 2) alone": {**NO_BACKGROUND, **NO_RESULTS, **NO_FOLDS, **NO_KEEPING},
+    "folds and what keeps the cache": {**NO_BACKGROUND, **NO_CLEARING, **NO_RESULTS},
+    "background alone, saving": {**NO_CLEARING, **NO_RESULTS, **NO_FOLDS, **NO_KEEPING},
+    "all but background": {**NO_BACKGROUND, **NO_KEEPING},
+    "all but what keeps the cache": NO_KEEPING,
     "all, background every turn": {"background.profile": "every-turn"},
     "all, saving, Haiku 4.5 as small model": {"small_model": "claude-haiku-4-5"},
     "all, saving (the default)": {},

@@ -20,6 +20,7 @@ from lamina.layers import (
     extraction,
     microcompact,
     notes,
+    pauses,
     recall,
     tool_results,
 )
@@ -46,6 +47,7 @@ async def run(state: State) -> TurnEnd:
         after = (
             ("recall", recall.after_turn),
             ("extraction", extraction.after_turn),  # layer 5, in the background
+            ("keep_warm", pauses.after_turn),  # what waits until the user is away
             ("dream", dream.after_turn),  # layer 6, in the background
         )
         await _each(state, after)

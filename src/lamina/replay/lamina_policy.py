@@ -29,7 +29,7 @@ from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
-from lamina.layers import extraction, notes
+from lamina.layers import extraction, notes, pauses
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
@@ -183,6 +183,7 @@ class LaminaPolicy:
             folder=folder,
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
+            interactive=True,
             small=_small_model(self._config, model),
         )
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)
@@ -259,13 +260,28 @@ class _LayeredThread:
         after = path.read_text("utf-8") if path.exists() else ""
         new = set(after.splitlines()) - set(before.splitlines())
         self._forks.wrote("notes", sum(len(line.encode()) for line in new))
-        if not answer.tool_uses and (wait := extraction.due_in(state)) is not None:
-            # The cache lives from the request on, not from its answer.
-            self._extract(max(self._answered, self._asked + wait), until)
+        if not answer.tool_uses:
+            self._away(until)
 
-    def _extract(self, at: float, until: float) -> None:
-        if not self.extracts or at > until:
-            return
+    def _away(self, until: float) -> None:
+        """The pause after an answer, as `pauses` has it."""
+        state, waits = self.state, self.extracts
+        if waits and extraction.due_in(state) == 0:
+            self._extract(self._answered)
+        while True:
+            waits = waits and bool(extraction.due_in(state))
+            at = pauses.next_at(state, waits=waits)
+            if at is None or (at := max(at, self._answered)) > until:
+                return
+            self._clock.move(at)
+            if waits:
+                self._extract(at)
+                waits = False
+            elif life := state.kept_for:
+                self._forks.add(Fork("keep_warm", len(pauses.WORDS), (1,), at, keeps=life))
+                state.ledger.append(pauses.paid(state, life))
+
+    def _extract(self, at: float) -> None:
         ledger, deps = self.state.ledger, self.state.deps
         entries = extraction.after_cursor(ledger)
         words = extraction.NewWords.of(entries, deps.session_id)
@@ -279,12 +295,12 @@ class _LayeredThread:
         apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
         model = deps.small(deps.model).name if apart and deps.small is not None else ""
         asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
+        self.state.ledger.append(self.state.paid_for(alone if apart else directive, apart=apart))
         self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
         ledger.append(edits.state(extraction.CURSOR, ledger.head))
 
     def leave(self) -> list[Fork]:
-        if extraction.due_in(self.state) is not None:
-            self._extract(self._clock.now(), self._clock.now())
+        self._away(float("inf"))  # nobody knows that it was the end: a session may stay open
         return self._forks.take()
 
     def _recorded(self, messages: Sequence[Message]) -> tuple[list[Message], int]:

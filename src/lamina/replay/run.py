@@ -274,7 +274,10 @@ class _ReplayedThread:
                 continue
             at = max(last.time, fork.at)
             added = [*(later if fork.sees_new and later else said), (object(), asked)]
-            used = self._prompt.aside(at, ttl, added, written)
+            if fork.keeps:
+                used = [self._prompt.keep(at, fork.keeps, said, asked, written[0])]
+            else:
+                used = self._prompt.aside(at, ttl, added, written)
             calls += [OwnCall(fork.purpose, model, usage) for usage in used]
         return calls
 
@@ -449,6 +452,17 @@ class SentPrompt:
             marks = sorted({1, self._marks.cached, end, len(self._prompt)} - {0})
             used.append(self._cache.send(self._prompt, at, marks, ttl=ttl, output=output))
             self._prompt.extend([(object(), output + CALL_TOKENS)])  # and what its tools say
+        self._prompt.rewind(end)
+        return used
+
+    def keep(
+        self, at: float, life: float, said: Sequence[PaperBlock], asked: int, output: int
+    ) -> Usage:
+        """Book a request that only keeps what was sent last, and the answer, for so long."""
+        end = len(self._lines)
+        self._prompt.extend([*said, (object(), asked)])
+        marks = sorted({1, end, len(self._prompt) - 1, len(self._prompt)} - {0})
+        used = self._cache.send(self._prompt, at, marks, ttl=life, output=output)
         self._prompt.rewind(end)
         return used
 
