@@ -17,7 +17,6 @@ from lamina.layers import (
     collapse,
     compaction,
     dream,
-    extraction,
     microcompact,
     notes,
     pauses,
@@ -46,8 +45,7 @@ async def run(state: State) -> TurnEnd:
     if reason in ("end_turn", "unanswered"):
         after = (
             ("recall", recall.after_turn),
-            ("extraction", extraction.after_turn),  # layer 5, in the background
-            ("keep_warm", pauses.after_turn),  # what waits until the user is away
+            ("extraction", pauses.after_turn),  # layer 5, in the background
             ("dream", dream.after_turn),  # layer 6, in the background
         )
         await _each(state, after)

@@ -161,7 +161,9 @@ def test_where_no_layer_acts_the_prompt_is_what_was_recorded(
     finish(session)
     plain, result, _ = put_through(save(session), config)
     assert [f.context for f in result.requests] == [f.context for f in plain.requests]
-    assert result.cost == pytest.approx(plain.cost)
+    calls, picking = result.background.pop("recall")
+    assert calls == 2  # one for each thing that was typed
+    assert result.cost == pytest.approx(plain.cost + picking)
 
 
 @pytest.mark.spec("I4")
@@ -491,14 +493,15 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
 ) -> None:
     for number in range(12):
         session.user(f"Please always run step-{number} before a release.")
-        work(session, 2, "line of output\n" * 150, start=2 * number)
+        said = "".join(f"line {line} of output {number}\n" for line in range(150))
+        work(session, 2, said, start=2 * number)
         finish(session)
         session.clock += 400 if number == 3 else 30
     path = save(session)
     often = background(path, "every-turn", tmp_path)
     seldom = background(path, "saving", tmp_path)
-    assert set(often.background) == {"notes", "extraction"}
-    assert set(seldom.background) == {"extraction"}
+    assert set(often.background) - {"keep_warm"} == {"notes", "extraction", "recall"}
+    assert set(seldom.background) - {"keep_warm"} == {"extraction", "recall"}
     # After each turn, against: at the pause, when results left the view, and on leaving. What is
     # found takes a second call.
     assert 12 <= often.background["extraction"][0] <= 24

@@ -69,7 +69,7 @@ _MODELS = (
             maximum=20),
     Setting("cache.ttl", "str", "5m", "Life of the provider's prompt cache, where it can be chosen.",
             choices=("5m", "1h")),
-    Setting("cache.keep_warm", "int", 3,
+    Setting("cache.keep_warm", "int", 2,
             "Most requests that keep a five-minute cache through one pause, each paid from what the session has saved; "
             "0 sends none.", "lower", minimum=0, maximum=11),
     Setting("window.tokens", "int", 0,

@@ -24,8 +24,11 @@ _BEGINS = 5.0  # seconds in which a run that was begun has charged its price; se
 
 
 def after_turn(state: State) -> None:
-    """Wait for a pause, if there is something to do in one. Never waits itself."""
-    if not state.forked and state.purpose == "main":
+    """Extract what is due, and wait for a pause in which there is more to do. Never waits itself."""
+    extraction.after_turn(state)
+    if state.forked or state.purpose != "main":
+        return
+    if next_at(state, waits=_waits(state)) is not None:
         state.background.start(TASK, lambda: _wait(state))
 
 
@@ -45,10 +48,14 @@ def next_at(state: State, *, waits: bool) -> float | None:
     return account.used_at + keep_warm_after(state.capabilities.cache_ttl)
 
 
+def _waits(state: State) -> bool:
+    return extraction.wanted(state) and bool(extraction.due_in(state))
+
+
 async def _wait(state: State) -> None:
     clock, extracted = state.deps.clock, False
     while True:
-        waits = not extracted and extraction.wanted(state) and bool(extraction.due_in(state))
+        waits = not extracted and _waits(state)
         if (at := next_at(state, waits=waits)) is None:
             return
         if (left := at - clock.now()) > 0:

@@ -85,7 +85,8 @@ def fold(state: State) -> None:
     if not items:
         return
     before = projection.tokens
-    [edit] = state.leave(edits.replace(items, FOLDS, needs=needs))
+    # All of it stands in the view: nothing leaves that extraction would have to see first.
+    [edit] = state.ledger.append(edits.replace(items, FOLDS, needs=needs))
     for item in edit["items"]:
         at = projection.position[item["entry"]]
         view.blocks[at, item["block"]] = item["with"]

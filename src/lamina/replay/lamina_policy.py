@@ -22,6 +22,7 @@ from typing import cast
 
 from lamina import flags as flag_reader
 from lamina import prompts, turn
+from lamina.cache import lifetime
 from lamina.cache.account import FETCHED
 from lamina.cache.prices import price_of
 from lamina.cache.spend import Spend
@@ -36,6 +37,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Json, Message, Request, Response, Usage
 from lamina.ports import Capabilities, Decision, Model, NoBackground, NoHooks, ToolContext
+from lamina.recall.prefetch import RANKED
 from lamina.replay.entries import entries_of
 from lamina.replay.policies import PaperForks
 from lamina.replay.results import Action, Fork
@@ -45,6 +47,7 @@ from lamina.state import Deps, State
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
 
+_MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
 
@@ -168,6 +171,9 @@ class LaminaPolicy:
         able = replace(
             capabilities(model),
             window=self._window,
+            cache_upgrades=lifetime.upgrades(
+                self._config.own_home, f"anthropic:{model}", self._config.str("anthropic.base_url")
+            ),
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
@@ -230,6 +236,7 @@ class _LayeredThread:
             await self._beside(answer, request.time)
         self._append(turn_.new[said:] if said is not None else (), request.time)
         self._clock.move(request.time)
+        self._pick_memories()
         self._note_fetched(turn_.fetched)
         close_calls(state, "(no result was recorded)")
         began = process_time()
@@ -249,6 +256,20 @@ class _LayeredThread:
         if self._forks.asked("summary"):
             self._forks.wrote("summary", _last_fold(state.ledger))
         self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
+
+    def _pick_memories(self) -> None:
+        """The call of the small model that picks memories for what the user typed, as if there were
+        as many of them as it is ever shown."""
+        state = self.state
+        said = [
+            entry for entry in state.ledger.entries[-1:] if "typed" in (entry.get("origins") or ())
+        ]
+        if not self.extracts or not said or not state.flags.on("recall") or not state.deps.small:
+            return
+        asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
+        asked += min(len(str(said[0].get("content"))), _MEMORY_LINE * 10)
+        small = state.deps.small(state.deps.model).name
+        self._forks.add(Fork("recall", asked, (_PICKED,), self._clock.now(), model=small))
 
     async def _beside(self, answer: Response, until: float) -> None:
         """What a session does beside the conversation from one answer to the next request."""
