@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from os import environ
@@ -20,6 +20,7 @@ from time import process_time
 
 from bench.figures import ROOT, Figure, at_least, at_most, report
 
+from lamina.cache import lifetime
 from lamina.cache.prices import price_of
 from lamina.config import Config, load
 from lamina.messages import text, tool_result, tool_use
@@ -35,14 +36,26 @@ CHOSEN, LEFT_OUT = "chosen on", "left out"
 NO_BACKGROUND = {"notes.enabled": False, "extraction.enabled": False}
 NO_CLEARING = {"microcompact.time_based": False, "microcompact.worn": False}
 NO_RESULTS = {"tool_results.enabled": False}
+NO_FOLDS = {"folds.enabled": False}
+NO_KEEPING = {"cache.keep_warm": 0}
+PROVEN = "all, if a provider's mark of one hour is proven"
 # Each lever alone, then all of them with the background in either profile.
-LEVERS: dict[str, dict[str, object]] = {
-    "large results on disk (layer 1) alone": {**NO_BACKGROUND, **NO_CLEARING},
-    "clearing (layer 2) alone": {**NO_BACKGROUND, **NO_RESULTS},
-    "background alone, saving": {**NO_CLEARING, **NO_RESULTS},
-    "all but background": NO_BACKGROUND,
+LEVERS: dict[str, Mapping[str, object]] = {
+    "large results on disk (layer 1) alone": {
+        **NO_BACKGROUND,
+        **NO_CLEARING,
+        **NO_FOLDS,
+        **NO_KEEPING,
+    },
+    "folds alone": {**NO_BACKGROUND, **NO_CLEARING, **NO_RESULTS, **NO_KEEPING},
+    "clearing (layer 2) alone": {**NO_BACKGROUND, **NO_RESULTS, **NO_FOLDS, **NO_KEEPING},
+    "folds and what keeps the cache": {**NO_BACKGROUND, **NO_CLEARING, **NO_RESULTS},
+    "background alone, saving": {**NO_CLEARING, **NO_RESULTS, **NO_FOLDS, **NO_KEEPING},
+    "all but background": {**NO_BACKGROUND, **NO_KEEPING},
+    "all but what keeps the cache": NO_KEEPING,
     "all, background every turn": {"background.profile": "every-turn"},
     "all, saving, Haiku 4.5 as small model": {"small_model": "claude-haiku-4-5"},
+    PROVEN: {},  # in a home of its own, in which that was found
     "all, saving (the default)": {},
 }
 DEFAULT = "all, saving (the default)"
@@ -57,10 +70,15 @@ class Session:
     hour: bool  # its cache lived an hour
     bills: dict[str, float]
     background: dict[str, float]
+    kept: dict[str, float]  # and that of requests which only keep the cache
     overflows: int  # requests of `none` that would be refused, whole history
 
     def share(self, what: str) -> float:
         return self.bills[what] / self.bills["recorded"] - 1
+
+
+def home_of(lever: str) -> str:
+    return "proven" if lever == PROVEN else "home"
 
 
 def half_of(name: str) -> str:
@@ -76,19 +94,22 @@ def files() -> dict[str, list[Path]]:
     }
 
 
-def input_bill(result: PolicyResult) -> tuple[float, float]:
-    """Dollars for input, and what of that is background's."""
+def input_bill(result: PolicyResult) -> tuple[float, float, float]:
+    """Dollars for input, what of that is background's, and what only kept the cache."""
     main = price_of(result.prices[0] if result.prices else DEFAULT_MODEL).output / 1e6
-    written = aside = paid = 0.0
+    written = aside = kept = paid = 0.0
     for request in result.requests:
         own = sum(call.usage.output for call in request.calls)
         written += (request.usage.output - own) * main
         for call in request.calls:
             answer = call.usage.output * price_of(call.model).output / 1e6
             written += answer
-            aside += call.cost - answer
+            if call.purpose == "keep_warm":
+                kept += call.cost - answer
+            else:
+                aside += call.cost - answer
         paid += request.cost
-    return paid - written, aside
+    return paid - written, aside, kept
 
 
 def costed(path: Path, configs: dict[str, Config]) -> Session:
@@ -97,11 +118,16 @@ def costed(path: Path, configs: dict[str, Config]) -> Session:
     life = max((request.ttl for request in weigher.recording.requests), default=0.0)
     bills: dict[str, float] = {}
     background: dict[str, float] = {}
+    kept: dict[str, float] = {}
+    for model in {request.model for request in weigher.recording.requests}:
+        found = lifetime.Findings(forgets=True, renews=True, upgrades=True)
+        if PROVEN in configs:
+            lifetime.keep(configs[PROVEN].own_home, f"anthropic:{model}", "", found, "")
 
     def book(what: str, policy: str, config: Config, scales: Weigher) -> PolicyResult:
         with open_policy(policy, scales, config) as opened:
             result = replay(scales.recording, opened, weigher=scales)
-        bills[what], background[what] = input_bill(result)
+        bills[what], background[what], kept[what] = input_bill(result)
         return result
 
     plain = configs[DEFAULT]
@@ -110,7 +136,7 @@ def costed(path: Path, configs: dict[str, Config]) -> Session:
         book(name, "lamina", config, weigher)
     none = book("whole: none", "none", plain, whole)
     book("whole: lamina", "lamina", plain, whole)
-    return Session(path.stem, life > 300, bills, background, none.overflows)
+    return Session(path.stem, life > 300, bills, background, kept, none.overflows)
 
 
 def row(what: str, sessions: Sequence[Session]) -> str:
@@ -120,11 +146,12 @@ def row(what: str, sessions: Sequence[Session]) -> str:
 
     bill = sum(session.bills["recorded"] for session in sessions)
     aside = sum(session.background.get(what, 0.0) for session in sessions) / bill
+    kept = sum(session.kept.get(what, 0.0) for session in sessions) / bill
     dearer = [s.share(what) for s in sessions if s.share(what) > DEARER]
     five = [s for s in sessions if not s.hour]
     hour = [s for s in sessions if s.hour]
     return (
-        f"| {what} | {change(sessions)} | {change(five)} | {change(hour)} | {aside:.2%} "
+        f"| {what} | {change(sessions)} | {change(five)} | {change(hour)} | {aside:.2%} | {kept:.2%} "
         f"| {len(dearer)} | {max(dearer, default=0):.1%} |"
     )
 
@@ -140,8 +167,8 @@ def lines_of(name: str, sessions: Sequence[Session], asked: Collection[str]) -> 
         "recorded tool did, its own compactions and their calls included."
     )
     yield ""
-    yield "| policy | all | 5 min | 1 h | background | dearer by > 0.5% | the worst |"
-    yield "|---|---:|---:|---:|---:|---:|---:|"
+    yield "| policy | all | 5 min | 1 h | background | kept warm | dearer by > 0.5% | the worst |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     yield from (row(what, sessions) for what in (*asked, "whole: lamina"))
     yield row("whole: none", sessions) + f" refused in {refused} sessions"
     yield ""
@@ -221,7 +248,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         configs = {
-            name: load(place, home=place / "home", env={}, overrides=dict(changes))
+            name: load(place, home=place / home_of(name), env={}, overrides=dict(changes))
             for name, changes in LEVERS.items()
         }
         figures = growth(configs[DEFAULT])

@@ -26,7 +26,7 @@ dream.enabled sandbox.network
 """
 LOWER = """
 recall.max_files recall.max_lines recall.max_bytes recall.session_bytes extraction.max_calls
-dream.max_minutes
+dream.max_minutes cache.keep_warm
 """
 # Rules that only narrow, and a timeout that bash.max_timeout bounds.
 SET = "permissions.ask permissions.deny bash.timeout"

@@ -22,7 +22,16 @@ Origin = Literal["typed", "pasted", "tool", "assistant", "recalled", "hook", "te
 # Why a model is called. Everything but `main` and `agent` works in the background and never
 # autocompacts, recalls, extracts, dreams or touches the state of cache edits.
 Purpose = Literal[
-    "main", "agent", "notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe"
+    "main",
+    "agent",
+    "notes",
+    "summary",
+    "recall",
+    "extraction",
+    "dream",
+    "agent_summary",
+    "probe",
+    "keep_warm",
 ]
 
 
@@ -130,6 +139,7 @@ class Request:
     cached_blocks: int = 0
     # Number of blocks at the end of the last change of the prefix; 0: unknown.
     stable_blocks: int = 0
+    cache_ttl: int = 0  # seconds that what is marked now shall live; 0: as long as the model's
     # Names of tool results that the provider should delete from its cached prefix (L2.2).
     cache_deletions: Sequence[str] = ()
 

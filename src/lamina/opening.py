@@ -25,7 +25,7 @@ from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
 from lamina.errors import ModelError, UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned
-from lamina.layers import dream, extraction, microcompact, recall
+from lamina.layers import dream, extraction, microcompact, pauses, recall
 from lamina.ledger import edits, tokens
 from lamina.ledger.log import was_used
 from lamina.ledger.places import project_folder
@@ -323,7 +323,7 @@ async def change_model(state: State, name: str) -> None:
 
 def begin_last(state: State) -> None:
     """The user leaves: what waited for a pause begins."""
-    state.background.cancel(extraction.PAUSE)
+    pauses.over(state)
     extraction.at_end(state)
 
 
@@ -331,7 +331,7 @@ async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
     if seconds > 0:
         begin_last(state)
-    state.background.cancel(extraction.PAUSE)
+    pauses.over(state)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
 

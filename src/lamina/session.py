@@ -34,7 +34,7 @@ from lamina import opening, turn
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
-from lamina.layers import compaction, extraction, notes, snip
+from lamina.layers import compaction, notes, pauses, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder
@@ -317,7 +317,7 @@ class Session:
             tokens=state.ledger.tokens(),
             window=state.capabilities.window,
             cache_hit_rate=used.cache_read / used.prompt if caches else None,
-            background=[n for n in state.background.running() if n != extraction.PAUSE],
+            background=[n for n in state.background.running() if n != pauses.TASK],
             fidelity=share if low else None,
         )
 

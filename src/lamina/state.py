@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cache.account import Account, rates, saves
+from lamina.cache.account import ASIDE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
 from lamina.cache.guard import Guard
-from lamina.cache.prices import FREE_PREFIXES
+from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.events import (
@@ -26,7 +26,7 @@ from lamina.events import (
     ThinkingDelta,
 )
 from lamina.flags import Flags
-from lamina.ledger import edits
+from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Margins, Window
@@ -171,6 +171,47 @@ class State:
             return False
         prices = self.config.table("prices")
         return saves(self.config.str("background.profile"), self.deps.model.name, prices)
+
+    @property
+    def kept_for(self) -> int:
+        """Seconds that a request which only keeps the cache would keep it; 0: it is not worth one,
+        or the session has not saved its price."""
+        able, account = self.capabilities, self.balance()
+        most = self.config.int("cache.keep_warm") if self.deps.interactive else 0
+        if account is None or able.cache != "anthropic" or able.cache_ttl > SHORT_LIFE:
+            return 0
+        if account.kept >= (min(most, 1) if able.cache_upgrades else most):
+            return 0
+        if self.deps.clock.now() >= account.used_at + able.cache_ttl:
+            return 0  # it is gone
+        life = LONG_LIFE if able.cache_upgrades else able.cache_ttl
+        return life if account.keeps_paying(self.ledger.tokens(), life) else 0
+
+    def price_aside(self, prompt: str, *, apart: bool, output: int = 0) -> float:
+        """What one call beside the conversation costs, in tokens of the model's plain input: behind
+        the conversation as the cache has it, or `apart`, by the small model without it."""
+        account, deps, size = self.balance(), self.deps, tokens.of_text(prompt)
+        rates = account.rates if account is not None else Rates()
+        if not apart or deps.small is None:
+            return rates.read * self.ledger.tokens() + rates.write * size + rates.output * output
+        prices = self.config.table("prices")
+        small, main = (price_of(m.name, prices) for m in (deps.small(deps.model), deps.model))
+        frame = self.ledger.projection.frame or {}
+        size += tokens.of_blocks(frame.get("system") or ())
+        return (small.input * size + small.output * output) / (main.input or 1.0)
+
+    def paid_for(self, prompt: str, *, apart: bool = False, output: int = 0) -> Json:
+        """The entry that charges such a call to what the session has saved. One behind the
+        conversation keeps the cache as well."""
+        price = self.price_aside(prompt, apart=apart, output=output)
+        kept = 0 if apart else self.capabilities.cache_ttl
+        return edits.state(ASIDE, {"price": round(price), "kept": kept})
+
+    @property
+    def answered(self) -> bool:
+        """Is it the user's turn?"""
+        last = next((e for e in reversed(self.ledger.entries) if e["kind"] == "message"), None)
+        return last is not None and last.get("role") == "assistant" and not self.ledger.open_calls
 
     def spec_of(self, tool: str) -> ToolSpec | None:
         found = self.deps.toolbox.get(tool)

@@ -17,9 +17,9 @@ from lamina.layers import (
     collapse,
     compaction,
     dream,
-    extraction,
     microcompact,
     notes,
+    pauses,
     recall,
     tool_results,
 )
@@ -45,7 +45,7 @@ async def run(state: State) -> TurnEnd:
     if reason in ("end_turn", "unanswered"):
         after = (
             ("recall", recall.after_turn),
-            ("extraction", extraction.after_turn),  # layer 5, in the background
+            ("extraction", pauses.after_turn),  # layer 5, in the background
             ("dream", dream.after_turn),  # layer 6, in the background
         )
         await _each(state, after)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from lamina.cache import lifetime
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
@@ -104,6 +105,9 @@ def open_model(spec: str, config: Config, clock: Clock) -> Model:
             "diagnostics": config.bool("anthropic.diagnostics"),
             "cache_ttl": config.str("cache.ttl"),
             "cache_edits": config.bool("anthropic.cache_edits"),
+            "cache_upgrades": lifetime.upgrades(
+                config.own_home, spec, config.str("anthropic.base_url")
+            ),
         }
     elif provider == "openai":
         options["cache_key"] = config.str("openai.cache_key") or None

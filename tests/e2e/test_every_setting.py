@@ -247,6 +247,7 @@ WALK: dict[str, Live | str] = {
     "api.timeout": on_wire(77.0),
     "api.retries": on_wire(1, OPUS, *[fails(529)] * 3),
     "cache.ttl": on_wire("1h"),
+    "cache.keep_warm": "tests/layers/test_keep_warm.py",
     "window.tokens": on_wire(50_000, HOUSE),
     "turn.max_calls": Live(1, probes(3), ("work",), QUIET, results="x"),
     "turn.recover": Live(

@@ -14,7 +14,7 @@ from tests.layers.test_notes import notes_of, settle, writes
 from tests.sessions import Place, StillClock, run
 
 from lamina.cache.account import keep_warm_after
-from lamina.layers import extraction
+from lamina.layers import pauses
 from lamina.local import summariser
 from lamina.models.scripted import ScriptedModel
 from lamina.ports import Capabilities
@@ -135,7 +135,7 @@ def test_it_waits_no_longer_than_ten_turns(place: Place) -> None:
                 place.clock.at += 30
                 await session.ask(statement(number))
             assert calls(model, "extraction") == 0
-            session.state.background.cancel(extraction.PAUSE)
+            session.state.background.cancel(pauses.TASK)
             await session.ask(statement(9))
             await settle(session)
             assert len(kept(place)) == 10
@@ -235,9 +235,12 @@ def test_a_model_that_costs_nothing_is_asked_every_turn(place: Place) -> None:
     run(story)
 
 
-@pytest.mark.spec("L3.2")
-def test_notes_are_kept_by_rules_and_by_the_model_when_a_compaction_is_near(place: Place) -> None:
-    """Nothing is paid for notes that may never be used; when they are, they are as full."""
+@pytest.mark.spec("L3.2", "F10")
+@pytest.mark.parametrize("saved", [0, 50_000])
+def test_notes_are_kept_by_rules_and_by_the_model_when_a_compaction_is_near(
+    place: Place, saved: int
+) -> None:
+    """Nothing is paid for notes that may never be used, nor before the session has saved it."""
 
     async def story() -> None:
         able = Capabilities(cache="anthropic", window=60_000, max_output=4_000)
@@ -249,9 +252,18 @@ def test_notes_are_kept_by_rules_and_by_the_model_when_a_compaction_is_near(plac
         )
         async with place.open(model, config=CONFIG) as session:
             most, now = session.state.window.autocompact, session.state.ledger.tokens
+            account = session.state.balance()
+            assert account is not None
+            account.saved += saved
             while now() < most and not calls(model, "notes"):
                 await session.ask("go on " * 900)
                 await settle(session)
+            if not saved:
+                assert now() >= most
+                assert notes_of(session).exists()
+                return
+            assert session.state.balance() is account
+            assert account.saved < saved
             assert 0.9 * most <= now() < most
             assert calls(model, "notes") == 1  # the edits; no second call that says so
             sections = {s.heading: s.body for s in summariser.parse(notes_of(session).read_text())}

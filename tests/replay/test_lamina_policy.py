@@ -161,7 +161,9 @@ def test_where_no_layer_acts_the_prompt_is_what_was_recorded(
     finish(session)
     plain, result, _ = put_through(save(session), config)
     assert [f.context for f in result.requests] == [f.context for f in plain.requests]
-    assert result.cost == pytest.approx(plain.cost)
+    calls, picking = result.background.pop("recall")
+    assert calls == 2  # one for each thing that was typed
+    assert result.cost == pytest.approx(plain.cost + picking)
 
 
 @pytest.mark.spec("I4")
@@ -491,15 +493,15 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
 ) -> None:
     for number in range(12):
         session.user(f"Please always run step-{number} before a release.")
-        output = "".join(f"line {number}-{line} of output\n" for line in range(150))
-        work(session, 2, output, start=2 * number)
+        said = "".join(f"line {line} of output {number}\n" for line in range(150))
+        work(session, 2, said, start=2 * number)
         finish(session)
         session.clock += 400 if number == 3 else 30
     path = save(session)
     often = background(path, "every-turn", tmp_path)
     seldom = background(path, "saving", tmp_path)
-    assert set(often.background) == {"notes", "extraction"}
-    assert set(seldom.background) == {"extraction"}
+    assert set(often.background) - {"keep_warm"} == {"notes", "extraction", "recall"}
+    assert set(seldom.background) - {"keep_warm"} == {"extraction", "recall"}
     # After each turn, against: at the pause, when results left the view, and on leaving. What is
     # found takes a second call.
     assert 12 <= often.background["extraction"][0] <= 24
@@ -508,3 +510,30 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
     asked = [call.usage for request in seldom.requests for call in request.calls]
     # The small model is told what is new; the cache is kept only out of what was saved.
     assert all(usage.cache_read or usage.prompt < 10_000 for usage in asked)
+
+
+@pytest.mark.spec("F14", "I4")
+def test_a_recorded_pause_is_bridged_with_what_the_session_has_saved(
+    session: Session, save: Save, tmp_path: Path
+) -> None:
+    session.user("look at this " * 2_000)
+    work(session, 1, "".join(f"line {line} of a long file\n" for line in range(4_000)))
+    work(session, 6, "short", start=1)
+    finish(session)
+    session.clock += 400
+    session.user("go on")
+    work(session, 2, "short", start=7)
+    finish(session)
+    path, found = save(session), dict[int, PolicyResult]()
+    for most in (0, 2):
+        changes = {"cache.keep_warm": most, "extraction.enabled": False}
+        config = load(tmp_path, home=tmp_path / "home", env={}, overrides=changes)
+        weigher = Weigher(read_recording(path))
+        with lamina_policy(weigher, config) as policy:
+            found[most] = replay(weigher.recording, policy, weigher=weigher)
+    calls, _ = found[2].background["keep_warm"]
+    assert 1 <= calls <= 4  # one before he is back; nobody knows that the session has ended
+    assert "keep_warm" not in found[0].background
+    # The first request after the pause, of which the request that kept the cache is a part.
+    cold, warm = (result.requests[8].usage for result in found.values())
+    assert cold.cache_write > 5_000 > warm.cache_write

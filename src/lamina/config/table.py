@@ -21,7 +21,16 @@ KEYS = {
 
 _WITH_KEYS = "; ".join(f"`{main}` with {KEYS[name]}" for name, (main, _) in MODELS_BY_KEY.items())
 
-_PURPOSES = ("notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe")
+_PURPOSES = (
+    "notes",
+    "summary",
+    "recall",
+    "extraction",
+    "dream",
+    "agent_summary",
+    "probe",
+    "keep_warm",
+)
 
 # As dense as it is: the formatter would stretch the table to eight hundred lines.
 # fmt: off
@@ -60,6 +69,9 @@ _MODELS = (
             maximum=20),
     Setting("cache.ttl", "str", "5m", "Life of the provider's prompt cache, where it can be chosen.",
             choices=("5m", "1h")),
+    Setting("cache.keep_warm", "int", 2,
+            "Most requests that keep a five-minute cache through one pause, each paid from what the session has saved; "
+            "0 sends none.", "lower", minimum=0, maximum=11),
     Setting("window.tokens", "int", 0,
             "The context window of a model that Lamina's table does not know; 0 means 200,000.", minimum=0,
             maximum=100_000_000, variable="LAMINA_WINDOW"),

@@ -65,6 +65,9 @@ def _cold_for(state: State) -> float:
     """Seconds since the last answer, if that is longer than the cache lives."""
     minutes: float = state.flags.value("microcompact.gap_minutes")
     lifetime = minutes * 60 or state.capabilities.cache_ttl
+    account = state.balance()
+    if account is not None and account.kept and state.deps.clock.now() <= account.warm_until:
+        return 0.0  # it was kept through the pause
     for entry in reversed(state.ledger.entries):
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             gap = state.deps.clock.now() - edits.written_at(entry, float("inf"))

@@ -31,6 +31,7 @@ LAYER = "notes"
 # that is so many requests away, at the session's pace.
 _NEAR = 0.9
 _ASKED_BEFORE = 2
+_WRITTEN = 700  # tokens of an update
 _NEW_SHARE = 1 / 3  # of the record that must be new, so that reading it all stays linear
 
 
@@ -72,7 +73,16 @@ def _compacts_soon(state: State) -> bool:
         return _near(state)
     now = state.ledger.tokens()
     weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
-    return now + _ASKED_BEFORE * account.pace * weight >= state.window.autocompact
+    soon = now + _ASKED_BEFORE * account.pace * weight >= state.window.autocompact
+    return soon and account.affords(_price(state))
+
+
+def _price(state: State) -> float:
+    """What asking the model costs, in tokens of plain input."""
+    size = state.flags.value("notes.total_tokens") // 2
+    account = state.balance()
+    write = account.rates.write * size if account is not None else 0.0
+    return state.price_aside("", apart=False, output=_WRITTEN) + write
 
 
 def _near(state: State) -> bool:
@@ -124,6 +134,7 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
         prompts.load("notes") if own is None else own,
         {"currentNotes": before, "notesPath": str(path), "shorten": "\n".join(shorten)},
     )
+    state.ledger.append(state.paid_for(directive, output=_WRITTEN))
     seen = as_seen(before.encode(), path.stat(), whole=True)
 
     async def only_the_notes(spec: Any, input: Json, context: Any) -> Decision:  # noqa: A002, ARG001

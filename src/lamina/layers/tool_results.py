@@ -85,7 +85,7 @@ def fold(state: State) -> None:
     if not items:
         return
     before = projection.tokens
-    # Nothing leaves the view, which says it elsewhere: no offer to extraction.
+    # All of it stands in the view: nothing leaves that extraction would have to see first.
     [edit] = state.ledger.append(edits.replace(items, FOLDS, needs=needs))
     for item in edit["items"]:
         at = projection.position[item["entry"]]

@@ -106,7 +106,7 @@ class SessionFacts:
     asked: list[Said] = field(default_factory=list[Said])
     answered: list[Said] = field(default_factory=list[Said])
     files: dict[str, Touched] = field(default_factory=dict[str, Touched])
-    commands: list[Ran] = field(default_factory=list[Ran])
+    ran: dict[str, Ran] = field(default_factory=dict[str, Ran])  # by command, the last one last
     failures: list[Failure] = field(default_factory=list[Failure])
     tasks: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # (status, content)
     searches: list[str] = field(default_factory=list[str])
@@ -114,7 +114,13 @@ class SessionFacts:
     first: str = ""  # time of the first entry
     last: str = ""
     messages: list[Json] = field(default_factory=list[Json], repr=False)
+    unfixed: dict[str, list[Failure]] = field(default_factory=dict[str, list[Failure]], repr=False)
     _mentioned: Mentions | None = None
+
+    @property
+    def commands(self) -> list[Ran]:
+        """In the order in which they ran last."""
+        return list(self.ran.values())
 
     @property
     def mentioned(self) -> Mentions:
@@ -347,11 +353,13 @@ def _result(result: SessionFacts, entry: Json, block: Block, call: tuple[str, Js
     else:
         about = next((str(given[k]) for k in (*_PATH_KEYS, "pattern") if given.get(k)), name)
     if failed:
-        result.failures.append(Failure(telling_line(text, bad=True), about[:200], uuid))
-    else:
-        for failure in result.failures:
-            if failure.about == about[:200] and not failure.fix:
-                failure.fix = _fix(result, name)
+        failure = Failure(telling_line(text, bad=True), about[:200], uuid)
+        result.failures.append(failure)
+        result.unfixed.setdefault(failure.about, []).append(failure)
+    elif unfixed := result.unfixed.pop(about[:200], None):
+        fix = _fix(result, name)
+        for failure in unfixed:
+            failure.fix = fix
 
 
 def _fix(result: SessionFacts, name: str) -> str:
@@ -364,15 +372,10 @@ def _fix(result: SessionFacts, name: str) -> str:
 
 
 def _ran(result: SessionFacts, command: str, code: int | None, text: str, uuid: str) -> None:
-    """In the order in which they ran last."""
-    ran = next((ran for ran in result.commands if ran.command == command), None)
-    if ran is None:
-        ran = Ran(command, code, "", uuid, 0)
-    else:
-        result.commands.remove(ran)
+    ran = result.ran.pop(command, None) or Ran(command, code, "", uuid, 0)
     ran.exit, ran.outcome, ran.entry = code, telling_line(text, bad=bool(code)), uuid
     ran.runs += 1
-    result.commands.append(ran)
+    result.ran[command] = ran
 
 
 def _exit_code(text: str, meta: Mapping[str, Any], *, failed: bool) -> int | None:

@@ -72,6 +72,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         max_output: int | None = None,
         cache_ttl: Ttl = "5m",
         cache_edits: bool = False,
+        cache_upgrades: bool = False,
         diagnostics: bool = False,
         clock: Clock | None = None,
         chance: random.Random | None = None,
@@ -90,6 +91,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
                 cache="anthropic",
                 cache_ttl=3600 if cache_ttl == "1h" else 300,
                 cache_edits=cache_edits,
+                cache_upgrades=cache_upgrades,
             ),
             api_key=api_key,
             base_url=base_url,
@@ -120,7 +122,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
 
     def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
-        tools, system, messages = with_breakpoints(request, self._ttl)
+        tools, system, messages = with_breakpoints(request, _ttl(request) or self._ttl)
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
         limit = request.max_tokens or min(DEFAULT_ANSWER, self._capabilities.max_output)
@@ -208,6 +210,10 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             key_variable="ANTHROPIC_API_KEY",
             url_variable="ANTHROPIC_BASE_URL",
         )
+
+
+def _ttl(request: Request) -> Ttl | None:
+    return ("1h" if request.cache_ttl > 300 else "5m") if request.cache_ttl else None
 
 
 def _fit_thinking(params: Json, limit: int) -> None:

@@ -22,6 +22,7 @@ from typing import cast
 
 from lamina import flags as flag_reader
 from lamina import prompts, turn
+from lamina.cache import lifetime
 from lamina.cache.account import FETCHED
 from lamina.cache.prices import price_of
 from lamina.cache.spend import Spend
@@ -29,13 +30,14 @@ from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
-from lamina.layers import extraction, notes
+from lamina.layers import extraction, notes, pauses
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Json, Message, Request, Response, Usage
 from lamina.ports import Capabilities, Decision, Model, NoBackground, NoHooks, ToolContext
+from lamina.recall.prefetch import RANKED
 from lamina.replay.entries import entries_of
 from lamina.replay.policies import PaperForks
 from lamina.replay.results import Action, Fork
@@ -45,6 +47,7 @@ from lamina.state import Deps, State
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
 
+_MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
 
@@ -168,6 +171,9 @@ class LaminaPolicy:
         able = replace(
             capabilities(model),
             window=self._window,
+            cache_upgrades=lifetime.upgrades(
+                self._config.own_home, f"anthropic:{model}", self._config.str("anthropic.base_url")
+            ),
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
@@ -183,6 +189,7 @@ class LaminaPolicy:
             folder=folder,
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
+            interactive=True,
             small=_small_model(self._config, model),
         )
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)
@@ -229,6 +236,7 @@ class _LayeredThread:
             await self._beside(answer, request.time)
         self._append(turn_.new[said:] if said is not None else (), request.time)
         self._clock.move(request.time)
+        self._pick_memories()
         self._note_fetched(turn_.fetched)
         close_calls(state, "(no result was recorded)")
         began = process_time()
@@ -249,6 +257,20 @@ class _LayeredThread:
             self._forks.wrote("summary", _last_fold(state.ledger))
         self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
 
+    def _pick_memories(self) -> None:
+        """The call of the small model that picks memories for what the user typed, as if there were
+        as many of them as it is ever shown."""
+        state = self.state
+        said = [
+            entry for entry in state.ledger.entries[-1:] if "typed" in (entry.get("origins") or ())
+        ]
+        if not self.extracts or not said or not state.flags.on("recall") or not state.deps.small:
+            return
+        asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
+        asked += min(len(str(said[0].get("content"))), _MEMORY_LINE * 10)
+        small = state.deps.small(state.deps.model).name
+        self._forks.add(Fork("recall", asked, (_PICKED,), self._clock.now(), model=small))
+
     async def _beside(self, answer: Response, until: float) -> None:
         """What a session does beside the conversation from one answer to the next request."""
         state, path = self.state, notes.notes_path(self.state)
@@ -259,13 +281,28 @@ class _LayeredThread:
         after = path.read_text("utf-8") if path.exists() else ""
         new = set(after.splitlines()) - set(before.splitlines())
         self._forks.wrote("notes", sum(len(line.encode()) for line in new))
-        if not answer.tool_uses and (wait := extraction.due_in(state)) is not None:
-            # The cache lives from the request on, not from its answer.
-            self._extract(max(self._answered, self._asked + wait), until)
+        if not answer.tool_uses:
+            self._away(until)
 
-    def _extract(self, at: float, until: float) -> None:
-        if not self.extracts or at > until:
-            return
+    def _away(self, until: float) -> None:
+        """The pause after an answer, as `pauses` has it."""
+        state, waits = self.state, self.extracts
+        if waits and extraction.due_in(state) == 0:
+            self._extract(self._answered)
+        while True:
+            waits = waits and bool(extraction.due_in(state))
+            at = pauses.next_at(state, waits=waits)
+            if at is None or (at := max(at, self._answered)) > until:
+                return
+            self._clock.move(at)
+            if waits:
+                self._extract(at)
+                waits = False
+            elif life := state.kept_for:
+                self._forks.add(Fork("keep_warm", len(pauses.WORDS), (1,), at, keeps=life))
+                state.ledger.append(pauses.paid(state, life))
+
+    def _extract(self, at: float) -> None:
         ledger, deps = self.state.ledger, self.state.deps
         entries = extraction.after_cursor(ledger)
         words = extraction.NewWords.of(entries, deps.session_id)
@@ -279,12 +316,12 @@ class _LayeredThread:
         apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
         model = deps.small(deps.model).name if apart and deps.small is not None else ""
         asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
+        self.state.ledger.append(self.state.paid_for(alone if apart else directive, apart=apart))
         self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
         ledger.append(edits.state(extraction.CURSOR, ledger.head))
 
     def leave(self) -> list[Fork]:
-        if extraction.due_in(self.state) is not None:
-            self._extract(self._clock.now(), self._clock.now())
+        self._away(float("inf"))  # nobody knows that it was the end: a session may stay open
         return self._forks.take()
 
     def _recorded(self, messages: Sequence[Message]) -> tuple[list[Message], int]:

@@ -39,6 +39,7 @@ class Fork:
     outputs: Sequence[int] = (0,)  # bytes that each of its calls writes
     at: float = 0.0  # when it began; 0: with the request that it is handed in with
     sees_new: bool = False  # what came after the answer as well
+    keeps: float = 0.0  # only keeps the cache, for so many seconds
     model: str = ""  # asked apart: another model, and the directive is all of its prompt
 
 

@@ -258,25 +258,38 @@ class _ReplayedThread:
     def _side_tasks(self, forks: Sequence[Fork], new: Sequence[Message] = ()) -> list[OwnCall]:
         """What side tasks cost: each reads the prompt that was sent last, and keeps it warm."""
         last = self._last
-        if last is None:
-            return []
+        if last is None:  # nothing was sent that they could read
+            alone = [fork for fork in forks if fork.model]
+            return [call for fork in alone for call in self._apart(fork)]
         answer = self._recording.messages[last.answer].message if last.answer >= 0 else None
         said = self._weigher.paper(answer) if answer else []
         later = [block for message in new for block in self._weigher.paper(message)]
-        scales, model = self._weigher.scales, self._books.price_for(last).model
+        model = self._books.price_for(last).model
         ttl, calls = self._books.ttl_for(last), list[OwnCall]()
         for fork in forks:
-            asked = scales.tokens(Piece("directive", "text", fork.directive))
-            written = [scales.tokens(Piece("output", "text", size)) for size in fork.outputs]
             if fork.model:
-                alone = [Usage(input=asked, output=output) for output in written]
-                calls += [OwnCall(fork.purpose, fork.model, usage) for usage in alone]
+                calls += self._apart(fork)
                 continue
+            asked, written = self._sizes(fork)
             at = max(last.time, fork.at)
             added = [*(later if fork.sees_new and later else said), (object(), asked)]
-            used = self._prompt.aside(at, ttl, added, written)
+            if fork.keeps:
+                used = [self._prompt.keep(at, fork.keeps, said, asked, written[0])]
+            else:
+                used = self._prompt.aside(at, ttl, added, written)
             calls += [OwnCall(fork.purpose, model, usage) for usage in used]
         return calls
+
+    def _sizes(self, fork: Fork) -> tuple[int, list[int]]:
+        scales = self._weigher.scales
+        asked = scales.tokens(Piece("directive", "text", fork.directive))
+        return asked, [scales.tokens(Piece("output", "text", size)) for size in fork.outputs]
+
+    def _apart(self, fork: Fork) -> list[OwnCall]:
+        """By another model, which is not shown the conversation."""
+        asked, written = self._sizes(fork)
+        usages = [Usage(input=asked, output=output) for output in written]
+        return [OwnCall(fork.purpose, fork.model, usage) for usage in usages]
 
     def _saved_by(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """The actions with what they took out as it is weighed here: layers tell their estimates,
@@ -449,6 +462,17 @@ class SentPrompt:
             marks = sorted({1, self._marks.cached, end, len(self._prompt)} - {0})
             used.append(self._cache.send(self._prompt, at, marks, ttl=ttl, output=output))
             self._prompt.extend([(object(), output + CALL_TOKENS)])  # and what its tools say
+        self._prompt.rewind(end)
+        return used
+
+    def keep(
+        self, at: float, life: float, said: Sequence[PaperBlock], asked: int, output: int
+    ) -> Usage:
+        """Book a request that only keeps what was sent last, and the answer, for so long."""
+        end = len(self._lines)
+        self._prompt.extend([*said, (object(), asked)])
+        marks = sorted({1, end, len(self._prompt) - 1, len(self._prompt)} - {0})
+        used = self._cache.send(self._prompt, at, marks, ttl=life, output=output)
         self._prompt.rewind(end)
         return used
 

@@ -21,12 +21,11 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.cache.account import keep_warm_after
-from lamina.cache.prices import price_of
 from lamina.errors import GateRefused, InboxFull, LaminaError, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
-from lamina.ledger import edits, tokens
+from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import holds, manifest, read_topic, topic_at
@@ -43,10 +42,8 @@ if TYPE_CHECKING:
 
 
 LAYER = "extraction"
-PAUSE = "extraction at a pause"  # the background task that waits for one
 CURSOR = "extraction.cursor"
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
-SHORT_LIFE = 300  # seconds; a cache that lives longer is seldom worth keeping through a pause
 _LONGEST_TOLD = 2_000  # characters of one message that the small model is shown
 _MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
@@ -91,12 +88,9 @@ class Extracted:
 
 
 def after_turn(state: State) -> None:
-    """Start a run if one is due, or have one begun when the user pauses. Never waits."""
-    wait = due_in(state) if wanted(state) else None
-    if wait == 0:
-        _begin(state)
-    elif wait is not None:
-        state.background.start(PAUSE, lambda: _at_pause(state))
+    """Start a run if one is due. Never waits."""
+    if wanted(state) and due_in(state) == 0:
+        begin(state)
 
 
 def at_open(state: State) -> None:
@@ -105,27 +99,13 @@ def at_open(state: State) -> None:
     left = job is not None and job.get("status") in ("started", "deferred")
     left = left or _offered(state) or state.thrifty
     if left and wanted(state) and any_typed(after_cursor(state.ledger)):
-        _begin(state)
+        begin(state)
 
 
 def at_end(state: State) -> None:
     """The session ends: what waited for a pause waits no longer."""
     if wanted(state) and due_in(state) is not None:
-        _begin(state)
-
-
-async def _at_pause(state: State) -> None:
-    """Begin a run when nothing was asked for so long that the cache would be lost: the run reads
-    it, and so keeps it."""
-    while wait := due_in(state):
-        account = state.balance()
-        used = account.last_asked if account is not None else 0.0
-        left = used + wait - state.deps.clock.now()
-        if left <= 0:
-            break
-        await state.deps.clock.sleep(left)
-    if wait is not None:
-        _begin(state)
+        begin(state)
 
 
 def due_in(state: State) -> float | None:
@@ -172,7 +152,7 @@ def after_cursor(ledger: Ledger, upto: str = "") -> list[Json]:
     return [one for one in entries[_cursor(ledger) + 1 : last + 1] if one["kind"] == "message"]
 
 
-def _begin(state: State) -> None:
+def begin(state: State) -> None:
     # Newest wins: a run that is going on takes this up as its one trailing run.
     state.trailing[LAYER] = str(state.ledger.head)
     state.background.start(LAYER, lambda: _work(state))
@@ -294,6 +274,7 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     )
     alone = f"<conversation>\n{told(entries)}\n</conversation>\n\n{directive}"
     apart = cheaper_apart(state, alone)
+    state.ledger.append(state.paid_for(alone if apart else directive, apart=apart))
     result = await ask(alone if apart else directive, apart=apart)
     if apart and result.error:
         result = await ask(directive)
@@ -313,19 +294,14 @@ def cheaper_apart(state: State, prompt: str) -> bool:
     deps, account = state.deps, state.balance()
     if not state.thrifty or deps.small is None or account is None:
         return False
-    idle, life = deps.clock.now() - account.last_asked, state.capabilities.cache_ttl
-    affordable = account.saved >= account.rates.read * state.ledger.tokens()
-    if affordable and life <= SHORT_LIFE and keep_warm_after(life) <= idle < life:
+    now, life = deps.clock.now(), state.capabilities.cache_ttl
+    if state.kept_for and account.used_at + keep_warm_after(life) <= now <= account.warm_until:
         return False
-    prices = state.config.table("prices")
     try:
-        small = price_of(deps.small(deps.model).name, prices)
+        deps.small(deps.model)
     except LaminaError:  # it can't be opened here
         return False
-    frame = state.ledger.projection.frame or {}
-    size = tokens.of_text(prompt) + tokens.of_blocks(frame.get("system") or ())
-    read = price_of(deps.model.name, prices).cache_read * state.ledger.tokens()
-    return small.input * size < read
+    return state.price_aside(prompt, apart=True) < state.price_aside("", apart=False)
 
 
 def told(entries: Sequence[Json]) -> str:
