@@ -93,28 +93,15 @@ async def _rounds(state: State) -> TurnEnd:
 
 async def make_room(state: State) -> None:
     """The layers that act before a call, cheapest first."""
-    # Memories that fit the user's message, once they are there.
-    await _each(state, (("recall", recall.act),))
-    shrink(state)
     layers = (
+        ("recall", recall.act),  # memories that fit the user's message, once they are there
+        ("folds", tool_results.fold),  # what the view says already is not said again
+        ("tool_results", tool_results.act),  # layer 1: large results go to disk
+        ("microcompact", microcompact.act),  # layer 2: old results are cleared
         ("collapse", collapse.act),  # finished rounds are folded, where switched on
         ("compaction", compaction.act),  # layer 4: from the notes, else by a summary
     )
     await _each(state, layers)
-
-
-def shrink(state: State) -> None:
-    """The layers that need no model and no waiting: all that another program's agent is given."""
-    layers = (
-        ("folds", tool_results.fold),  # what the view says already is not said again
-        ("tool_results", tool_results.act),  # layer 1: large results go to disk
-        ("microcompact", microcompact.act),  # layer 2: old results are cleared
-    )
-    for name, act in layers:
-        try:
-            act(state)
-        except Exception as error:  # noqa: BLE001 - booked; the next layer serves
-            state.layer_failed(name, error)
 
 
 async def _each(state: State, layers: Sequence[tuple[str, Callable[[State], Any]]]) -> None:

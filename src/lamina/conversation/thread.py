@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from lamina import turn
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.conversation.entries import Placed, entries_of
@@ -165,6 +166,17 @@ class Conversation:
             count = len(message["content"])
             self.places.append([stands.get(place) for place in range(at, at + count)])
             at += count
+
+    def make_room(self) -> None:
+        """What a turn does before a call, for a caller that can't wait: of its layers only those that
+        ask a model ever do, and these must be switched off."""
+        layers = turn.make_room(self.state)
+        try:
+            layers.send(None)
+        except StopIteration:
+            return
+        layers.close()
+        raise RuntimeError("A layer waits for something, and nobody is there to wait.")
 
     def note_request(self) -> None:
         """What the view holds now has been sent."""
