@@ -298,7 +298,7 @@ def short_messages() -> list[Message]:
 
 
 def own_speed(policy: LaminaPolicy, folder: Path, messages: list[Message]) -> float:
-    state = policy.new_state(folder, cache_session.MODEL)
+    state = policy.new_conversation(folder, cache_session.MODEL).state
     able, times = state.capabilities, []
     for message in messages:
         if message["role"] == "assistant":

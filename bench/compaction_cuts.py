@@ -10,9 +10,9 @@ from typing import Any
 
 from bench.figures import ROOT
 
+from lamina.conversation.entries import entries_of
 from lamina.ledger import edits, tokens
 from lamina.messages import text_of
-from lamina.replay.entries import entries_of
 from lamina.session import Session
 from lamina.steps import close_calls
 
@@ -89,7 +89,7 @@ def feed(session: Session, entries: list[Entry]) -> None:
         if run:
             if run[0]["role"] == "assistant" and ledger.open_calls:
                 close_calls(session.state, "[no result was recorded]")
-            for entry in entries_of(run, ledger):
+            for entry, _ in entries_of(run, ledger):
                 ledger.append(entry)
             run.clear()
 

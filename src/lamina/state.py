@@ -127,6 +127,7 @@ class State:
     moved_until: int = 0  # entries that were looked through for them
     folding: FoldedView | None = None  # made anew from the ledger where it is missing
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
+    expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
 
     # ---- short cuts
 

@@ -409,16 +409,16 @@ def settings_for(
         return config
     if claude:
         raise UsageError("Claude Code's memory has no users: leave out `user` or `claude`.")
-    folder = config.home / "users" / _own_name(user)
+    folder = config.home / "users" / own_name(user)
     if project is not None:
         from lamina.memory import canonical_root
 
-        folder = folder / "projects" / _own_name(str(canonical_root(project)))
+        folder = folder / "projects" / own_name(str(canonical_root(project)))
     overrides = {"memory.directory": str(folder / "memory")}
     return load(project or ".", home=home, overrides=overrides)
 
 
-def _own_name(given: str) -> str:
+def own_name(given: str) -> str:
     """A folder's name that no two different names share, and that a person can still read."""
     if not given.strip():
         raise UsageError("`user` is empty: give a name or an id.")

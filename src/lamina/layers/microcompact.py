@@ -15,8 +15,9 @@ from typing import Any, cast
 from lamina.events import LayerActed
 from lamina.flags import Flags
 from lamina.ledger import edits
+from lamina.ledger.places import RESULTS, write_private
 from lamina.ledger.record import Ledger
-from lamina.ledger.spans import block_id
+from lamina.ledger.spans import block_id, whole_text
 from lamina.ledger.view import Row
 from lamina.ledger.window import Window
 from lamina.messages import Json, Response, dicts
@@ -30,6 +31,7 @@ REPORTED = "provider_cleared"  # state entry: what the server said last that it 
 WORTH_IT = 0.02
 CLEARED = "[Old tool result content cleared"
 MARKER = CLEARED + "; Expand {} brings it back]"  # one form for all that was cleared (L2.1)
+IN_FILE = CLEARED + "; all of it is in {}]"  # the form for a model that has no Expand
 CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
 
 
@@ -93,7 +95,7 @@ def _replace(state: State, old: list[Row], why: str) -> int:
         (
             str(entry["uuid"]),
             row.number,
-            {**row.block, "content": MARKER.format(block_id(entry, row.number))},
+            {**row.block, "content": _marker(state, entry, row.number)},
         )
         for row in old
         for entry in (state.ledger.entries[row.entry],)
@@ -104,6 +106,15 @@ def _replace(state: State, old: list[Row], why: str) -> int:
     saved = before - state.ledger.projection.tokens
     state.emit(LayerActed(LAYER, why, saved, len(old)))
     return len(old)
+
+
+def _marker(state: State, entry: Json, number: int) -> str:
+    name = block_id(entry, number)
+    if state.expands:
+        return MARKER.format(name)
+    path = state.deps.folder / RESULTS / f"{name}.txt"
+    write_private(path, whole_text(dicts(entry["content"])[number]).encode("utf-8", "replace"))
+    return IN_FILE.format(path)
 
 
 def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> list[Row]:

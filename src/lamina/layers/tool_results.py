@@ -71,9 +71,8 @@ def fold(state: State) -> None:
             view.calls[str(row.block.get("id"))] = row.block
         elif row.entry >= fresh and _may_fold(state, view, row, entry):
             words = foldable_text(block)
-            found = view.folding.fold(
-                words, block_id(entry, row.number), lambda key: _stands(state, view, key)
-            )
+            name = block_id(entry, row.number) if state.expands else ""
+            found = view.folding.fold(words, name, lambda key: _stands(state, view, key))
             if found is not None:
                 block = with_text(block, found.text)
                 items.append((str(entry["uuid"]), row.number, block))
@@ -244,11 +243,12 @@ def _store(state: State, result: _Result) -> int:
     file = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
     path = state.deps.folder / RESULTS / f"{file}.txt"
     name = block_id(state.ledger.entries[result.row.entry], result.row.number)
+    expand = f", or Expand {name} brings it back" if state.expands else ""
     preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
     size = f"{len(data) / 1024:,.1f} KB"
     words = (
         f"<persisted-output>\nThis result has {size}. All of it is in {path}; "
-        f"read that file for the rest, or Expand {name} brings it back."
+        f"read that file for the rest{expand}."
         f"\n\n{preview}\n</persisted-output>"
     )
     if len(words) >= len(result.text):

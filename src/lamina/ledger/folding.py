@@ -100,14 +100,16 @@ class Folding:
                 del places[:-PLACES]
 
     def fold(self, text: str, name: str, in_view: Callable[[Key], bool]) -> Folded | None:
-        """A shorter form of a text that was never sent; `name` is the id that brings it back."""
+        """A shorter form of a text that was never sent; `name` is the id that brings it back, "" where
+        nobody could ask by it."""
         if len(text) < self._least:
             return None
         work = _Work(self, text.split("\n"), in_view)
         shown = "\n".join(_grouped(work.run(), self._least))
         if shown == text:
             return None
-        words = f"[Folded; Expand {name} brings it back]\n{shown}"
+        back = f"; Expand {name} brings it back" if name else ""
+        words = f"[Folded{back}]\n{shown}"
         if len(text) - len(words) < self._least:
             return None
         return Folded(words, tuple(dict.fromkeys(work.needs)))

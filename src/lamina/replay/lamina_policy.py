@@ -15,7 +15,6 @@ from asyncio import Runner
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from time import process_time
 from typing import cast
@@ -25,70 +24,27 @@ from lamina import prompts, turn
 from lamina.cache import lifetime
 from lamina.cache.account import FETCHED
 from lamina.cache.prices import price_of
-from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
-from lamina.errors import ModelConfigError
-from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
+from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel
+from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import extraction, notes, pauses
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
-from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, Model, NoBackground, NoHooks, ToolContext
+from lamina.messages import Message, Response, Usage
+from lamina.ports import Capabilities, Model, NoBackground
 from lamina.recall.prefetch import RANKED
-from lamina.replay.entries import entries_of
 from lamina.replay.policies import PaperForks
 from lamina.replay.results import Action, Fork
 from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, RecordedTurn, Sent
 from lamina.replay.weigh import Losses, Weigher
-from lamina.state import Deps, State
 from lamina.steps import close_calls
-from lamina.tools.registry import Toolbox, builtin_tools
+from lamina.tools.registry import builtin_tools
 
 _MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
-
-
-class RecordedClock:
-    """Stands where the recording is; never goes back."""
-
-    def __init__(self) -> None:
-        self._at = 0.0
-
-    def move(self, at: float) -> None:
-        self._at = max(self._at, min(at, 4e9))
-
-    def now(self) -> float:
-        return self._at
-
-    def monotonic(self) -> float:
-        return self._at
-
-    async def sleep(self, seconds: float) -> None:
-        self._at += seconds
-
-
-class UnaskedModel:
-    """Has the replayed model's name and limits and is never asked: layers work locally."""
-
-    def __init__(self, able: Capabilities, name: str = "none") -> None:
-        self.name = name
-        self._able = able
-        self.life = able.cache_ttl
-
-    @property
-    def capabilities(self) -> Capabilities:
-        if self._able.cache_ttl != self.life:
-            self._able = replace(self._able, cache_ttl=self.life)
-        return self._able
-
-    async def complete(self, request: Request, emit: Emit) -> Response:  # noqa: ARG002
-        raise ModelConfigError("A replay asks no model.")
-
-    async def close(self) -> None:
-        return None
 
 
 @dataclass(slots=True)
@@ -105,10 +61,6 @@ class RoundWork(NoBackground):
         work, self.work = self.work, None
         if work is not None:
             await work()
-
-
-async def permit_nothing(spec: object, input: Json, context: object) -> Decision:  # noqa: A002, ARG001
-    return Decision(allow=False, reason="a replay runs no tools")
 
 
 @contextmanager
@@ -150,8 +102,8 @@ class LaminaPolicy:
         held = self._threads.get(thread)
         if held is None:
             model = self._model or turn.request.model or DEFAULT_MODEL
-            state = self.new_state(self._folder / str(len(self._threads)), model)
-            held = self._threads[thread] = _LayeredThread(state, self._weigher, self._times)
+            talk = self.new_conversation(self._folder / str(len(self._threads)), model)
+            held = self._threads[thread] = _LayeredThread(talk, self._weigher, self._times)
             held.extracts = self._flags.on("extraction") and not thread.startswith(SIDE)
         life = int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
@@ -166,8 +118,8 @@ class LaminaPolicy:
         """What one conversation has recorded so far."""
         return self._threads[thread].state.ledger
 
-    def new_state(self, folder: Path, model: str) -> State:
-        """A session's state for one conversation of the recording."""
+    def new_conversation(self, folder: Path, model: str) -> Conversation:
+        """One conversation of the recording, as a session would have it."""
         able = replace(
             capabilities(model),
             window=self._window,
@@ -177,42 +129,24 @@ class LaminaPolicy:
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
-        clock = RecordedClock()
-        deps = Deps(
-            config=self._config,
-            flags=self._flags,
-            model=UnaskedModel(able, model),
-            toolbox=Toolbox(builtin_tools()),
-            hooks=NoHooks(),
-            clock=clock,
-            spend=Spend(folder / "spend"),
-            folder=folder,
-            transcript=folder.with_suffix(".jsonl"),
-            session_id=folder.name,
-            interactive=True,
-            small=_small_model(self._config, model),
-        )
-        context = ToolContext(folder, folder, folder, quiet, permit_nothing)
-        state = State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
-        state.fork = PaperForks(clock.now)
-        return state
+        unasked, small = UnaskedModel(able, model), _small_model(self._config, model)
+        made = Conversation(self._config, self._flags, folder, unasked, RoundWork(), small=small)
+        made.state.fork = PaperForks(made.clock.now)
+        return made
 
 
 class _LayeredThread:
     """One thread: what the recording says goes into the ledger, the ledger's view is sent."""
 
-    def __init__(self, state: State, weigher: Weigher, times: dict[int, float]) -> None:
-        self.state, self._weigher, self._times = state, weigher, times
-        # As `new_state` made them.
-        self._clock = cast("RecordedClock", state.deps.clock)
-        self._model = cast("UnaskedModel", state.deps.model)
+    def __init__(self, talk: Conversation, weigher: Weigher, times: dict[int, float]) -> None:
+        self._talk, self._weigher, self._times = talk, weigher, times
+        self.state = state = talk.state
+        # As `new_conversation` made them.
         self._work = cast("RoundWork", state.background)
         self._forks = cast("PaperForks", state.fork)
         self.extracts = False
         self._asked = 0.0  # when the last request was sent
         self._answered = 0.0  # and when its answer came
-        self._held: list[Message] = []
-        self._ends: list[int] = []  # entries in the ledger when all up to this message was in
         self._sent = 0  # tokens of the last prompt
         self._fetched = 0  # tokens of re-reads in it
         self._estimate = 1.0  # the ledger's estimate for a token of the recording
@@ -228,24 +162,22 @@ class _LayeredThread:
         by the runner, who shows his tasks to the signal module.
         """
         state, request = self.state, turn_.request
-        self._model.life = life
-        self._go_back(turn_.keep)
+        self._talk.model.life = life
+        self._talk.go_back(turn_.keep, self._usage)
         said = next((n for n, m in enumerate(turn_.new) if m["role"] != "assistant"), None)
         answer = self._append(turn_.new[:said], request.time)
         if answer is not None:
             await self._beside(answer, request.time)
         self._append(turn_.new[said:] if said is not None else (), request.time)
-        self._clock.move(request.time)
+        self._talk.clock.move(request.time)
         self._pick_memories()
         self._note_fetched(turn_.fetched)
-        close_calls(state, "(no result was recorded)")
+        close_calls(state, NO_RESULT)
         began = process_time()
         await turn.make_room(state)
         view = state.ledger.view()
         self.seconds = process_time() - began
-        blocks, hash_ = state.ledger.fingerprint()
-        tokens = state.ledger.tokens()
-        state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
+        self._talk.note_request()
         frame = sum(size for _, size in self._weigher.at(turn_.number))
         messages, said = self._recorded(view.messages)
         self._sent = frame + turn_.fetched + said
@@ -269,12 +201,12 @@ class _LayeredThread:
         asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
         asked += min(len(str(said[0].get("content"))), _MEMORY_LINE * 10)
         small = state.deps.small(state.deps.model).name
-        self._forks.add(Fork("recall", asked, (_PICKED,), self._clock.now(), model=small))
+        self._forks.add(Fork("recall", asked, (_PICKED,), self._talk.clock.now(), model=small))
 
     async def _beside(self, answer: Response, until: float) -> None:
         """What a session does beside the conversation from one answer to the next request."""
         state, path = self.state, notes.notes_path(self.state)
-        self._answered = self._clock.now()
+        self._answered = self._talk.clock.now()
         before = path.read_text("utf-8") if path.exists() else ""
         notes.check(state, answer)
         await self._work.finish()
@@ -294,7 +226,7 @@ class _LayeredThread:
             at = pauses.next_at(state, waits=waits)
             if at is None or (at := max(at, self._answered)) > until:
                 return
-            self._clock.move(at)
+            self._talk.clock.move(at)
             if waits:
                 self._extract(at)
                 waits = False
@@ -312,7 +244,7 @@ class _LayeredThread:
         written = sum(len(f"{one.description}\n{one.body}".encode()) for one in found)
         closing = (0,) if found and not self.state.thrifty else ()
         alone = f"{extraction.told(entries)}\n{directive}"
-        self._clock.move(at)
+        self._talk.clock.move(at)
         apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
         model = deps.small(deps.model).name if apart and deps.small is not None else ""
         asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
@@ -331,17 +263,17 @@ class _LayeredThread:
         shown = self._shown.up_to(messages, self._weigher.losses)
         for message in messages[len(shown.messages) :]:
             place = self._place_of(message, shown.next_place)
-            recorded = self._held[place] if place >= 0 else message
+            recorded = self._talk.held[place] if place >= 0 else message
             shown.add(recorded, place, self._weigher.tokens(recorded))
         return list(shown.messages), shown.tokens
 
     def _place_of(self, message: Message, start: int) -> int:
         """Where the recording has a message of the view, from a place on; -1: nowhere."""
         known, place = self._known.get(id(message), (None, 0))
-        gone = place >= len(self._held) or (place >= 0 and self._held[place] != message)
+        gone = place >= len(self._talk.held) or (place >= 0 and self._talk.held[place] != message)
         if known is not message or gone:
-            held = range(start, len(self._held))
-            place = next((n for n in held if self._held[n] == message), -1)
+            held = range(start, len(self._talk.held))
+            place = next((n for n in held if self._talk.held[n] == message), -1)
             self._known[id(message)] = (message, place)
         return place
 
@@ -357,45 +289,16 @@ class _LayeredThread:
         elif isinstance(event, LayerFailed):
             self._actions.append(Action(f"{event.layer} failed", event.error))
 
-    def _go_back(self, keep: int) -> None:
-        """The recorder took another way from an earlier message on: so does the ledger."""
-        if keep >= len(self._held):
-            return
-        whole = keep
-        while whole and self._ends[whole - 1] < 0:
-            whole -= 1
-        entries = self.state.ledger.entries[: self._ends[whole - 1] if whole else 0]
-        self.state.ledger = Ledger.of(entries, now=self.state.deps.clock.now)
-        again = self._held[whole:keep]
-        del self._held[whole:], self._ends[whole:]
-        self._append(again, self.state.deps.clock.now())
-
     def _append(self, messages: Sequence[Message], until: float) -> Response | None:
-        """Record messages in the form that a session gives them; returns the last answer."""
-        answer: Response | None = None
-        ledger = self.state.ledger
-        for role, neighbours in groupby(messages, key=lambda message: message["role"]):
-            run = list(neighbours)
-            self._clock.move(min(until, max(self._times.get(id(m), 0.0) for m in run)))
-            if role == "assistant":
-                close_calls(self.state, "(no result was recorded)")
-                answer = self._answer(run)
-                if answer is not None:
-                    ledger.append(edits.answer(answer.content, answer.usage))
-            else:
-                ledger.append(*entries_of(run, ledger))
-            self._held += run
-            self._ends += [-1] * (len(run) - 1) + [len(ledger.entries)]
-        return answer
+        return self._talk.append(
+            messages,
+            lambda run: min(until, max(self._times.get(id(m), 0.0) for m in run)),
+            self._usage,
+        )
 
-    def _answer(self, run: Sequence[Message]) -> Response | None:
-        content = entries_of(run, self.state.ledger)
-        if not content:
-            return None
-        blocks = content[0]["content"]
-        output = sum(self._weigher.tokens(message) for message in run)
-        stop = "tool_use" if any(b.get("type") == "tool_use" for b in blocks) else "end_turn"
-        return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
+    def _usage(self, answer: Sequence[Message]) -> Usage:
+        output = sum(map(self._weigher.tokens, answer))
+        return Usage(self._sent, output) if self._sent else Usage()
 
 
 def _small_model(config: Config, model: str) -> Callable[[Model], Model] | None:

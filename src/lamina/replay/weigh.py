@@ -13,8 +13,8 @@ from math import prod
 from typing import Any, TypeAlias
 
 from lamina.cache.simulate import PaperBlock
+from lamina.conversation.entries import as_text
 from lamina.messages import Block, Message, Usage, as_list, as_object
-from lamina.replay.entries import as_text
 from lamina.replay.recording import Recording, RequestStep
 
 KINDS = ("text", "call", "result", "thinking", "each")
