@@ -23,10 +23,11 @@ from lamina.local.facts import (
     habit,
     place_of_things,
     role,
+    telling,
     wish,
 )
 from lamina.local.finding import Find
-from lamina.local.judge import completed, judged, opinion, weighed
+from lamina.local.judge import anchored, completed, judged, opinion, weighed
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import Evidence, MemoryType, Proposal
@@ -114,6 +115,7 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
         return
     first = _first_find(message, place, rules)
     first = first and weighed(first, message)
+    first = first and anchored(first, message, place)
     if first is None:
         if learned := judged(message, place, rules):
             yield completed(learned, message, place, _room_after(message, place))
@@ -145,6 +147,7 @@ def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None
         or correction(message, place, rules)
         or decision(sentence, rules)
         or habit(sentence, rules)
+        or telling(sentence)
     )
 
 
@@ -175,7 +178,7 @@ def _proposal(find: Find, session: str) -> Proposal:
     rules = LANGUAGES[first.lang]
     text = " ".join(find.text.split())
     said = first.said.date()
-    body, extra = _body(find, text, rules), {"said": said.isoformat()}
+    body, extra = _body(find, text), {"said": said.isoformat()}
     if find.type == "project" and (due := _due(text, said)):
         extra["due"] = due
     subject = find.assistant or text
@@ -195,7 +198,7 @@ def _proposal(find: Find, session: str) -> Proposal:
     )
 
 
-def _body(find: Find, text: str, rules: Cues) -> str:
+def _body(find: Find, text: str) -> str:
     if find.type in {"user", "reference"}:
         return finding.sentence_case(text) + "\n"
     said = find.because[0].said.date()
@@ -205,8 +208,7 @@ def _body(find: Find, text: str, rules: Cues) -> str:
         return finding.rule_body(find.assistant, "", text)
     if find.type == "project" and (due := _due(text, said)):
         return finding.rule_body(text, find.why, f"holds until {due}")
-    scope = finding.scope_of(text, rules)
-    return finding.rule_body(text, find.why, scope or finding.title(text, rules))
+    return finding.rule_body(text, find.why)
 
 
 def _due(text: str, said: date) -> str:

@@ -13,6 +13,7 @@ from lamina.local.finding import (
     HABIT,
     PLACE,
     ROLE,
+    TOLD,
     Find,
     content_words,
 )
@@ -113,6 +114,43 @@ def habit(sentence: Sentence, rules: Cues) -> Find | None:
         (sentence,),
         HABIT,
     )
+
+
+def telling(sentence: Sentence) -> Find | None:
+    """What the user tells of themselves, their people, their things or what is settled, in a form that
+    lasts; what is told of the moment has another."""
+    plain = sentence.plain
+    settled = _SETTLED.search(plain)
+    if (PATH.search(plain) and not settled) or _FOR_NOW.search(plain) or _AT_WORK.search(plain):
+        return None
+    told = settled if settled and not tells_of_user(plain) else _OF_USER.search(plain)
+    told = told or _NAMED.search(plain)
+    if told is None or LEANS_ON.match(plain) or _CALLED.search(plain) or WONDERS.match(plain):
+        return None
+    asked = _REQUEST.match(plain)
+    start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
+    if asked and not start:
+        return None
+    text = finding.without_opener(sentence.text[start:].strip())
+    kind: MemoryType = "project" if told is settled else "user"
+    # "I prefer short answers" tells of the user, and of how to answer.
+    return Find(kind, text, (sentence,), TOLD, certain=not _TASTE.search(plain))
+
+
+def tells_of_user(plain: str) -> bool:
+    """Does a sentence say who the user is, whom and what they have, or what they do and like?"""
+    return bool(_OF_USER.search(plain) or _NAMED.search(plain))
+
+
+_OF_USER = Listed("telling.user")
+_TASTE = Listed("telling.taste")
+_NAMED = Listed("telling.named", flags=re.NOFLAG)
+_SETTLED = Listed("telling.project")
+OF_THE_MOMENT = Listed("telling.moment")
+_FOR_NOW = words("telling.for_now")
+_REQUEST = Listed("telling.request")
+WONDERS = Listed("own_words.WONDERS")
+_CALLED = re.compile(r"\w\(\)|::")
 
 
 # Speaks of a place or a thing that only the sentence before it names.

@@ -16,7 +16,16 @@ from zlib import crc32
 
 from lamina.local import finding
 from lamina.local.embedder import word_vectors
-from lamina.local.facts import CHORE_START, LEANS_ON, NAMELESS, PAST, SOURCE_FILE, TICKET, UNSETTLED
+from lamina.local.facts import (
+    CHORE_START,
+    LEANS_ON,
+    NAMELESS,
+    OF_THE_MOMENT,
+    PAST,
+    SOURCE_FILE,
+    TICKET,
+    UNSETTLED,
+)
 from lamina.local.finding import (
     ASKED,
     CONFIRMED,
@@ -27,6 +36,7 @@ from lamina.local.finding import (
     PLACE,
     ROLE,
     RULE,
+    TOLD,
     Find,
     content_words,
 )
@@ -34,7 +44,7 @@ from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tell
 from lamina.memories import MEMORY_TYPES, MemoryType
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SARCASM, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
-from lamina.text.lists import Listed
+from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence
 from lamina.text.wishes import wish_in
 from lamina.text.wording import content_stems
@@ -143,7 +153,7 @@ _SURER: dict[MemoryType, float] = {
 }
 # … and if a rule speaks for it.
 _DOUBTED = {
-    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.5, DATE: 0.25, DECISION: 0.05, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, HABIT: 0.05
+    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.5, DATE: 0.25, DECISION: 0.05, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, HABIT: 0.05, TOLD: 0.0
 }  # fmt: skip
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
 # Sentences in German gather less weight for the same certainty.
@@ -168,13 +178,19 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if view.worth < (_SURER if against else _SURE)[view.type] - _EASIER[sentence.lang]:
         return None
     text = finding.without_opener(sentence.text)
-    because = (sentence,)
-    if view.type == "user" and _leans(text):
-        if not place or not stands(message[place - 1]):
-            return None
-        because = (message[place - 1], sentence)
-        text = f"{finding.without_opener(because[0].text)} {text}"
-    return Find(view.type, text, because, _LIKE[view.type], finding.reason_in(text, rules))
+    why = finding.reason_in(text, rules)
+    return anchored(Find(view.type, text, (sentence,), _LIKE[view.type], why), message, place)
+
+
+def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
+    """What is told, with the sentence that says of what; None if there is none."""
+    if find.reason not in {TOLD, _LIKE["user"]} or not _leans(find.text):
+        return find
+    if not place or not stands(message[place - 1]):
+        return None
+    before = message[place - 1]
+    text = f"{finding.without_opener(before.text)} {find.text}"
+    return replace(find, text=text, because=(before, message[place]))
 
 
 def weighed(find: Find, message: list[Sentence]) -> Find | None:
@@ -220,7 +236,13 @@ def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     if kind in {"feedback", "project"} and len(content_words(sentence.text)) < 3:
         return True
     if kind == "feedback":
-        return bool(CHORE_START.match(plain)) or tells_of_the_user(plain, rules)
+        if tells_of_the_user(plain, rules) or _SAYING.match(plain):
+            return True
+        return bool(CHORE_START.match(plain) or _ONE_OFF.match(plain))
+    if OF_THE_MOMENT.match(plain):
+        return True
+    if kind == "user" and _ANOTHER.match(plain) and not _FIRST_PERSON.search(plain):
+        return True
     if kind == "project":
         return bool(NAMELESS.match(plain) or UNSETTLED.search(plain) or IDENTIFIER.search(plain))
     if kind == "reference":
@@ -228,6 +250,10 @@ def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     return bool(LEANS_ON.match(plain))
 
 
+_FIRST_PERSON = words("telling.first_person")
+_ONE_OFF = Listed("finders.one_off")
+_ANOTHER = Listed("telling.another")
+_SAYING = Listed("telling.saying")
 _COURTESY = Listed("finders.courtesy")
 
 

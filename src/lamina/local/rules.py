@@ -20,6 +20,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     sentence = message[place]
     plain = sentence.plain
     ordered = rules.order.search(plain)
+    refused = False
     chore = rules.this_time.search(_without_reason(plain, rules))
     if rules.about_code.search(plain) or (rules.remember_task.search(plain) and not ordered):
         return None
@@ -29,7 +30,9 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     elif _insisted(message, place, rules):
         if chore and not rules.insists.search(plain):
             return None
-    elif not rules.forbids.search(plain) or chore or not _is_general(sentence, rules):
+    elif not rules.forbids.search(plain) or chore:
+        return None
+    elif not (refused := _refused(sentence)) and not _is_general(sentence, rules):
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
@@ -38,6 +41,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     text = finding.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
+    told = ordered or refused
     because, why = [sentence], finding.reason_in(text, rules)
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
@@ -50,7 +54,17 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         why,
         certain=False,
         plain=bool(ordered and _STRONG.search(plain)),
+        bar=0.05 if told and not chore and _UNCONDITIONAL.match(plain) else None,
     )
+
+
+def _refused(sentence: Sentence) -> bool:
+    """ "No, don't use port 8080": said against what was just done, of no certain one."""
+    return bool(sentence.answers and _REFUSAL.match(sentence.plain))
+
+
+_REFUSAL = Listed("finders.refusal")
+_UNCONDITIONAL = Listed("finders.unconditional")
 
 
 def is_of_the_moment(plain: str, rules: Cues) -> bool:
