@@ -63,10 +63,24 @@ def reason_in(text: str, cues: Cues) -> str:
     return (found["why"] or found["why2"] or "").strip(" .!。！")
 
 
+def scope_of(text: str, cues: Cues) -> str:
+    """When or where the rule holds, if the sentence ends with it."""
+    without_reason = text
+    because = cues.because.search(text)
+    if because and because.start() > 12:
+        without_reason = text[: because.start()].rstrip(" ,，")
+    without_reason = SECOND_STATEMENT.split(without_reason, maxsplit=1)[0]
+    found = cues.scope.search(without_reason)
+    if not found or _EXCLUDED.search(without_reason[: found.start("scope")]):
+        return ""  # "not in a separate folder" says where it does not hold
+    return found["scope"].strip()
+
+
 SECOND_STATEMENT = Listed("finders.second_statement")
+_EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
 
-def rule_body(rule: str, why: str, how: str = "") -> str:
+def rule_body(rule: str, why: str, how: str) -> str:
     """The rule, why it is one, and how to apply it, as far as the words say so."""
     parts = [sentence_case(rule)]
     if why:
@@ -81,11 +95,9 @@ ASKED = "the user asked to remember it"
 CONFIRMED = "the user confirmed how it was done"
 RULE = "the user said how to work"
 DATE = "the user named a date"
-DECISION = "the user named a decision"
 CORRECTED = "the user corrected what the assistant took for true"
 PLACE = "the user said where it is kept"
 ROLE = "the user said who they are"
-HABIT = "the user said what they usually do"
 TOLD = "the user told what lasts"
 
 
