@@ -9,12 +9,10 @@ from lamina.local.finding import (
     ASKED,
     CORRECTED,
     DATE,
-    DECISION,
-    HABIT,
     PLACE,
     ROLE,
+    TOLD,
     Find,
-    content_words,
 )
 from lamina.memories import MemoryType
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SYSTEMS, URL, Cues
@@ -35,6 +33,18 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=0.0)
 
 
+def fitting(kind: MemoryType, text: str) -> MemoryType:
+    """The type of an asked-for statement, where its grammar is against what it reads like: what speaks
+    of neither the user nor the agent is a fact of the project."""
+    if kind == "user" and not _MYSELF.search(text):
+        return "project"
+    return "project" if kind == "feedback" and _IS_SO.match(text) else kind
+
+
+_MYSELF = words("telling.myself")
+_IS_SO = Listed("telling.is_so")
+
+
 def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
     """Which of the four types a statement is that the user asked to keep, where its form says so."""
     if URL.search(text) or EMAIL.search(text) or _CONTACT.search(text):
@@ -43,9 +53,10 @@ def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
         return "reference"
     if any(hit.day >= sentence.said.date() for hit in find_dates(text, sentence.said.date())):
         return "project"
-    return None
+    return "user" if _I_AM.match(text) else None
 
 
+_I_AM = Listed("telling.i_am")
 _CONTACT = words("finders.contact")
 
 
@@ -57,17 +68,6 @@ def role(sentence: Sentence, rules: Cues) -> Find | None:
 
 
 _AT_WORK = words("finders.at_work")
-
-
-def decision(sentence: Sentence, rules: Cues) -> Find | None:
-    """What was settled or is meant to be so: the code shows what is, never that it was wanted."""
-    plain = sentence.plain
-    if not rules.decided.search(plain) or rules.imagined.search(plain) or NAMELESS.match(plain):
-        return None
-    text = finding.without_opener(sentence.text)
-    if UNSETTLED.search(plain) or len(content_words(text)) < 3:
-        return None
-    return Find("project", text, (sentence,), DECISION, finding.reason_in(text, rules))
 
 
 def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
@@ -100,19 +100,41 @@ _RATHER_THAN = Listed("finders.rather_than")
 UNSETTLED = words("finders.unsettled")
 
 
-def habit(sentence: Sentence, rules: Cues) -> Find | None:
-    """How the user usually works or lives, said as such."""
+def telling(sentence: Sentence, rules: Cues) -> Find | None:
+    """What the user tells of themselves, their people, their things or what is settled, in a form that
+    lasts; what is told of the moment has another."""
     plain = sentence.plain
-    if not rules.habit.search(plain) or _AT_WORK.search(plain) or UNSETTLED.search(plain):
+    sure = None if UNSETTLED.search(plain) or NAMELESS.match(plain) else plain
+    settled = _SETTLED.search(plain) or (sure and rules.decided.search(sure))
+    of_user = _OF_USER.search(plain) or _NAMED.search(plain)
+    if not (of_user or IDENTIFIER.search(plain)):
+        of_user = sure and rules.habit.search(sure)
+    told = of_user or settled
+    if not told or (PATH.search(plain) and not settled):
         return None
-    if PATH.search(plain) or IDENTIFIER.search(plain) or LEANS_ON.match(plain):
+    if any(other.search(plain) for other in (_FOR_NOW, _AT_WORK, _NOT_MEANT)):
         return None
-    return Find(
-        "user",
-        finding.without_opener(sentence.text),
-        (sentence,),
-        HABIT,
-    )
+    asked = _REQUEST.match(plain)
+    start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
+    if (asked and not start) or LEANS_ON.match(plain) or _WONDERS.match(plain):
+        return None
+    text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
+    # "I prefer short answers" tells of the user, and of how to answer.
+    certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
+    return Find("user" if of_user else "project", text, (sentence,), TOLD, why, certain=certain)
+
+
+_OF_USER = Listed("telling.user")
+_TASTE = Listed("telling.taste")
+_NAMED = Listed("telling.named", flags=re.NOFLAG)
+_SETTLED = Listed("telling.project")
+OF_THE_MOMENT = Listed("telling.moment")
+_FOR_NOW = words("telling.for_now")
+_CONNECTIVE = Listed("telling.connective")
+ASKS_FOR_HELP = Listed("telling.can_you")
+_REQUEST = Listed("telling.request")
+_WONDERS = Listed("own_words.WONDERS")
+_NOT_MEANT = Listed("telling.not_meant")
 
 
 # Speaks of a place or a thing that only the sentence before it names.

@@ -81,11 +81,12 @@ _EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]
 
 
 def rule_body(rule: str, why: str, how: str) -> str:
-    """The rule, why it is one, and how to apply it: the shape of feedback and project memories."""
+    """The rule, why it is one, and how to apply it, as far as the words say so."""
     parts = [sentence_case(rule)]
     if why:
         parts.append(f"**Why:** {why}")
-    parts.append(f"**How to apply:** {how}")
+    if how:
+        parts.append(f"**How to apply:** {how}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -94,11 +95,10 @@ ASKED = "the user asked to remember it"
 CONFIRMED = "the user confirmed how it was done"
 RULE = "the user said how to work"
 DATE = "the user named a date"
-DECISION = "the user named a decision"
 CORRECTED = "the user corrected what the assistant took for true"
 PLACE = "the user said where it is kept"
 ROLE = "the user said who they are"
-HABIT = "the user said what they usually do"
+TOLD = "the user told what lasts"
 
 
 @dataclass(frozen=True, slots=True)

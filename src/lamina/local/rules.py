@@ -20,16 +20,17 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     sentence = message[place]
     plain = sentence.plain
     ordered = rules.order.search(plain)
+    refused, insisted = _refused(sentence), _insisted(message, place, rules)
     chore = rules.this_time.search(_without_reason(plain, rules))
     if rules.about_code.search(plain) or (rules.remember_task.search(plain) and not ordered):
         return None
     if ordered or rules.prefers.search(plain):
         if chore and not _outlives_the_task(plain, rules):
             return None
-    elif _insisted(message, place, rules):
+    elif insisted:
         if chore and not rules.insists.search(plain):
             return None
-    elif not rules.forbids.search(plain) or chore or not _is_general(sentence, rules):
+    elif not rules.forbids.search(plain) or chore or not (refused or _is_general(sentence, rules)):
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
@@ -38,6 +39,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     text = finding.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
+    told = bool(ordered or refused) and not chore
     because, why = [sentence], finding.reason_in(text, rules)
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
@@ -50,7 +52,24 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         why,
         certain=False,
         plain=bool(ordered and _STRONG.search(plain)),
+        bar=_bar(plain, told=told, insisted=insisted),
     )
+
+
+def _bar(plain: str, *, told: bool, insisted: bool) -> float | None:
+    """How likely it must read like a rule, if its form says more than that it is one."""
+    if told and _UNCONDITIONAL.match(plain):
+        return 0.05
+    return 0.5 if insisted or LEANS_BACK.search(plain) else None
+
+
+def _refused(sentence: Sentence) -> bool:
+    """ "No, don't use port 8080": said against what was just done, of no certain one."""
+    return bool(sentence.answers and _REFUSAL.match(sentence.plain))
+
+
+_REFUSAL = Listed("finders.refusal")
+_UNCONDITIONAL = Listed("finders.unconditional")
 
 
 def is_of_the_moment(plain: str, rules: Cues) -> bool:

@@ -23,11 +23,11 @@ def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[in
     """ "I teach music, where do I start?" tells something and asks something else."""
     asked = own[start:end]
     cuts = [*_ASKED.finditer(asked)] if _ASKING.search(asked) else []
-    if not cuts or _CONDITION.match(asked) or not _TELLS.search(asked[: cuts[-1].start()]):
+    if not cuts or _CONDITION.match(asked) or not _TELLS.search(asked[: cuts[0].start()]):
         yield start, end
     else:
-        yield start, start + cuts[-1].start()
-        yield start + cuts[-1].end(), end
+        yield start, start + cuts[0].start()
+        yield start + cuts[0].end(), end
 
 
 _ASKING = Listed("own_words.asking", flags=re.NOFLAG)
