@@ -74,7 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(words)
         sys.stdout.flush()
     except LaminaError as error:
-        return _complain(str(error), error.exit_code)
+        # Coding agents take a hook's 2 as "stop": a prompt would be lost over a mistake in its call.
+        code = FAILED if words[:1] == ["hook"] else error.exit_code
+        return _complain(str(error), code)
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         return _report(error, words)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -149,8 +151,8 @@ def _at_once(words: list[str]) -> int | None:
     the rest of them. None if it is another command, or an option that only the parser knows."""
     name, rest = (words[0], words[1:]) if words else ("", [])
     options: dict[str, Any] = {"project": ".", "home": None, "claude": False}
-    if name == "hook" and rest:
-        options["client"] = rest.pop(0)
+    if name == "hook":
+        options["client"] = rest.pop(0) if rest else None
     while name in ("mcp", "hook") and rest:
         word = rest.pop(0)
         if word == "--claude":

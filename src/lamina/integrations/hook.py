@@ -17,6 +17,7 @@ from lamina._version import __version__
 TYPE_CHECKING = False  # as in typing, whose import would take a third of the start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
     from typing import Any
 
     from lamina.integrations.hook_events import Events
@@ -25,12 +26,13 @@ EXAMPLES = """
 lamina hooks install claude-code         set it up; this command is for the client to call
 echo '{"hook_event_name": "SessionStart", "cwd": "."}' | lamina hook claude-code
 """
-CLIENTS = ("claude-code", "codex", "gemini")
+CLIENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
 LOG = "hooks.log"
 _LONGEST_EVENT = 10_000_000  # bytes; transcripts come by path, so an event is a few kilobytes
 _LONGEST_LOG = 200_000
 _WAITS = 3.0  # seconds that a prompt is held up at most; then the client goes on without us
 _IDLE = 1_200.0  # seconds after which the resident process ends
+_HANGS = 60  # seconds after which one event has the resident process ended, so that a new one comes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
 def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: Any) -> int:
     """Answer the event on stdin, whatever it is."""
     place = _home(home)
+    here: Events | None = None
     try:
         data = sys.stdin.buffer.read(_LONGEST_EVENT + 1)
         if len(data) > _LONGEST_EVENT:
@@ -59,12 +62,30 @@ def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: 
         if answer is None:
             from lamina.integrations.hook_events import Events
 
-            answer = Events().answer(asked)
+            here = Events()
+            answer = here.answer(asked)
     except Exception as error:  # noqa: BLE001 - the host goes on, whatever happens here
         log(place, f"{client}: {type(error).__name__}: {error}")
         answer = {}
     sys.stdout.write(json.dumps(answer) + "\n")
+    if here and here.due:
+        sys.stdout.flush()
+        _leave_behind(here.afterwards)
     return 0
+
+
+def _leave_behind(work: Callable[[], None]) -> None:
+    """Do it in a process that the client does not wait for: no resident one is there to."""
+    if os.fork():
+        return
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        work()
+    finally:
+        os._exit(0)
 
 
 def _home(given: str | None) -> str:
@@ -152,6 +173,7 @@ def _start_resident(home: str) -> None:
 def reside(home: str) -> None:
     """Answer events until nobody has come for a while. One at a time: they are short."""
     import fcntl
+    import signal
     import socket
     from contextlib import suppress
 
@@ -174,8 +196,10 @@ def reside(home: str) -> None:
             try:
                 while True:
                     connection, _ = listening.accept()
+                    signal.alarm(_HANGS)
                     _serve(connection, home, events := Events())
                     events.afterwards()
+                    signal.alarm(0)
             except TimeoutError:
                 os.unlink(path)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,7 +42,7 @@ class Events:
     """Answers events; in a resident process, one after the other."""
 
     def __init__(self) -> None:
-        self._due: list[dict[str, Any]] = []
+        self.due: list[dict[str, Any]] = []
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The client's answer to one event, `{}` where there is nothing to say."""
@@ -59,7 +60,7 @@ class Events:
                 if moment == "compacted":
                     here.forget_shown()
                 elif here.answered():
-                    self._due.append(asked)
+                    self.due.append(asked)
                 said = ""
         if not said:
             return {}
@@ -67,13 +68,13 @@ class Events:
 
     def afterwards(self) -> None:
         """What nobody waits for: look for memories in what was typed since last time."""
-        for asked in self._due:
+        for asked in self.due:
             try:
                 with _Here(asked, as_object(asked.get("event"))) as here:
                     here.extract()
             except (LaminaError, OSError) as error:
                 hook.log(str(asked["home"]), f"{asked['client']}: {error}")
-        self._due.clear()
+        self.due.clear()
 
 
 class _Here:
@@ -111,7 +112,13 @@ class _Here:
         typed = _HOOK_CONTEXT.sub("", str(self._event.get("prompt") or "")).strip()
         if not typed:
             return ""
-        typed_prompts.record(self._config, self._client, self._session, typed, time.time())
+        try:
+            typed_prompts.record(self._config, self._client, self._session, typed, time.time())
+        except (
+            LaminaError,
+            OSError,
+        ) as error:  # a home that is read-only can still be recalled from
+            hook.log(str(self._config.own_home), f"{self._client}: not recorded: {error}")
         return "\n\n".join(self._recalled(typed))
 
     def answered(self) -> bool:
@@ -134,7 +141,8 @@ class _Here:
 
     def forget_shown(self) -> None:
         """What was shown has left the view: it may be shown again."""
-        self._shown_file.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._shown_file.unlink(missing_ok=True)
 
     def _recalled(self, typed: str) -> list[str]:
         question = question_in(typed)
@@ -154,7 +162,8 @@ class _Here:
         )
         if blocks:
             shown |= {one.path: one.bytes for one in blocks}
-            write_private(self._shown_file, json.dumps(shown).encode())
+            with suppress(LaminaError, OSError):
+                write_private(self._shown_file, json.dumps(shown).encode())
         return [str(one.block["text"]) for one in blocks]
 
     def _shown(self) -> dict[str, int]:
