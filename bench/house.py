@@ -80,7 +80,11 @@ def nodes() -> dict[str, list[ast.AST]]:
 
 
 # In the budget of integrations.
-_LATER_IN_OLD_ROOMS = ("lamina.replay.client_logs", "lamina.replay.agent_sessions")
+_LATER_IN_OLD_ROOMS = (
+    "lamina.replay.client_logs",
+    "lamina.replay.agent_sessions",
+    "lamina.cli.memory_transfer",
+)
 
 
 def _came_later(name: str) -> bool:

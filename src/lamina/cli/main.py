@@ -142,8 +142,24 @@ def _run(words: list[str]) -> int:
     _fill_in(args)
     if name is None:
         parser.print_help()
+        _tell_of_claude_code(args)
         return DONE
     return _module(name).run(args)
+
+
+def _tell_of_claude_code(args: argparse.Namespace) -> None:
+    """Whoever comes from Claude Code has memories of this project already."""
+    from lamina.cli.memory_transfer import claude_memory
+    from lamina.cli.options import config_of
+    from lamina.cli.terminal import note, plural
+
+    found = len([*claude_memory(config_of(args)).glob("*.md")]) if not args.claude else 0
+    if found:
+        files = plural(found, "file")
+        note(
+            f"\nClaude Code has a memory of this project ({files}): `lamina memory list --claude` "
+            "shows it, `lamina memory import claude` takes it over."
+        )
 
 
 def _at_once(words: list[str]) -> int | None:
