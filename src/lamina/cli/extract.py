@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import config_of
-from lamina.cli.sessions import choose, find
+from lamina.cli.sessions import choose, find, others
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, table, width
 from lamina.errors import UsageError
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 EXAMPLES = """
 lamina extract                           the last session here
 lamina extract 3f2a                      the one whose id starts with this
+lamina extract 01a1e712                  also one of another agent's (`lamina sessions list`)
 lamina extract --dry-run                 what the rules find, with no model and nothing written
 """
+_TOLD = ("status", "by", "files", "inbox", "refused", "warnings", "revived", "reason")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +43,16 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if not config.bool("memory.enabled"):
         raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
-    file = choose(find(config), args.session)
+    own = find(config)
+    file = choose([*own, *others(config)] if args.session else own, args.session)
     if args.dry_run:
         return _show(args, config, file)
-    import anyio
+    if file in own:
+        import anyio
 
-    value = anyio.run(_extract, args, file.stem)
+        value = anyio.run(_extract, args, file.stem)
+    else:
+        value = _by_rules(config, file)
     if args.json:
         out_json(value)
         return 0
@@ -85,8 +91,23 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         claude=args.claude,
     ) as session:
         done = await extraction.run(session.state, str(session.ledger.head))
-    names = ("status", "by", "files", "inbox", "refused", "warnings", "revived", "reason")
-    return {"session": session_id, **{name: getattr(done, name) for name in names}}
+    return {"session": session_id, **{name: getattr(done, name) for name in _TOLD}}
+
+
+def _by_rules(config: Config, file: Path) -> dict[str, Any]:
+    """From another agent's session: its record is not ours to fork, so the local rules serve."""
+    import time
+
+    from lamina.layers import extraction
+    from lamina.ledger import log
+    from lamina.wiring import make_memory
+
+    store = make_memory(config, file, lambda _: None)
+    if store is None:
+        raise UsageError("There is no place for memories here. `lamina doctor` says more.")
+    with store:
+        done = extraction.save_by_rules(store, log.read(file).entries, file.stem, time.time())
+    return {"session": file.stem, **{name: getattr(done, name) for name in _TOLD}}
 
 
 def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:

@@ -74,7 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(words)
         sys.stdout.flush()
     except LaminaError as error:
-        return _complain(str(error), error.exit_code)
+        # Coding agents take a hook's 2 as "stop": a prompt would be lost over a mistake in its call.
+        code = FAILED if words[:1] == ["hook"] else error.exit_code
+        return _complain(str(error), code)
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         return _report(error, words)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -140,8 +142,24 @@ def _run(words: list[str]) -> int:
     _fill_in(args)
     if name is None:
         parser.print_help()
+        _tell_of_claude_code(args)
         return DONE
     return _module(name).run(args)
+
+
+def _tell_of_claude_code(args: argparse.Namespace) -> None:
+    """Whoever comes from Claude Code has memories of this project already."""
+    from lamina.cli.memory_transfer import claude_memory
+    from lamina.cli.options import config_of
+    from lamina.cli.terminal import note, plural
+
+    found = len([*claude_memory(config_of(args)).glob("*.md")]) if not args.claude else 0
+    if found:
+        files = plural(found, "file")
+        note(
+            f"\nClaude Code has a memory of this project ({files}): `lamina memory list --claude` "
+            "shows it, `lamina memory import claude` takes it over."
+        )
 
 
 def _at_once(words: list[str]) -> int | None:
@@ -149,8 +167,8 @@ def _at_once(words: list[str]) -> int | None:
     the rest of them. None if it is another command, or an option that only the parser knows."""
     name, rest = (words[0], words[1:]) if words else ("", [])
     options: dict[str, Any] = {"project": ".", "home": None, "claude": False}
-    if name == "hook" and rest:
-        options["client"] = rest.pop(0)
+    if name == "hook":
+        options["client"] = rest.pop(0) if rest else None
     while name in ("mcp", "hook") and rest:
         word = rest.pop(0)
         if word == "--claude":

@@ -1,5 +1,5 @@
-"""`lamina memory`: list, show, add, edit, rename, forget, pin and export memories; the other verbs
-are in `memory_reports`, `memory_history` and `memory_inbox`. Every change goes through the store
+"""`lamina memory`: list, show, add, edit, rename, forget and pin memories; the other verbs
+are in `memory_reports`, `memory_history`, `memory_inbox` and `memory_transfer`. Every change goes through the store
 and its gate, as the user's own word.
 """
 
@@ -11,10 +11,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_history, memory_inbox, memory_reports
+from lamina.cli import memory_history, memory_inbox, memory_reports, memory_transfer
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_inbox import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count
@@ -27,10 +26,12 @@ from lamina.cli.terminal import (
     out,
     out_json,
     plural,
+    style,
     width,
 )
 from lamina.errors import UsageError
 from lamina.events import Event, MemoryAdopted, Warned
+from lamina.ledger.places import known_projects
 from lamina.memories import MEMORY_TYPES, Memory
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ EXAMPLES = """
 lamina memory list                       all memories, newest first
 lamina memory show user_role             one file as it is
 lamina memory search deploy friday
+lamina memory search deploy friday --all   in all projects
 lamina memory add "Deploys never happen on Fridays" --type project
 lamina memory edit user_role             in $EDITOR
 lamina memory forget user_role           it will not come back by itself
@@ -56,6 +58,10 @@ lamina memory why                        what was recalled in the last session, 
 lamina memory why user_role              where a memory comes from: who, from which words, when
 lamina memory audit --fix
 lamina memory export > memories.json
+lamina memory export --to mem0           or agents, or folder -o DIR
+lamina memory import claude --dry-run    what Claude Code remembers of this project
+lamina memory import AGENTS.md --mine    my own words: none of it waits in the inbox
+lamina memory import --undo              take the last import back
 """
 
 
@@ -65,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     begin_group(verbs, "the common ones")
     listing.add_argument("--type", choices=MEMORY_TYPES, help="only memories of this type")
     listing.add_argument("-n", "--number", type=count, default=50, help="how many (50); 0: all")
-    memory_reports.add_search(verbs)
+    search = memory_reports.add_search(verbs)
     show = add_verb(verbs, "show", "print a memory as it is, or the index")
     show.add_argument("path", nargs="?", default="MEMORY.md", help="the file (MEMORY.md)")
     add = _add_adding(verbs)
@@ -89,9 +95,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pin.add_argument("--off", action="store_true", help="let others change it again")
     memory_history.add_verbs(verbs)
     memory_inbox.add_verbs(verbs)
-    memory_reports.add_audit(verbs)
-    export = add_verb(verbs, "export", "print every memory as JSON")
-    export.add_argument("-o", "--output", metavar="FILE", help="write to this file instead")
+    audit = memory_reports.add_audit(verbs)
+    for verb in (listing, search, audit):
+        verb.add_argument("--all", action="store_true", help="in all projects")
+    memory_transfer.add_verbs(verbs)
 
 
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
@@ -109,15 +116,45 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if args.verb == "why":
         return memory_reports.why(args, config)
+    if getattr(args, "all", False) and args.verb in ("list", "search", "audit"):
+        return _everywhere(args, config)
     with open_store(config, quiet=args.quiet or args.json) as store:
         if args.verb == "audit":
             with_index = config.bool("memory.index")
             return memory_reports.audit(args, store, with_index=with_index, project=config.project)
         if args.verb == "inbox":
             return memory_inbox.run(args, store)
+        if args.verb == "import":
+            return memory_transfer.take_over(args, config, store)
         if args.verb in memory_history.VERBS:
             return memory_history.run(args, store)
         return _VERBS[args.verb](args, store)
+
+
+def _everywhere(args: argparse.Namespace, config: Config) -> int:
+    """The same for each project that has memories, under its name."""
+    import io
+    import json
+
+    codes: list[int] = []
+    values: list[dict[str, object]] = []
+    for project in known_projects(config.own_home):
+        here = argparse.Namespace(**{**vars(args), "project": project, "all": False})
+        with open_store(config_of(here)) as store:
+            if not store.list():
+                continue
+        if not args.json:
+            out(style(harmless(project), "bold"))
+            codes.append(run(here))
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            codes.append(run(here))
+        values.append({"project": project, args.verb: json.loads(said.getvalue())})
+    if args.json:
+        out_json(values)
+    elif not codes:
+        note("No project has memories yet.")
+    return max(codes, default=0)
 
 
 def open_store(config: Config, *, quiet: bool = True) -> MemoryStore:
@@ -185,23 +222,6 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-    return 0
-
-
-def _export(args: argparse.Namespace, store: MemoryStore) -> int:
-    import json
-
-    pinned = store.pinned()
-    memories = [as_json(store.read(one.path), pinned=pinned, body=True) for one in store.list()]
-    value = {"directory": str(store.directory), "index": store.index().text, "memories": memories}
-    if not args.output:
-        out_json(value)
-        return 0
-    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-    try:
-        Path(args.output).write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"Can't write {args.output}: {error.strerror}.") from error
     return 0
 
 
@@ -331,7 +351,7 @@ _VERBS = {
     "list": _list,
     "show": _show,
     "search": memory_reports.search,
-    "export": _export,
+    "export": memory_transfer.export,
     "add": _add,
     "edit": _edit,
     "rename": _rename,

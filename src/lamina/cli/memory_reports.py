@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from lamina.recall.why import RecallRecord
 
 
-def add_search(verbs: Any) -> None:
+def add_search(verbs: Any) -> argparse.ArgumentParser:
     verb = add_verb(verbs, "search", "find memories by their words")
     verb.add_argument("words", nargs="+", help="what to look for")
     verb.add_argument("-n", "--number", type=count, default=10, help="how many (10); 0: all")
+    return verb
 
 
 def add_why(verbs: Any) -> None:
@@ -54,9 +55,10 @@ def add_why(verbs: Any) -> None:
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
-def add_audit(verbs: Any) -> None:
+def add_audit(verbs: Any) -> argparse.ArgumentParser:
     verb = add_verb(verbs, "audit", "find what is wrong with the memories")
     verb.add_argument("--fix", action="store_true", help="make the repairs that are certain")
+    return verb
 
 
 def search(args: argparse.Namespace, store: MemoryStore) -> int:

@@ -1,4 +1,4 @@
-"""`lamina sessions`: list recorded sessions, show one as a conversation, fold one into a summary,
+"""`lamina sessions`: list recorded sessions, ours and other agents', show one as a conversation, fold one into a summary,
 show what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads
 the ledgers under the home; `compact` and `undo-compact` append to one.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -30,7 +31,7 @@ lamina sessions show 3f2a                the one whose id starts with this
 lamina sessions show 3f2a --result toolu_1 > whole.txt
 lamina sessions grep "connection refused" --ignore-case
 lamina sessions grep "TimeoutError" --since 3d
-lamina sessions grep "TimeoutError" --claude   also in Claude Code's transcripts
+lamina sessions list --agent codex       only what Codex recorded here
 lamina sessions search what did we decide about the cache
 lamina sessions compact 3f2a --instructions "keep the benchmark figures"
 lamina sessions expand 3f2a 2            what its second fold stands for
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_folding(verbs)
     for verb in (listing, grep, show):
         verb.add_argument("--all", action="store_true", help="sessions of all projects")
+    listing.add_argument("--agent", metavar="NAME", help="only this agent's: lamina, codex, …")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,13 +67,37 @@ def run(args: argparse.Namespace) -> int:
     if args.verb == "search":
         return sessions_search.search(args, config)
     files = find(config, everywhere=args.all)
-    match args.verb:
-        case "list":
-            return _list(args, files)
-        case "show":
-            return _show(args, choose(files, args.id))
-        case _:
-            return sessions_search.grep(args, config, files)
+    if args.verb == "grep":
+        return sessions_search.grep(args, config, files)
+    files = sorted([*files, *others(config, quiet=args.quiet)], key=_changed, reverse=True)
+    if args.verb == "show":
+        return _show(args, choose(files, args.id))
+    _check_agent(args.agent)
+    return _list(args, [one for one in files if args.agent in (None, transcript.agent_of(one))])
+
+
+def _check_agent(name: str | None) -> None:
+    from lamina.replay.agent_sessions import AGENTS
+
+    if name not in (None, "lamina", *AGENTS):
+        raise UsageError(f"There is no agent {name}. There are: lamina, {', '.join(AGENTS)}.")
+
+
+def others(config: Config, *, without: Sequence[str] = (), quiet: bool = True) -> list[Path]:
+    """What other coding agents recorded in this project, in our own form."""
+    from lamina.replay.agent_sessions import AGENTS, copies
+
+    made, late = copies(config, [one for one in AGENTS if one not in without])
+    if late and not quiet:
+        note(f"{late} sessions of other agents are not read yet. Try again.")
+    return made
+
+
+def _changed(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def find(config: Config, *, everywhere: bool = False) -> list[Path]:
@@ -122,25 +148,28 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
         out_json(rows)
         return 0
     if not rows:
-        claude = (
-            " `grep` and `search` also look in Claude Code's transcripts." if args.claude else ""
-        )
-        note(f"No sessions here yet.{claude}")
+        note("No sessions here yet.")
         return 0
     cells = [
         [
-            harmless(row["id"][:8]),
+            harmless(_short(row["id"])),
+            row["agent"],
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
             row["title"],
         ]
         for row in rows
     ]
-    heading = ["session", "last change", "messages", "begins with"]
-    out(fitted(cells, heading, width(), gives_way=(2, 1), cut=3))
+    heading = ["session", "agent", "last change", "messages", "begins with"]
+    out(fitted(cells, heading, width(), gives_way=(3, 2), cut=4))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
     return 0
+
+
+def _short(session: str) -> str:
+    """Enough of an id to name it by: 8 characters, or more where all ids begin alike."""
+    return session[:12] if session.startswith("ses_") else session[:8]
 
 
 def _show(args: argparse.Namespace, file: Path) -> int:

@@ -1,5 +1,5 @@
-"""`lamina sessions grep | search`: what was said in Lamina's sessions and, in Claude mode, in
-Claude Code's transcripts. `grep` prints every line that a regular expression matches, tool calls
+"""`lamina sessions grep | search`: what was said in Lamina's sessions and in those of other coding
+agents here. `grep` prints every line that a regular expression matches, tool calls
 and results included: ripgrep finds the entries that may hold one, and Python's own expression
 decides. `search` ranks by meaning and keeps its derived index up to date. Nothing else is written.
 """
@@ -79,7 +79,7 @@ def grep(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int
         pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
     except re.error as error:
         raise UsageError(f"{args.pattern!r} is not a regular expression: {error}.") from error
-    search = _Search(args, pattern, _with_claude(files, config, everywhere=args.all))
+    search = _Search(args, pattern, _with_others(files, config, everywhere=args.all))
     found: list[MatchingLine] = []
     try:
         with closing(search.lines()) as lines:
@@ -272,10 +272,13 @@ def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
     return claude_time(value), claude_texts(value)
 
 
-def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> list[Path]:
-    """In Claude mode also Claude Code's transcripts and those of its agents, newest first."""
+def _with_others(files: Sequence[Path], config: Config, *, everywhere: bool) -> list[Path]:
+    """Other agents' sessions too, newest first; in Claude mode also those of Claude Code's agents."""
+    from lamina.cli.sessions import others
+
+    copied = others(config, without=("claude-code",) if config.claude else ())
     if not config.claude:
-        return list(files)
+        return sorted([*files, *copied], key=_changed, reverse=True)
     from lamina.recall.transcripts import claude_folders
 
     everything = (config.home / "projects").glob("*")
@@ -287,7 +290,7 @@ def _with_claude(files: Sequence[Path], config: Config, *, everywhere: bool) -> 
         for file in folder.glob(pattern)
         if file.is_file()
     ]
-    return sorted([*files, *theirs], key=_changed, reverse=True)
+    return sorted([*files, *copied, *theirs], key=_changed, reverse=True)
 
 
 def _session(file: Path) -> str:
@@ -411,7 +414,7 @@ def search(args: argparse.Namespace, config: Config) -> int:
         )
     progress = Progress("Reading new sessions", quiet=args.quiet)
     number = args.number or _MOST_FOUND
-    everywhere = _indexes(config)
+    everywhere = indexes(config)
     try:
         found = said_in(
             everywhere,
@@ -447,12 +450,15 @@ def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> Non
         note("Nothing found.")
 
 
-def _indexes(config: Config) -> list[TranscriptIndex]:
-    """Lamina's own sessions; in Claude mode also Claude Code's, whose index is kept with ours."""
+def indexes(config: Config) -> list[TranscriptIndex]:
+    """Lamina's own sessions and the copies of other agents'. In Claude mode Claude Code's own files,
+    whose index is kept with ours."""
+    from lamina.cli.sessions import others
     from lamina.ledger.places import find_project_folder
-    from lamina.recall.transcripts import claude_folders, transcript_indexes
+    from lamina.recall.transcripts import TranscriptIndex, claude_folders, transcript_indexes
 
     own = find_project_folder(config.own_home, config.project)
-    return transcript_indexes(
-        own, claude_folders(config.home, config.project) if config.claude else ()
-    )
+    claude = claude_folders(config.home, config.project) if config.claude else ()
+    copied = others(config, without=("claude-code",) if config.claude else ())
+    folders = sorted({file.parent for file in copied})
+    return [*transcript_indexes(own, claude), *map(TranscriptIndex, folders)]

@@ -43,12 +43,18 @@ def summary(file: Path) -> dict[str, Any]:
     changed = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
     return {
         "id": file.stem,
+        "agent": agent_of(file),
         "file": str(file),
         "changed": changed.isoformat(timespec="seconds"),
         "messages": sum(not _reminds(entry) for entry in messages),
         "bytes": file.stat().st_size,
         "title": title,
     }
+
+
+def agent_of(file: Path) -> str:
+    """Who recorded a session: copies of other agents' stand in a folder of that name."""
+    return file.parent.name if file.parent.parent.name == "other-agents" else "lamina"
 
 
 def lines(session: Session) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ EXAMPLES = """
 lamina hooks install claude-code         set it up; this command is for the client to call
 echo '{"hook_event_name": "SessionStart", "cwd": "."}' | lamina hook claude-code
 """
-CLIENTS = ("claude-code", "codex", "gemini")
+CLIENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
 LOG = "hooks.log"
 _LONGEST_EVENT = 10_000_000  # bytes; transcripts come by path, so an event is a few kilobytes
 _LONGEST_LOG = 200_000
@@ -39,6 +39,7 @@ _SETTINGS = (
     "CLAUDE_COWORK_MEMORY_",
 )
 _IDLE = 1_200.0  # seconds after which the resident process ends
+_HANGS = 60  # seconds after which one event has the resident process ended, so that a new one comes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -187,6 +188,7 @@ def _start_resident(home: str) -> None:
 def reside(home: str) -> None:
     """Answer events until nobody has come for a while. One at a time: they are short."""
     import fcntl
+    import signal
     import socket
     from contextlib import suppress
 
@@ -209,8 +211,10 @@ def reside(home: str) -> None:
             try:
                 while True:
                     connection, _ = listening.accept()
+                    signal.alarm(_HANGS)
                     _serve(connection, home, events := Events())
                     events.afterwards()
+                    signal.alarm(0)
             except TimeoutError:
                 os.unlink(path)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,7 +112,13 @@ class _Here:
         typed = _without_added(str(self._event.get("prompt") or ""))
         if not typed or not self._config.bool("memory.enabled"):
             return ""
-        typed_prompts.record(self._config, self._client, self._session, typed, time.time())
+        try:
+            typed_prompts.record(self._config, self._client, self._session, typed, time.time())
+        except (
+            LaminaError,
+            OSError,
+        ) as error:  # a home that is read-only can still be recalled from
+            hook.log(str(self._config.own_home), f"{self._client}: not recorded: {error}")
         return "\n\n".join(self._recalled(typed))
 
     def saves(self) -> bool:
@@ -131,7 +138,8 @@ class _Here:
 
     def forget_shown(self) -> None:
         """What was shown has left the view: it may be shown again."""
-        self._shown_file.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._shown_file.unlink(missing_ok=True)
 
     def _recalled(self, typed: str) -> list[str]:
         question = question_in(typed)
@@ -151,7 +159,8 @@ class _Here:
         )
         if blocks:
             shown |= {one.path: one.bytes for one in blocks}
-            write_private(self._shown_file, json.dumps(shown).encode())
+            with suppress(LaminaError, OSError):
+                write_private(self._shown_file, json.dumps(shown).encode())
         return [str(one.block["text"]) for one in blocks]
 
     def _shown(self) -> dict[str, int]:

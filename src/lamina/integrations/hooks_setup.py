@@ -1,4 +1,5 @@
-"""`lamina hooks install | status | remove`: our hook in the settings of coding agents.
+"""`lamina hooks install | status | remove | plugin`: our hook in the settings of coding agents, or as a
+plugin file of ours where an agent has no such settings.
 
 Their files are theirs: a change is shown as a diff and asked about, the old bytes are kept, and
 `remove` puts them back byte for byte where nobody has changed the file since. A file that can't be
@@ -19,9 +20,11 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lamina._version import __version__
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, print_diff
 from lamina.errors import LaminaError, UsageError
@@ -39,6 +42,7 @@ lamina hooks install claude-code         recall at each prompt, memories after e
 lamina hooks install codex gemini --yes  no question
 lamina hooks status                      what is set up, and what went wrong lately
 lamina hooks remove claude-code          the file as it was before
+lamina hooks plugin ~/lamina-plugin      hooks and MCP server as a plugin: claude --plugin-dir …
 """
 
 
@@ -50,7 +54,7 @@ class Client:
     directory: str
     variable: str  # the environment's word for the directory
     file: str
-    events: tuple[str, ...]
+    events: tuple[str, ...]  # none where the file is a plugin, wholly ours
     after: str = ""  # what is left for the user to do
 
 
@@ -78,6 +82,10 @@ KNOWN: Mapping[str, Client] = {
         "settings.json",
         ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd"),
     ),
+    "opencode": Client(
+        "opencode", "~/.config", "XDG_CONFIG_HOME", "opencode/plugins/lamina.js", ()
+    ),
+    "pi": Client("pi", "~/.pi/agent", "PI_CODING_AGENT_DIR", "extensions/lamina.ts", ()),
 }
 
 
@@ -86,6 +94,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     install = add_verb(verbs, "install", "call Lamina at a client's hooks")
     remove = add_verb(verbs, "remove", "take it out again")
     add_verb(verbs, "status", "show where it is set up, and what went wrong lately")
+    plugin = add_verb(verbs, "plugin", "write hooks and MCP server as a plugin of Claude Code")
+    plugin.add_argument("directory", help="a folder that is new or empty")
     for verb in (install, remove):
         verb.add_argument("client", nargs="+", choices=CLIENTS, metavar="CLIENT", help=_names())
         verb.add_argument("--yes", action="store_true", help="don't ask")
@@ -99,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
     home = config_of(args).own_home
     if args.verb == "status":
         return _status(args, home)
+    if args.verb == "plugin":
+        return _write_plugin(args, Path(args.directory).expanduser())
     changed = [_set_up(args, name, home) for name in args.client]
     if args.json:
         out_json(changed)
@@ -113,11 +125,14 @@ def _set_up(args: argparse.Namespace, name: str, home: Path) -> Json:
     path = settings_file(client)
     before = _read(path)
     command = f"{_program()} hook {name}" + _options(args)
-    if installing:
+    kept = _as_it_was(home, name, before) if before is not None else None
+    if not client.events:
+        after = _own_file(path, before, name, command, changed=kept is None)
+        after = after if installing else None
+    elif installing:
         after = with_hooks(before, path, client, name, command)
     else:
-        after = _as_it_was(home, name, before) if before is not None else None
-        after = without_hooks(before, path, name) if after is None else after.data
+        after = without_hooks(before, path, name) if kept is None else kept.data
     told = {"client": name, "file": str(path), "changed": before != after, "done": True}
     if before == after:
         _say(args, f"{client.title}: nothing to change in {path}.")
@@ -197,6 +212,18 @@ def _parsed(data: bytes | None, path: Path, by_hand: str = "") -> Json:
             f"{path} has hooks in a form that Lamina does not know; it was left alone."
         )
     return found
+
+
+def _own_file(path: Path, before: bytes | None, name: str, command: str, *, changed: bool) -> bytes:
+    """A plugin file as we write it. One that somebody else wrote or changed is left to them."""
+    plugins = files("lamina.integrations").joinpath("plugins")
+    text = plugins.joinpath(path.with_stem(name).name).read_text("utf-8")
+    wanted = text.replace("COMMAND", json.dumps(shlex.split(command)), 1).encode()
+    if before not in (None, wanted) and changed:
+        raise UsageError(
+            f"{path} is not as Lamina wrote it and was left alone; delete it yourself if it may go."
+        )
+    return wanted
 
 
 def with_hooks(before: bytes | None, path: Path, client: Client, name: str, command: str) -> bytes:
@@ -284,6 +311,38 @@ def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
         raise LaminaError(f"Can't change {path}: {error.strerror}.") from error
 
 
+# ---- a plugin of Claude Code
+
+
+def _write_plugin(args: argparse.Namespace, folder: Path) -> int:
+    """A folder that Claude Code takes with --plugin-dir, or from a marketplace."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty; name a new folder for the plugin.")
+    program, options = _program(), _options(args)
+    path = folder / "hooks" / "hooks.json"
+    hooks = with_hooks(
+        None, path, KNOWN["claude-code"], "claude-code", f"{program} hook claude-code{options}"
+    )
+    server = {"command": shlex.split(program)[0], "args": ["mcp", *shlex.split(options)]}
+    about = {
+        "name": "lamina",
+        "version": __version__,
+        "description": "Memory across sessions: recalled at each prompt, saved after each answer.",
+    }
+    parts = {
+        folder / ".claude-plugin" / "plugin.json": json.dumps(about, indent=2).encode() + b"\n",
+        path: hooks,
+        folder / ".mcp.json": json.dumps({"mcpServers": {"lamina": server}}, indent=2).encode(),
+    }
+    for file, data in parts.items():
+        _replace(file, None, data)
+    if args.json:
+        out_json([str(file) for file in parts])
+    else:
+        _say(args, f"Written. `claude --plugin-dir {shlex.quote(str(folder))}` uses it.")
+    return 0
+
+
 # ---- the old bytes
 
 
@@ -344,6 +403,10 @@ def _state_of(name: str) -> Json:
     path = settings_file(client)
     row: Json = {"client": name, "title": client.title, "file": str(path)}
     row |= {"installed": False, "attention": False}
+    if not client.events:
+        there = path.is_file()
+        missing = f"not set up (`lamina hooks install {name}`)"
+        return {**row, "installed": there, "state": f"set up in {path}" if there else missing}
     try:
         value = _parsed(_read(path), path)
     except LaminaError as error:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from lamina.cli import sessions_search
 from lamina.errors import GateRefused, LaminaError, UsageError
 from lamina.integrations import typed_prompts
 from lamina.integrations.library import Memory
@@ -18,7 +19,7 @@ from lamina.ledger.spans import expand
 from lamina.memory import blame
 from lamina.messages import Json
 from lamina.recall.memory_index import MemoryIndex, headed_memories
-from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
+from lamina.recall.transcripts import headed_messages
 from lamina.tools.memory_guard import evidence_for
 from lamina.tools.memory_tools import Forget, Remember, Remembered, shown_memory, told
 
@@ -115,11 +116,8 @@ class Calls:
     # ---- sessions
 
     def _search_sessions(self, asked: Json) -> str:
-        own = find_project_folder(self._config.own_home, self._config.project)
-        claude = (
-            claude_folders(self._config.home, self._config.project) if self._config.claude else ()
-        )
-        indexes, limit = transcript_indexes(own, claude), int(asked.get("limit") or 5)
+        limit = int(asked.get("limit") or 5)
+        indexes = sessions_search.indexes(self._config)
         found = headed_messages(indexes, str(asked["query"]), limit, time.time())
         shown = [shown_memory(Remembered(*one)) for one in found]
         return "\n\n".join(shown) or "No past session says anything about that."

@@ -29,6 +29,7 @@ lamina mcp                               for a client that starts it itself
 claude mcp add lamina -- lamina mcp      in Claude Code
 codex mcp add lamina -- lamina mcp       in Codex
 lamina mcp --project ~/work/shop         for a client that starts it elsewhere
+lamina mcp --http 8765                   for clients that connect to it, with a token
 """
 CLIENTS = ("",)  # any
 LONGEST_LINE = 10_000_000  # bytes of one message; a longer one is refused unread
@@ -215,11 +216,16 @@ def _called(number: Any, params: dict[str, Any], call: Call) -> Any:
     arguments: Any = params.get("arguments") or {}
     tool = next((one for one in TOOLS if one["name"] == name), None)
     if tool is None:
-        known = ", ".join(one["name"] for one in TOOLS)
-        return _error(number, _BAD_PARAMS, f"There is no tool {name}. There are: {known}.")
+        return _error(number, *unknown_tool(name))
     wrong = why_wrong(tool["inputSchema"], arguments)
     text, failed = (f"{name}: {wrong}", True) if wrong else call(str(name), arguments)
     return _result(number, {"content": [{"type": "text", "text": text}], "isError": failed})
+
+
+def unknown_tool(name: Any) -> tuple[int, str]:
+    """The code and the message for a tool that there is not."""
+    known = ", ".join(one["name"] for one in TOOLS)
+    return _BAD_PARAMS, f"There is no tool {name}. There are: {known}."
 
 
 def why_wrong(schema: dict[str, Any], arguments: Any) -> str:
@@ -276,9 +282,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Serve the memory as MCP tools over stdin and stdout: recall, remember, forget, why, inbox, "
         "sessions_search, expand and notes. The client starts this command; it ends with it."
     )
+    parser.add_argument(
+        "--http", type=int, metavar="PORT", help="serve HTTP on this machine instead; 0: any port"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.http is not None:
+        from lamina.cli.options import config_of
+        from lamina.integrations import mcp_http
+
+        return mcp_http.serve(config_of(args), args.http)
     return at_once(project=args.project, home=args.home, claude=args.claude)
 
 

@@ -67,6 +67,15 @@ def project_folder(home: Path, project: str | os.PathLike[str]) -> Path:
     raise StorageError(f"The folder of {path} under {home} keeps changing its owner. Try again.")
 
 
+def known_projects(home: Path) -> list[str]:
+    """The projects that have a folder in this home, by their paths."""
+    found: set[str] = set()
+    for folder in (home / "projects").glob("*"):
+        with contextlib.suppress(StorageError):
+            found.update(filter(None, [_owner(folder)]))
+    return sorted(found)
+
+
 def make_private(folder: Path) -> None:
     """Make a directory and its missing parents, readable by the owner alone."""
     try:

@@ -309,16 +309,31 @@ def _pi_part(part: Json) -> Block:
 
 def read_opencode(path: Path, reader: ListReader) -> None:
     """Every session of the database, each a conversation of its own. It may be written meanwhile."""
+    with closing(open_opencode(path)) as database:
+        sessions = database.execute("SELECT id FROM session ORDER BY time_created").fetchall()
+    for (session,) in sessions:
+        read_opencode_session(path, str(session), reader)
+
+
+def open_opencode(path: Path) -> sqlite3.Connection:
+    """The database, to be read only; refused if it is another program's."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            sessions = database.execute("SELECT id FROM session ORDER BY time_created").fetchall()
-            for (session,) in sessions:
-                messages = list(_opencode_messages(database, str(session)))
-                reader.read(messages, where=str(session), thread=str(session))
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        database.execute("SELECT id FROM session LIMIT 1")
     except sqlite3.Error as error:
         raise TranscriptError(
             f"{path} is a database that Lamina can't read as opencode's ({error})."
         ) from error
+    return database
+
+
+def read_opencode_session(path: Path, session: str, reader: ListReader) -> None:
+    try:
+        with closing(open_opencode(path)) as database:
+            messages = list(_opencode_messages(database, session))
+    except sqlite3.Error as error:
+        raise TranscriptError(f"{path}: the session {session} can't be read ({error}).") from error
+    reader.read(messages, where=session, thread=session)
 
 
 def _opencode_messages(database: sqlite3.Connection, session: str) -> Iterator[Json]:

@@ -1,0 +1,333 @@
+"""`lamina memory import | export`: memories from and for other programs. Reads Markdown folders (Claude
+Code's memory is one), a single Markdown file such as AGENTS.md, mem0's export and Lamina's own. What
+is imported passes the gate as somebody else's word, unless the user says that it is theirs: then what
+speaks of them waits in the inbox. One import is undone with one command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import add_verb, command
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, plural, table, width
+from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
+from lamina.memories import MEMORY_TYPES, Memory
+from lamina.messages import as_list, as_object
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.memories import MemoryType, Proposal
+    from lamina.ports import MemoryStore
+
+_FORMS = ("json", "mem0", "agents", "folder")
+_INDEX = "MEMORY.md"
+_LARGEST = 50_000_000  # bytes of one file
+_TEXTS = (".md", ".txt", ".mdx", ".markdown")
+_MARK = "import "
+
+
+def add_verbs(verbs: Any) -> None:
+    taking = add_verb(verbs, "import", "take memories over from another program")
+    taking.add_argument(
+        "source",
+        nargs="?",
+        help="a folder, AGENTS.md, a JSON export of mem0 or Lamina; `claude`: Claude Code's here",
+    )
+    taking.add_argument("--dry-run", action="store_true", help="only show what would happen")
+    taking.add_argument("--mine", action="store_true", help="I vouch for all of it: no inbox")
+    kinds = "type of what has none (project; of an AGENTS.md feedback, of mem0 user)"
+    taking.add_argument("--type", choices=MEMORY_TYPES, help=kinds)
+    taking.add_argument("--undo", action="store_true", help="take the last import back")
+    export = add_verb(verbs, "export", "print every memory, or write them for another program")
+    export.add_argument("-o", "--output", metavar="FILE", help="write here; for `folder`, a folder")
+    export.add_argument(
+        "--to",
+        choices=_FORMS,
+        default="json",
+        help="json; mem0: a list of {memory}; agents: a section for AGENTS.md; folder: Markdown "
+        "files as Claude Code keeps them",
+    )
+
+
+# ---- import
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A memory as it stands elsewhere."""
+
+    where: str
+    body: str
+    type: MemoryType | None = None
+    name: str = ""
+    description: str = ""
+
+
+def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> int:
+    if args.undo:
+        return _undo(args, store)
+    if not args.source:
+        raise UsageError("Say what to import: a folder, a file, or `claude`. See --help.")
+    claude = args.source == "claude"
+    source = claude_memory(config) if claude else Path(args.source).expanduser()
+    if claude and not source.is_dir():
+        raise UsageError(f"Claude Code has no memory of this project ({source}).")
+    otherwise, found = _read(source)
+    if not found:
+        raise UsageError(f"There are no memories in {source}.")
+    mark = f"{_MARK}{secrets.token_hex(4)} from {source.name}"
+    rows = [_take(args, store, one, args.type or otherwise, mark) for one in found]
+    if args.json:
+        out_json(rows)
+        return 0
+    room = max(20, width() - 50)
+    out(table([[row["decision"], row["path"], one_line(row["reason"], room)] for row in rows]))
+    if not args.quiet:
+        _remark(args, rows)
+    return 0
+
+
+def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
+    saved = sum(row["decision"] == "accept" for row in rows)
+    waiting = sum(row["decision"] == "inbox" for row in rows)
+    if args.dry_run:
+        note("Nothing was written; without --dry-run it is.")
+        return
+    if saved:
+        undo = command(args, "memory import --undo")
+        note(f"{plural(saved, 'memory', 'memories')} taken over. {undo} takes them back.")
+    if waiting:
+        note(f"{waiting} waiting for review: `lamina memory inbox`. --mine vouches for all.")
+
+
+def _take(
+    args: argparse.Namespace, store: MemoryStore, one: Found, kind: MemoryType, mark: str
+) -> dict[str, str]:
+    from lamina.memory import proposed
+
+    proposal = proposed(
+        one.body,
+        type=one.type or kind,
+        store=store,
+        name=one.name,
+        description=one.description,
+        reason=f"{mark}, {one.where}" if one.where else mark,
+    )
+    proposal = replace(proposal, writer="user" if args.mine else "agent")
+    path, decision, reason = _outcome(args, store, proposal)
+    return {"from": one.where, "path": path, "decision": decision, "reason": reason}
+
+
+def _outcome(
+    args: argparse.Namespace, store: MemoryStore, proposal: Proposal
+) -> tuple[str, str, str]:
+    """(path, accept | inbox | same | refuse, why)."""
+    try:
+        if same := _same(store, proposal):
+            return same, "same", "it is remembered already"
+        if args.dry_run:
+            verdict = store.judge(proposal, store.content(proposal.path), None)
+            return proposal.path, verdict.decision, verdict.reason or proposal.description
+        outcome = store.remember(proposal)
+    except SaidAlready as said:
+        return said.path, "same", "it is remembered already"
+    except (GateRefused, InboxFull) as error:
+        return proposal.path, "refuse", str(error)
+    decision = outcome.decision if outcome.changed or outcome.decision == "inbox" else "same"
+    return outcome.path, decision, outcome.reason or proposal.description
+
+
+def _same(store: MemoryStore, proposal: Proposal) -> str:
+    """The memory that says the same word for word, "" if none does."""
+    wanted = " ".join(proposal.body.split())
+    for one in store.list():
+        if one.size < 4 * len(proposal.body) + 4_096:
+            body = " ".join(store.read(one.path).body.split())
+            if body == wanted:
+                return one.path
+    return ""
+
+
+def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
+    history = store.history
+    if history is None:
+        raise UsageError("This memory keeps no history, so an import can't be undone.")
+    history.settle()
+    mark, paths = "", list[str]()
+    for commit in list(history.log()):
+        if not commit.reason.startswith(mark or _MARK) or not history.effect(commit):
+            continue  # none of ours, or taken back before
+        mark = mark or _MARK + commit.reason.removeprefix(_MARK).partition(" ")[0]
+        try:
+            paths += history.undo(commit.id)
+        except LaminaError as error:
+            note(f"{commit.id[:8]} stays: {harmless(str(error))}")
+    if not mark:
+        raise UsageError("Nothing was imported here.")
+    if args.json:
+        out_json({"undone": paths})
+    else:
+        out(f"Taken back: {', '.join(map(harmless, paths)) or 'none of it was left'}.")
+    return 0
+
+
+# ---- reading what others wrote
+
+
+def claude_memory(config: Config) -> Path:
+    """Where Claude Code keeps what it remembers of this project, whether there is any or not."""
+    import os
+
+    from lamina.memory import memory_place
+
+    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
+    return memory_place(home, config.project, claude=True).directory
+
+
+def _read(source: Path) -> tuple[MemoryType, list[Found]]:
+    """What is there, and the type of what has none."""
+    try:
+        if source.is_dir():
+            return "project", list(_in_folder(source))
+        if not source.is_file():
+            raise UsageError(f"There is no file or folder {source}.")
+        content = _content(source)
+    except OSError as error:
+        raise UsageError(f"Can't read {source}: {error.strerror}.") from error
+    if source.suffix in _TEXTS:
+        return "feedback", list(_sections(content.decode("utf-8", "replace")))
+    try:
+        value: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source} is neither Markdown nor JSON.") from error
+    own = as_object(value).get("memories")
+    if own is not None:
+        return "project", [one for row in as_list(own) if (one := _own(as_object(row)))]
+    rows = as_list(as_object(value).get("results")) or as_list(value)
+    return "user", [
+        Found(f"number {number}", text)
+        for number, row in enumerate(rows, 1)
+        if (text := str(as_object(row).get("memory") or "").strip())
+    ]
+
+
+def _content(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        content = opened.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise UsageError(f"{file} is over {_LARGEST // 1_000_000} MB.")
+    return content
+
+
+def _in_folder(folder: Path) -> Iterator[Found]:
+    from lamina.memory import read_topic
+
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
+            memory = read_topic(file.name, _content(file))
+            if memory.body.strip():
+                about = memory.type, _title(memory), memory.description
+                yield Found(str(file.relative_to(folder)), memory.body, *about)
+
+
+def _title(memory: Memory) -> str:
+    """Its own; one that was only made from the file's name would make a worse one."""
+    return "" if memory.name == Path(memory.path).stem else memory.name
+
+
+def _own(row: Any) -> Found | None:
+    kind = row.get("type")
+    body = str(row.get("body") or "").strip()
+    if not body:
+        return None
+    known: Any = kind if kind in MEMORY_TYPES else None
+    name, description = str(row.get("name") or ""), str(row.get("description") or "")
+    return Found(str(row.get("path") or ""), body, known, name, description)
+
+
+def _sections(text: str) -> Iterator[Found]:
+    """Each item and each paragraph of a Markdown file, under its heading; code stays out."""
+    heading, held, fenced = "", list[str](), False
+
+    def taken() -> Iterator[Found]:
+        if body := " ".join(held).strip():
+            yield Found(heading, body)
+        held.clear()
+
+    for line in text.splitlines():
+        bare = line.strip()
+        if bare.startswith(("```", "~~~")):
+            fenced = not fenced
+            yield from taken()
+        elif fenced:
+            continue
+        elif bare.startswith("#") or not bare:
+            yield from taken()
+            heading = bare.lstrip("# ") or heading
+        elif bare.startswith(("- ", "* ", "+ ")):
+            yield from taken()
+            held.append(bare[2:].strip())
+        else:
+            held.append(bare)
+    yield from taken()
+
+
+# ---- export
+
+
+def export(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.cli.memory import as_json
+
+    memories = [store.read(one.path) for one in store.list()]
+    if args.to == "folder":
+        return _write_folder(args, store)
+    if args.to == "agents":
+        lines = [f"- {' '.join(one.body.split())}" for one in memories]
+        text = "\n".join(["## What is remembered", "", *lines]) + "\n"
+    else:
+        pinned = store.pinned()
+        rows = [as_json(one, pinned=pinned, body=True) for one in memories]
+        about = {"directory": str(store.directory), "index": store.index().text}
+        value: Any = {**about, "memories": rows}
+        if args.to == "mem0":
+            meta = ("name", "description", "type", "path")
+            value = [
+                {"memory": row["body"], "metadata": {key: row[key] for key in meta}} for row in rows
+            ]
+        text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+        if not args.output:
+            out_json(value)
+            return 0
+    if not args.output:
+        out(harmless(text.rstrip("\n")))
+        return 0
+    try:
+        Path(args.output).write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"Can't write {args.output}: {error.strerror}.") from error
+    return 0
+
+
+def _write_folder(args: argparse.Namespace, store: MemoryStore) -> int:
+    """The files as they are, with the index; into a folder that holds nothing else."""
+    folder = Path(args.output or "").expanduser()
+    if not args.output or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise UsageError("Give a new or empty folder with -o.")
+    paths = [one.path for one in store.list()]
+    try:
+        for path in [*paths, _INDEX]:
+            content = store.content(path)
+            if content is not None:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"Can't write to {folder}: {error.strerror}.") from error
+    if not args.quiet:
+        note(f"{plural(len(paths), 'memory', 'memories')} written to {folder}.")
+    return 0

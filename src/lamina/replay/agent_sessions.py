@@ -1,0 +1,252 @@
+"""The sessions that other coding agents recorded in a project, copied into the form of our own, so that
+listing, showing, searching and extracting need to know one form only. An agent's files are only
+read. A copy is derived and private to the user: it is made anew when its original has changed, and
+goes when the original does. Prompts of sub-agents are a model's words; their sessions are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, uuid5
+
+from lamina.errors import LaminaError, TranscriptError
+from lamina.ledger import log
+from lamina.ledger.places import find_project_folder, private_folder, project_folder, write_private
+from lamina.messages import Json, as_object
+from lamina.recall.transcripts import claude_folders, lines, value_of
+from lamina.replay.builder import Builder, as_blocks, moment_of
+from lamina.replay.client_logs import open_opencode, read_opencode_session
+from lamina.replay.message_lists import ListReader
+from lamina.replay.readers import read_recording
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.messages import Block
+
+AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
+_FIRST_LINE = 1_000_000
+_ASIDE = ("isMeta", "isCompactSummary")  # Claude Code's marks of lines that nobody typed
+_SESSION_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """A session of another agent."""
+
+    agent: str
+    id: str
+    source: Path
+    changed: float
+
+
+def folder_of(config: Config, agent: str) -> Path:
+    """Where the copies of an agent's sessions in this project are."""
+    return find_project_folder(config.own_home, config.project) / "other-agents" / agent
+
+
+def copies(
+    config: Config, agents: Sequence[str] = AGENTS, *, seconds: float = 10.0
+) -> tuple[list[Path], int]:
+    """Copies of other agents' sessions in this project, brought up to date newest first, and how many
+    there was no time for."""
+    found = sorted(_sessions(config, agents), key=lambda one: -one.changed)
+    until, late = time.monotonic() + seconds, 0
+    made: list[Path] = []
+    kept: set[Path] = set()
+    for one in found:
+        path = folder_of(config, one.agent) / f"{one.id}.jsonl"
+        kept.add(path)
+        if not _is_current(path, one):
+            if time.monotonic() > until:
+                late += 1
+                continue
+            _copy(config, one, path)
+        if path.stat().st_size:
+            made.append(path)
+    for agent in agents:
+        for path in folder_of(config, agent).glob("*.jsonl"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+    return made, late
+
+
+def _is_current(path: Path, one: AgentSession) -> bool:
+    try:
+        return abs(path.stat().st_mtime - one.changed) < 0.001
+    except OSError:
+        return False
+
+
+def _copy(config: Config, one: AgentSession, path: Path) -> None:
+    """An empty copy stands for a session in which nothing was said, or that can't be read."""
+    try:
+        messages = _MESSAGES.get(one.agent, _recorded)(one)
+        entries = [_entry(one.id, number, *said) for number, said in enumerate(messages)]
+    except (LaminaError, OSError):
+        entries = []
+    project_folder(config.own_home, config.project)
+    for folder in (path.parent.parent, path.parent):
+        private_folder(folder)
+    write_private(path, b"".join(log.encode(entry) + b"\n" for entry in entries))
+    os.utime(path, (one.changed, one.changed))
+
+
+def _entry(session: str, number: int, role: str, said: Sequence[Block], when: float) -> Json:
+    """With an id that is the same in every copy: memories name the words that they come from."""
+    origins = [_origin(role, block) for block in said]
+    return {
+        "kind": "message",
+        "role": role,
+        "uuid": str(uuid5(NAMESPACE_URL, f"{session}/{number}")),
+        "ts": datetime.fromtimestamp(when, UTC).isoformat(),
+        "content": list(said),
+        "origins": origins,
+    }
+
+
+def _origin(role: str, block: Block) -> str:
+    if block.get("type") == "tool_result":
+        return "tool"
+    if role == "assistant":
+        return "assistant"
+    return "system" if block.get("origin") == "system" else "typed"
+
+
+# ---- what was said in one
+
+
+_Said = Iterator[tuple[str, "Sequence[Block]", float]]
+
+
+def _recorded(one: AgentSession) -> _Said:
+    for said in read_recording(one.source).messages:
+        content = [as_object(block) for block in said.message["content"]]
+        if said.summary:
+            content = [{**block, "origin": "system"} for block in content]
+        yield said.message["role"], content, said.time
+
+
+def _opencode(one: AgentSession) -> _Said:
+    builder = Builder(str(one.source), "opencode")
+    read_opencode_session(one.source, one.id, ListReader(builder))
+    for said in builder.messages:
+        yield said.message["role"], list(map(as_object, said.message["content"])), said.time
+
+
+def _claude(one: AgentSession) -> _Said:
+    for _, line in lines(one.source):
+        value = value_of(line)
+        message = as_object(value.get("message"))
+        content = as_blocks(message.get("content"))
+        if (
+            value.get("type") not in ("user", "assistant")
+            or value.get("isSidechain")
+            or not content
+        ):
+            continue
+        if any(value.get(mark) for mark in _ASIDE):
+            content = [{**block, "origin": "system"} for block in content]
+        yield str(value["type"]), content, moment_of(value.get("timestamp"))
+
+
+_MESSAGES: dict[str, Callable[[AgentSession], _Said]] = {
+    "claude-code": _claude,
+    "opencode": _opencode,
+}
+
+
+# ---- where they are
+
+
+def _sessions(config: Config, agents: Sequence[str]) -> Iterator[AgentSession]:
+    for agent in agents:
+        with suppress(OSError, sqlite3.Error, TranscriptError):
+            for one in _PLACES[agent](config):
+                if one.id and set(one.id) <= _SESSION_ID and len(one.id) <= 100:
+                    yield one
+
+
+def _place(variable: str, otherwise: str) -> Path:
+    return Path(os.environ.get(variable) or otherwise).expanduser()
+
+
+def _is_here(config: Config, directory: object) -> bool:
+    return str(directory) in (str(config.project), str(config.project.resolve()))
+
+
+def _files(folder: Path, pattern: str) -> Iterator[tuple[Path, float]]:
+    for path in folder.glob(pattern):
+        with suppress(OSError):
+            stat = path.stat()
+            if S_ISREG(stat.st_mode):  # a pipe would never end
+                yield path, stat.st_mtime
+
+
+def _headed(folder: Path, pattern: str) -> Iterator[tuple[Path, float, Json]]:
+    """Files with the object on their first line."""
+    for path, changed in _files(folder, pattern):
+        with suppress(OSError), path.open("rb") as file:
+            yield path, changed, value_of(file.readline(_FIRST_LINE))
+
+
+def _claude_sessions(config: Config) -> Iterator[AgentSession]:
+    home = config.home if config.claude else _place("CLAUDE_CONFIG_DIR", "~/.claude")
+    for folder in claude_folders(home, config.project):
+        for path, changed in _files(folder, "*.jsonl"):
+            yield AgentSession("claude-code", path.stem, path, changed)
+
+
+def _codex_sessions(config: Config) -> Iterator[AgentSession]:
+    folder = _place("CODEX_HOME", "~/.codex") / "sessions"
+    for path, changed, head in _headed(folder, "*/*/*/rollout-*.jsonl"):
+        about = as_object(head.get("payload"))
+        by_person = about.get("thread_source", "user") == "user"
+        by_person = by_person and "subagent" not in json.dumps(about.get("source"))
+        if by_person and _is_here(config, about.get("cwd")):
+            yield AgentSession("codex", str(about.get("id")), path, changed)
+
+
+def _gemini_sessions(config: Config) -> Iterator[AgentSession]:
+    places = {str(config.project), str(config.project.resolve())}
+    hashes = {hashlib.sha256(place.encode()).hexdigest() for place in places}
+    for path, changed, head in _headed(Path("~/.gemini/tmp").expanduser(), "*/chats/*.jsonl"):
+        if head.get("projectHash") in hashes and head.get("kind", "main") == "main":
+            yield AgentSession("gemini", str(head.get("sessionId")), path, changed)
+
+
+def _opencode_sessions(config: Config) -> Iterator[AgentSession]:
+    path = _place("XDG_DATA_HOME", "~/.local/share") / "opencode" / "opencode.db"
+    if not path.is_file():
+        return
+    asked = "SELECT id, directory, time_updated FROM session WHERE parent_id IS NULL"
+    with closing(open_opencode(path)) as database:
+        for name, directory, changed in database.execute(asked):
+            if _is_here(config, directory):
+                yield AgentSession("opencode", str(name), path, moment_of(changed))
+
+
+def _pi_sessions(config: Config) -> Iterator[AgentSession]:
+    folder = _place("PI_CODING_AGENT_DIR", "~/.pi/agent") / "sessions"
+    for path, changed, head in _headed(folder, "*/*.jsonl"):
+        if _is_here(config, head.get("cwd")):
+            yield AgentSession("pi", str(head.get("id")), path, changed)
+
+
+_PLACES: dict[str, Callable[[Config], Iterator[AgentSession]]] = {
+    "claude-code": _claude_sessions,
+    "codex": _codex_sessions,
+    "gemini": _gemini_sessions,
+    "opencode": _opencode_sessions,
+    "pi": _pi_sessions,
+}

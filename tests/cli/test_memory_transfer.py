@@ -1,0 +1,187 @@
+"""`lamina memory import | export` (I3): dry run, whose word it is, duplicates, undo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.cli.main import main
+
+pytestmark = pytest.mark.spec("I3")
+Run = Callable[..., Any]
+MEM0 = [
+    {"id": "1", "memory": "Prefers window seats", "user_id": "ada"},
+    {"memory": "The office is in Porto"},
+    {"memory": " "},
+    {"other": 1},
+]
+AGENTS = """# Shop
+
+Use tea for breaks.
+
+## Builds
+- Builds run on the host QUINCE,
+  never elsewhere.
+* Always run the tests first.
+
+```sh
+- not a memory
+```
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "shop").mkdir()
+
+    def run(*words: str, code: int = 0, of: str = "own", project: str = "shop") -> Any:
+        places = ["--home", str(tmp_path / of), "--project", str(tmp_path / project), "--json"]
+        assert main(["memory", *words, *places]) == code
+        said = capsys.readouterr()
+        return json.loads(said.out) if said.out else said.err
+
+    return run
+
+
+def _bodies(run: Run, **where: str) -> list[str]:
+    return sorted(one["body"].strip() for one in run("export", **where)["memories"])
+
+
+@pytest.mark.parametrize("shape", [MEM0, {"results": MEM0}])
+def test_mem0s_export_waits_for_the_user_unless_they_vouch_for_it(
+    run: Run, tmp_path: Path, shape: Any
+) -> None:
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps(shape))
+    dry = run("import", str(file), "--dry-run")
+    assert [row["decision"] for row in dry] == ["inbox", "inbox"]
+    assert run("list") == []
+    run("import", str(file))
+    assert (run("list"), len(run("inbox"))) == ([], 2)
+    assert {row["decision"] for row in run("import", str(file), "--mine")} == {"accept"}
+    assert _bodies(run) == ["Prefers window seats", "The office is in Porto"]
+    assert {row["decision"] for row in run("import", str(file), "--mine")} == {"same"}
+
+
+def test_an_agents_file_is_taken_item_by_item_and_its_orders_wait(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "AGENTS.md"
+    file.write_text(AGENTS)
+    rows = run("import", str(file), "--type", "project")
+    decided = {row["from"]: row["decision"] for row in rows}
+    assert len(rows) == 3
+    assert decided["Builds"] == "inbox", "an order"
+    run("import", "--undo")
+    run("import", str(file), "--mine")
+    assert _bodies(run) == [
+        "Always run the tests first.",
+        "Builds run on the host QUINCE, never elsewhere.",
+        "Use tea for breaks.",
+    ]
+
+
+def test_claude_codes_memory_comes_over_with_its_types_and_stays_as_it_is(
+    run: Run, tmp_path: Path
+) -> None:
+    slug = str(tmp_path / "shop").replace("/", "-").replace("_", "-")
+    folder = tmp_path / ".claude" / "projects" / slug / "memory"
+    folder.mkdir(parents=True)
+    (folder / "MEMORY.md").write_text("- [Host](host.md)\n")
+    text = (
+        "---\nname: Build host\ndescription: Where builds run\nmetadata:\n  type: reference\n---\n"
+    )
+    (folder / "host.md").write_text(f"{text}Builds run on QUINCE. See [[Deploys]].\n")
+    before = {one: (one.read_bytes(), one.stat().st_mtime_ns) for one in folder.iterdir()}
+    assert [row["decision"] for row in run("import", "claude")] == ["accept"]
+    (memory,) = run("export")["memories"]
+    assert (memory["name"], memory["type"]) == ("Build host", "reference")
+    assert {one: (one.read_bytes(), one.stat().st_mtime_ns) for one in folder.iterdir()} == before
+    (commit, *_) = run("log")
+    assert commit["origin"] == "assistant", "not the user's word"
+
+
+def test_a_project_that_claude_code_remembers_is_told_so(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Claude Code has no memory" in run("import", "claude", code=2)
+    places = ["--project", str(tmp_path / "shop"), "--home", str(tmp_path / "own")]
+    assert main(places) == 0
+    assert "Claude Code" not in capsys.readouterr().err
+    slug = str(tmp_path / "shop").replace("/", "-").replace("_", "-")
+    folder = tmp_path / ".claude" / "projects" / slug / "memory"
+    folder.mkdir(parents=True)
+    (folder / "host.md").write_text("Builds run on QUINCE.\n")
+    assert main(places) == 0
+    assert "lamina memory import claude" in capsys.readouterr().err
+
+
+def test_all_projects_are_looked_at_together(run: Run, tmp_path: Path) -> None:
+    assert run("list", "--all") == []
+    for name in ("bakery", "chandler"):
+        (tmp_path / name).mkdir()
+        run("add", f"The {name} server is called QUINCE.", project=name)
+    names = [str(tmp_path / name) for name in ("bakery", "chandler")]
+    for verb in (["list"], ["search", "quince"]):
+        rows = run(*verb, "--all")
+        assert [row["project"] for row in rows] == names
+        assert [len(row[verb[0]]) for row in rows] == [1, 1]
+    assert [row["audit"]["checked"] for row in run("audit", "--all", code=1)] == [1, 1]
+
+
+def test_one_command_takes_an_import_back_and_the_next_the_one_before(
+    run: Run, tmp_path: Path
+) -> None:
+    run("add", "Deploys never happen on Fridays.")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for part in ("a", "b"):
+            words = f"The {name} {part} server is called {name.upper()}{part.upper()}."
+            (tmp_path / name / f"{part}.txt").write_text(words)
+        assert len(run("import", str(tmp_path / name))) == 2
+    assert len(_bodies(run)) == 5
+    assert len(run("import", "--undo")["undone"]) >= 2
+    assert [one for one in _bodies(run) if "two" in one] == []
+    assert len(_bodies(run)) == 3
+    run("import", "--undo")
+    assert _bodies(run) == ["Deploys never happen on Fridays."]
+    assert "Nothing was imported" in run("import", "--undo", code=2)
+
+
+@pytest.mark.parametrize("form", ["json", "mem0", "folder"])
+def test_what_is_exported_can_be_imported_elsewhere(run: Run, tmp_path: Path, form: str) -> None:
+    run("add", "Deploys never happen on Fridays.")
+    run("add", "The mascot is an otter.", "--type", "reference")
+    target = tmp_path / ("out" if form == "folder" else "out.json")
+    run("export", "--to", form, "-o", str(target))
+    run("import", str(target), "--mine", of="other")
+    assert _bodies(run, of="other") == _bodies(run)
+
+
+def test_a_section_for_agents_md_has_a_line_a_memory(run: Run, tmp_path: Path) -> None:
+    run("add", "Deploys never happen on Fridays.")
+    run("export", "--to", "agents", "-o", str(tmp_path / "A.md"))
+    text = (tmp_path / "A.md").read_text()
+    assert text == "## What is remembered\n\n- Deploys never happen on Fridays.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("no", None), ("x.json", b"garbage"), ("x.json", b"[]"), ("x.md", b""), ("x.bin", b"\xff")],
+)
+def test_what_cannot_be_imported_gets_a_sentence(
+    run: Run, tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    said = run("import", str(tmp_path / name), code=2)
+    assert name in said
+    assert "Traceback" not in said
+
+
+def test_a_folder_that_holds_something_is_not_exported_into(run: Run, tmp_path: Path) -> None:
+    run("add", "Deploys never happen on Fridays.")
+    assert "empty folder" in run("export", "--to", "folder", "-o", str(tmp_path), code=2)
