@@ -585,7 +585,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 0
-    from bench.recall_left_out import left_out_figures, silence_figures
+    from bench.recall_left_out import left_out_figures, reliability_figures, silence_figures
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
@@ -597,6 +597,7 @@ def main() -> int:
             *directory_figures(),
             *abstention_figures(),
             *silence_figures(),
+            *reliability_figures(),
             *cost_figures(),
             *grep_figures(),
         ]

@@ -38,7 +38,7 @@ from bench.recall import (
 from bench.recall_data import DATA, Corpus, Question, beam, locomo, longmemeval, mixed
 from numpy.typing import NDArray
 
-from lamina.recall import turns
+from lamina.recall import chances, turns
 
 Floats = NDArray[np.float32]
 
@@ -249,6 +249,37 @@ def silence_figures() -> list[Figure]:
             ]
             figures += abstention(f"unanswerable.{name.lower()}.{label}", cases)
     return figures
+
+
+def reliability_figures() -> list[Figure]:
+    """How far the chance that people are shown is from the share that is right, in tenths of it."""
+    figures: list[Figure] = []
+    for label, build in (("turns", session_index), ("memories", memory_index)):
+        for name in ("LoCoMo", "LongMemEval", "BEAM"):
+            told: list[tuple[float, bool]] = []
+            for corpus, questions in corpora(name):
+                index, now = build(corpus.items), max(item.said for item in corpus.items) + DAY
+                strange = [Question(text, frozenset()) for text in corpus.unanswerable]
+                for question in [*_answered(questions), *strange]:
+                    hits = index.search(question.text, 5, now=question.asked or now)
+                    right = [hit.id in question.expected for hit in hits]
+                    told += zip(chances(hits), right, strict=True)
+            figures.append(Figure(f"chance_off.{name.lower()}.{label}", _off(told), ""))
+    return figures
+
+
+def _off(told: Sequence[tuple[float, bool]]) -> float:
+    """The mean distance, each tenth counted by how often it is shown; the curve goes to stderr."""
+    tenths: dict[int, list[tuple[float, bool]]] = {}
+    for chance, right in told:
+        tenths.setdefault(min(int(10 * chance), 9), []).append((chance, right))
+    off, curve = 0.0, list[str]()
+    for _, shown in sorted(tenths.items()):
+        is_, said = mean([right for _, right in shown]), mean([chance for chance, _ in shown])
+        off += abs(is_ - said) * len(shown) / len(told)
+        curve.append(f"{said:.2f}: {is_:.2f} ({len(shown)})")
+    print("  shown, right:", ", ".join(curve), file=sys.stderr)
+    return round(off, 4)
 
 
 def _answered(questions: Sequence[Question]) -> list[Question]:
