@@ -33,9 +33,9 @@ class Match:
 def chances(found: Sequence[Match]) -> list[float]:
     """For matches in order, how likely each is the one that was asked for: what people are shown.
     Confidence only says whether a match belongs to the question, and of five that do four may be
-    beside the point. Of a hundred shown at 60% about sixty are right, give or take ten, on data
-    that did not fit these figures (bench/results/recall.md). One that has no rival is as likely as
-    it belongs."""
+    beside the point. On data left out of the fit the share that is right was off from it by 4 to
+    12 points on average (bench/results/recall.md). One that has no rival is as likely as it belongs.
+    """
     if len(found) == 1:
         return [found[0].confidence]
     after = [*(match.score for match in found[1:]), *(match.score for match in found[-1:])]
