@@ -6,11 +6,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,6 @@ class Question:
     kind: str = ""
     asked: float = 0.0  # when, as a timestamp; 0 where the data has no time
     id: str = ""  # as the data names it
-
-    @property
-    def learned_from(self) -> bool:
-        """Is it in the half that failures were looked at in? Decided by the id alone, once."""
-        return int(sha256(self.id.encode()).hexdigest(), 16) % 2 == 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +49,7 @@ class Corpus:
     items: tuple[Item, ...]
     questions: tuple[Question, ...]
     people: frozenset[str] = frozenset()
+    unanswerable: Sequence[str] = ()  # questions that nothing here answers
 
 
 def _timestamp(text: str, form: str) -> float:
@@ -106,7 +101,8 @@ def locomo() -> list[Corpus]:
                     Question(entry["question"], frozenset(named & known), str(entry["category"]))
                 )
         people = frozenset(turn.speaker for turn in turns)
-        corpora.append(Corpus(name, tuple(turns), tuple(questions), people))
+        strange = [entry["question"] for entry in conversation["qa"] if entry["category"] == 5]
+        corpora.append(Corpus(name, tuple(turns), tuple(questions), people, strange))
     return corpora
 
 
@@ -116,8 +112,11 @@ def longmemeval() -> Corpus:
     in the data, and the fact that two are evidence of one question must not help."""
     turns: dict[str, Item] = {}
     questions: list[Question] = []
+    strange: list[str] = []
     path = DATA / "longmemeval" / "longmemeval_evidence500.json"
     for entry in json.loads(path.read_text()):
+        if entry["question_id"].endswith("_abs"):
+            strange.append(entry["question"])
         found: set[str] = set()
         for session in entry["evidence_sessions"]:
             date = re.sub(r"\s*\(\w+\)", "", session["date"])
@@ -143,7 +142,36 @@ def longmemeval() -> Corpus:
                     entry["question_id"],
                 )
             )
-    return Corpus("longmemeval", tuple(turns.values()), tuple(questions))
+    return Corpus("longmemeval", tuple(turns.values()), tuple(questions), unanswerable=strange)
+
+
+# What asks for the order of events, or for a summary, is answered by a dozen turns and more.
+_WHOLE_TALK = frozenset({"event_ordering", "summarization"})
+
+
+@cache
+def beam() -> list[Corpus]:
+    """Twenty chats of a user with an assistant; 279 questions of the kinds that a few turns answer,
+    and two for each chat that nothing in it does."""
+    corpora: list[Corpus] = []
+    for path in sorted((DATA / "beam-100k").glob("*.json")):
+        chat = json.loads(path.read_text())
+        items = tuple(
+            Item(turn["id"], turn["text"], turn["role"], turn["session"], _day(turn), turn["date"])
+            for turn in chat["turns"]
+        )
+        known = {item.id for item in items}
+        questions = tuple(
+            Question(entry["question"], found, entry["kind"])
+            for entry in chat["questions"]
+            if entry["kind"] not in _WHOLE_TALK and (found := frozenset(entry["evidence"]) & known)
+        )
+        corpora.append(Corpus(path.stem, items, questions, unanswerable=chat["unanswerable"]))
+    return corpora
+
+
+def _day(turn: dict[str, Any]) -> float:
+    return _timestamp(turn["date"].replace("-", " "), "%B %d %Y")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from lamina.recall.postings import Postings
-from lamina.text.terms import asked_runs, runs
 
 WORDS = (
     "tent",
@@ -23,10 +22,6 @@ WORDS = (
 )
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 documents = st.lists(st.tuples(texts, texts), max_size=8)
-
-
-def said(text: str) -> tuple[list[str], list[str]]:
-    return runs(text), asked_runs(text)
 
 
 Row = list[tuple[int, str, float]]

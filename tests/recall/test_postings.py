@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.documents import documents, rows_of, said
+from tests.documents import documents, rows_of
 from tests.examples import examples
 
 from lamina.errors import StorageError
 from lamina.recall.postings import Postings, load, save
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.turns import Turn, TurnIndex
-from lamina.text.terms import terms
+from lamina.text.terms import runs, terms
 
 
 @given(documents, st.sets(st.integers(0, 7)))
@@ -26,9 +26,9 @@ def test_an_index_that_lost_documents_equals_one_that_never_had_them(
 ) -> None:
     index, other = Postings(2), Postings(2)
     for number, both in enumerate(many):
-        index.add([said(text) for text in both])
+        index.add([runs(text) for text in both])
         if number not in gone:
-            other.add([said(text) for text in both])
+            other.add([runs(text) for text in both])
     for place in gone:
         if place < len(many):
             index.remove(place)
@@ -47,7 +47,7 @@ def test_an_index_that_lost_documents_equals_one_that_never_had_them(
 def test_what_comes_later_is_found_beside_what_was_there() -> None:
     index = Postings(1)
     for number in range(200):
-        index.add([said(f"tent number{number}")])
+        index.add([runs(f"tent number{number}")])
         assert index.holders("tent") == number + 1
     found = index.find("tent", 0)
     assert found is not None
@@ -57,7 +57,7 @@ def test_what_comes_later_is_found_beside_what_was_there() -> None:
 
 def test_a_saved_index_that_contradicts_itself_is_refused() -> None:
     index = Postings(1)
-    index.add([said("red tent")])
+    index.add([runs("red tent")])
     state = index.to_state()
     with pytest.raises(ValueError, match="does not exist"):
         Postings.from_state(1, {**state, "words": state["words"][:1]})

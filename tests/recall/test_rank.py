@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.memories import Memory
-from lamina.recall import CONFIDENT, Match
+from lamina.recall import CONFIDENT, Match, chances
 from lamina.recall.rank import Document, Ranker, is_manual, tool_terms
 
 DAY = 86_400.0
@@ -303,3 +303,22 @@ def test_a_manual_is_told_from_a_warning_and_from_other_tools() -> None:
     assert not is_manual("grep at work", "the user likes grep", "reference", grep)
     assert not is_manual("grep usage", "how to use grep", "feedback", grep)
     assert not is_manual("grep usage", "options of grep", "reference", tool_terms(["", "__"]))
+
+
+def match_of(score: float, confidence: float = 0.95) -> Match:
+    return Match("a.md", score, {}, confidence)
+
+
+def test_what_people_are_shown_falls_with_rivals_and_with_doubt() -> None:
+    clear, close = (chances([match_of(10), match_of(next_)]) for next_ in (2, 9.8))
+    assert clear[0] > 0.8
+    assert 0.5 > close[0] > close[1] > clear[1]
+    assert chances([match_of(10, 0.3), match_of(2)])[0] < clear[0]
+    assert chances([match_of(10, 0.3)]) == [0.3]
+    assert chances([]) == []
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1)), max_size=6))
+def test_a_chance_is_a_share_whatever_was_found(found: list[tuple[float, float]]) -> None:
+    matches = [match_of(*one) for one in sorted(found, reverse=True)]
+    assert all(0 <= chance <= 1 for chance in chances(matches))

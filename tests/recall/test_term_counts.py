@@ -9,23 +9,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.documents import documents, rows_of, said
+from tests.documents import documents, rows_of
 
 from lamina.recall import postings as postings_module
 from lamina.recall import term_counts
 from lamina.recall.postings import Postings
 from lamina.recall.term_counts import Lexicon, lexicon
-from lamina.text.terms import asked_runs, terms
+from lamina.text.terms import runs, terms
 
 
 def plain_rows(both: tuple[str, str]) -> list[tuple[int, str, float]]:
-    """The same by plain counting: what stands in a question is taken off again by half."""
-    found: list[tuple[int, str, float]] = []
-    for field, text in enumerate(both):
-        counts: Counter[str] = Counter(terms(text))
-        asked = Counter(terms(" ".join(asked_runs(text))))
-        found += [(field, term, count - 0.5 * asked[term]) for term, count in counts.items()]
-    return found
+    """The same by plain counting."""
+    return [
+        (field, term, count)
+        for field, text in enumerate(both)
+        for term, count in Counter(terms(text)).items()
+    ]
 
 
 @given(documents, st.integers(1, 40))
@@ -36,17 +35,17 @@ def test_many_documents_are_counted_as_each_by_itself_would_be(
         patch.setattr(postings_module, "_MOST_WAITING", waiting)
         index = Postings(2)
         for both in many:
-            index.add([said(text) for text in both])
+            index.add([runs(text) for text in both])
         assert rows_of(index) == [plain_rows(both) for both in many]
 
 
-def test_a_word_counts_half_in_a_question_and_whole_in_a_statement() -> None:
+def test_a_word_counts_the_same_in_a_question_and_in_a_statement() -> None:
     index = Postings(1)
-    index.add([said("Do you like hiking? I bought a tent. Which tent is best?")])
-    index.add([said("你喜欢登山吗？我买了帐篷。")])
+    index.add([runs("Do you like hiking? I bought a tent. Which tent is best?")])
+    index.add([runs("你喜欢登山吗？我买了帐篷。")])
     counts = [{term: count for _, term, count in row} for row in rows_of(index)]
-    assert (counts[0]["tent"], counts[0]["hike"], counts[0]["buy"]) == (1.5, 0.5, 1)
-    assert (counts[1]["登山"], counts[1]["帐篷"]) == (0.5, 1)
+    assert (counts[0]["tent"], counts[0]["hike"], counts[0]["buy"]) == (2, 1, 1)
+    assert (counts[1]["登山"], counts[1]["帐篷"]) == (1, 1)
 
 
 def test_a_full_lexicon_is_begun_anew_and_what_waits_keeps_its_own(
@@ -57,7 +56,7 @@ def test_a_full_lexicon_is_begun_anew_and_what_waits_keeps_its_own(
     index = Postings(1)
     lines = ["red tent by the lake", "blue tent", "green boat on the lake", "red boat"]
     for line in lines:
-        index.add([said(line)])
+        index.add([runs(line)])
     assert rows_of(index) == [[(0, term, 1.0) for term in terms(line)] for line in lines]
     assert not lexicon().full
 

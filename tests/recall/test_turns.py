@@ -63,6 +63,36 @@ def test_a_named_speaker_s_own_words_go_before_words_about_the_same() -> None:
     assert best("what did Alma say about the puppy") == "b3"
 
 
+ECHO = (
+    "Certainly! Here is a plan for the sprint. When the sprint ends, review the sprint goals. Before "
+    "the first sprint ends, test the login page. After the sprint ends, plan the next sprint."
+)
+WORK = (
+    Turn("u1", "w", "Can you plan my work if my first sprint ends on March 29?", "user", NOW),
+    Turn("v1", "w", ECHO, "assistant", NOW),
+    Turn("u2", "w", "Thanks, and which colours suit a dashboard for parents?", "user", NOW),
+    Turn("v2", "w", "Calm ones: a pale blue ground and one warm accent.", "assistant", NOW),
+)
+
+
+def test_what_a_user_says_inside_a_request_goes_before_the_assistant_s_long_echo() -> None:
+    assert best("When does my first sprint end?", search_of(*WORK)) == "u1"
+
+
+def test_the_assistant_s_words_come_first_where_the_question_asks_for_them() -> None:
+    index = search_of(*WORK)
+    assert best("Which colours did you recommend for the dashboard?", index) == "v2"
+    assert best("Which colours did I ask about for the dashboard?", index) == "u2"
+
+
+def test_who_asks_at_length_how_something_came_about_is_shown_both_sides() -> None:
+    asked = (
+        "How did I come to plan the sprint and the login page so that everything was done in time?"
+    )
+    parts = {hit.id: hit.parts for hit in search_of(*WORK).search(asked, now=NOW)}
+    assert parts["v1"]["text"] > parts["u1"]["text"]
+
+
 def test_a_named_month_and_a_span_before_now_are_understood() -> None:
     index = search_of(
         Turn("old", "x", "We had dinner downtown.", "user", day("2026-02-10")),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.text.dates import asked_dates, asked_span, date_terms
-from lamina.text.terms import LONGEST_WORD, asked_runs, proper_names, terms
+from lamina.text.terms import LONGEST_WORD, proper_names, terms
 
 DAY = 86_400.0
 # A Wednesday.
@@ -107,13 +106,3 @@ def test_spans_before_now_are_read() -> None:
 def test_a_question_without_a_span_has_none() -> None:
     assert asked_span("where is the dog", NOW) is None
     assert asked_span("many days ago", NOW) is None
-
-
-def test_a_question_mark_inside_an_address_asks_nothing() -> None:
-    assert asked_runs("the board is at https://example.org/view?board=7") == []
-
-
-@given(st.text(alphabet="ab .?!？\n", max_size=60))
-def test_nothing_is_asked_more_often_than_it_stands_there(text: str) -> None:
-    stands, asked = Counter(terms(text)), Counter(terms(" ".join(asked_runs(text))))
-    assert all(asked[term] <= stands[term] for term in asked)

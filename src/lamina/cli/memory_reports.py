@@ -62,38 +62,41 @@ def add_audit(verbs: Any) -> argparse.ArgumentParser:
 
 
 def search(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.recall import chances
     from lamina.recall.memory_index import MemoryIndex, fitting
 
     words = " ".join(args.words)
     if not words.strip():
         raise UsageError("Give a word to search for: lamina memory search deploy")
     found = fitting(MemoryIndex(store), words, args.number, time.time())
+    likely = chances([match for match, _ in found])
     if args.json:
-        out_json([_found_json(match, memory) for match, memory in found])
+        out_json([_found_json(*one, chance) for one, chance in zip(found, likely, strict=True)])
     elif found:
         rows = [
             [
-                f"{match.confidence:.0%}",
+                f"{chance:.0%}",
                 memory.type or "-",
                 harmless(memory.path),
                 memory.description or memory.body,
             ]
-            for match, memory in found
+            for (_, memory), chance in zip(found, likely, strict=True)
         ]
-        heading = ["match", "type", "file", "what"]
+        heading = ["chance", "type", "file", "what"]
         out(fitted(rows, heading, width(), gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
     return 0
 
 
-def _found_json(match: Match, memory: Memory) -> dict[str, Any]:
+def _found_json(match: Match, memory: Memory, chance: float) -> dict[str, Any]:
     from lamina.cli.memory import as_json
 
     parts = {name: round(value, 3) for name, value in match.parts.items() if value}
     return {
         "score": round(match.score, 3),
         "confidence": round(match.confidence, 3),
+        "chance": round(chance, 3),
         "parts": parts,
         **as_json(memory),
     }

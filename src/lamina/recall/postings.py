@@ -328,7 +328,7 @@ class Postings:
 
 # ---- an index in a file
 
-_VERSION = 4  # raised whenever terms, fields or vectors change their meaning
+_VERSION = 5  # raised whenever terms, fields or vectors change their meaning
 _ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
 

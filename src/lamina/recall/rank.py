@@ -29,13 +29,12 @@ from lamina.recall.scoring import (
 )
 from lamina.recall.term_counts import Doubles, Floats
 from lamina.text.lists import words
-from lamina.text.terms import asked_runs, runs, terms
+from lamina.text.terms import runs, terms
 
 FIELDS = ("name", "description", "body")
 # What makes a vector: the words that a body opens with; one of name or description counts for nine.
 _VECTOR_WORDS = VectorWords(len(FIELDS), body=2, first=120, headings=(0, 1), heading=9.0)
-# Chosen on LoCoMo 1-5: vectors are worth one to two and a half points of recall@5, words of like
-# meaning, with words of questions counted half, one (docs/decisions/local-ranker.md).
+# Chosen on LoCoMo 1-5, kept by every choice with a set left out (bench/results/recall.md).
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _RELATED = 0.4  # what a word of like meaning is worth where the question's own is missing
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
@@ -114,9 +113,7 @@ class Ranker:
         self.remove(document.id)
         file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
         texts = (f"{file} {document.name}", document.description, document.body)
-        self._slots[document.id] = self._postings.add(
-            [(runs(text), asked_runs(text)) for text in texts]
-        )
+        self._slots[document.id] = self._postings.add([runs(text) for text in texts])
         self._documents.append(replace(document, body=""))
         self._changed()
 

@@ -32,7 +32,7 @@ class Field:
     """How one field counts in BM25: how fast repeats stop counting, how length is punished."""
 
     saturation: float = 0.9
-    length: float = 0.5
+    length: float = 0.75
 
     def gain(self, weight: float) -> np.float32:
         """Makes one mention of a word worth its weight in a text of mean length."""

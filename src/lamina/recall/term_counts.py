@@ -20,15 +20,10 @@ Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.intp]
 
-# What a term counts in a question; in a statement it counts 1. With words of like meaning it lifted
-# recall@5 of memories on LoCoMo 1-5 from .603 to .614, on 6-10 from .590 to .601
-# (bench/results/recall.md).
-ASKED = 0.5
 _MOST_RUNS = 200_000
 _MOST_TERMS = 4_000_000  # of all runs together: one without spaces may be a whole text
 
-# One text: its runs in order, and once more those that stand in questions.
-Runs: TypeAlias = tuple[Sequence[str], Sequence[str]]
+Runs: TypeAlias = Sequence[str]  # those of one text, in order
 
 
 class Lexicon(dict[str, int]):
@@ -97,14 +92,13 @@ class Backlog:
         self.documents = 0
         self.runs = array("I")
         self._fields = fields
-        self._sizes = array("I")  # of each field, its statements and its questions in turn
+        self._sizes = array("I")  # of each field
 
     def add(self, texts: Sequence[Runs]) -> None:
         number = self.lexicon.__getitem__
         for text in texts:
-            for runs in text:
-                self.runs.extend(map(number, runs))
-                self._sizes.append(len(runs))
+            self.runs.extend(map(number, text))
+            self._sizes.append(len(text))
         self.documents += 1
 
     def count(self) -> tuple[Places, Numbers, Numbers, Floats]:
@@ -115,18 +109,16 @@ class Backlog:
         parts = np.repeat(numbers, self._sizes)[source]
         # What is counted together: a term in a field of a document. Places rise with documents, so
         # sorting by term, field and place brings together what belongs together.
-        fields = (numbers // 2 % self._fields)[parts]
-        documents = (numbers // (2 * self._fields))[parts]
+        fields = (numbers % self._fields)[parts]
+        documents = (numbers // self._fields)[parts]
         what = terms.astype(np.uint64) * np.uint64(self._fields) + fields
         what, places = sorted_by(what)
         starts = np.flatnonzero(changes(what) | changes(documents[places]))
-        weights = np.where(parts & 1, np.float32(ASKED - 1), np.float32(1))
-        amounts = np.add.reduceat(weights[places], starts) if len(starts) else weights[:0]
+        amounts = np.diff(starts, append=len(places)).astype(np.float32)
         _, order = sorted_by(places[starts])
         chosen = places[starts][order]
         sizes = np.bincount(documents[chosen], minlength=self.documents)
-        amounts = amounts[order].astype(np.float32, copy=False)
-        return sizes, terms[chosen], fields[chosen], amounts
+        return sizes, terms[chosen], fields[chosen], amounts[order]
 
 
 def sorted_by(values: NDArray[np.integer]) -> tuple[NDArray[np.uint64], Places]:

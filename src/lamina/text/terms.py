@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,6 @@ _SPACELESS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002ffff]+"
 )
-_STOPS = (".", "!", "?", "\n", "。", "！", "？")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff]")
 
@@ -179,24 +178,6 @@ def runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
     building an index goes."""
     plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS)
     return plain.decode().split()
-
-
-def asked_runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
-    """The runs of its questions: who asks about a thing says less about it than who states it."""
-    if "?" not in text and "？" not in text:
-        return []
-    return [run for question in _questions(text[:limit]) for run in runs(question)]
-
-
-def _questions(text: str) -> Iterator[str]:
-    """The sentences that end in a question mark; one inside an address ends nothing."""
-    for mark in ("?", "？"):
-        first, end = 0, text.find(mark)
-        while end >= 0:
-            if mark != "?" or not text[end + 1 : end + 2].isalnum():
-                opens = max(text.rfind(stop, first, end) for stop in _STOPS) + 1
-                yield text[max(first, opens) : end]
-            first, end = end + 1, text.find(mark, end + 1)
 
 
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”'‘(\n])\s*$")
