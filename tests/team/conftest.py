@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.team.people import Person, Server, start, stop
 
 from lamina.team.database import Database
-from tests.team.people import Person, Server, start, stop
 
 _numbers = itertools.count()
 

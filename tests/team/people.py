@@ -9,12 +9,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from lamina.cli.main import main
 from lamina.team.database import Database
+
+if TYPE_CHECKING:
+    import pytest
 
 GITHUB = "ghp_" + "q7Lm2Xc9Rt4Vb8Nz1Kd6Wf3Hs5Jg0Pa2Ye4U"
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.team.people import GITHUB, Person, Server, start, stop, topic
 
 from lamina.cli.main import main
-from tests.team.people import GITHUB, Person, Server, start, stop, topic
 
 People = Callable[..., Person]
 Pair = tuple[Person, Person]

@@ -6,7 +6,6 @@ It keeps nothing but counters in memory, so any number of workers may stand on o
 
 from __future__ import annotations
 
-import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import msgspec
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -343,9 +343,8 @@ def _contents(body: bytes) -> dict[str, str]:
     return {key: item.content for key, item in entries.items()}
 
 
-def serve(database: Database, listening: socket.socket, *, requests_a_minute: int) -> None:
-    """Until a signal ends it."""
-    import uvicorn
+def make_server(database: Database, *, requests_a_minute: int) -> uvicorn.Server:
+    """Ready to `run` on sockets, until a signal ends it."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Guarded(H11Protocol):
@@ -389,4 +388,4 @@ def serve(database: Database, listening: socket.socket, *, requests_a_minute: in
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)

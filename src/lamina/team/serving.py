@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     try:
-        from lamina.team.server import serve
+        from lamina.team.server import make_server
     except ImportError as error:
         raise UsageError(
             "A server needs two more packages. Install them: pip install 'lamina[team]'."
@@ -60,7 +60,7 @@ def _serve(args: argparse.Namespace) -> int:
         host, port = listening.getsockname()[:2]
         if not args.quiet:
             note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
-        serve(database, listening, requests_a_minute=args.rate)
+        make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
     return 0
 
 
