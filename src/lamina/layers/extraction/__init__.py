@@ -27,7 +27,7 @@ from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
-from lamina.memory import holds, manifest, read_topic, topic_at
+from lamina.memory import holds, manifest, read_topic, team_is_on, topic_at
 from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
@@ -243,6 +243,7 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
         "extraction",
         count=str(len(entries)),
         directory=str(store.directory),
+        team=f" {prompts.load('extraction_team')}" if _for_team(state, store) else "",
         manifest=known or "(no files yet)",
         calls=str(calls),
         words=words.shown,
@@ -261,6 +262,10 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     if result.error:
         raise ModelError(result.error)
     return done
+
+
+def _for_team(state: State, store: MemoryStore) -> bool:
+    return state.flags.on("team") and team_is_on(state.config, store.state)
 
 
 def why_not(path: str) -> str:
