@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.team.people import GITHUB, Person, Server, start, stop, topic
 
 from lamina.cli.main import main
+from lamina.team.database import Database
 
 People = Callable[..., Person]
 Pair = tuple[Person, Person]
@@ -284,6 +287,36 @@ def test_offline_nothing_is_lost_and_nobody_is_bothered(person: People, server: 
         assert unsent == ["releases.md"], "not asked again within a minute"
         assert ana.push()["sent"] == ["releases.md"]
         assert ana.run("team", "status", "--json")["problem"] == ""
+    finally:
+        stop(process)
+
+
+@pytest.mark.spec("T3")
+def test_a_server_put_back_from_a_backup_gets_again_what_it_lost(
+    person: People, tmp_path: Path
+) -> None:
+    file, kept = tmp_path / "own" / "team.db", tmp_path / "kept.db"
+    database = Database(f"sqlite://{file}")
+    process, url = start(f"sqlite://{file}")
+    ana = person("ana", url=url)
+    ana.token = database.create_token("acme", "ana", "*", writes=True)[1]
+    ana.join()
+    ana.share(RELEASES, "releases")
+    with sqlite3.connect(file) as connection:
+        connection.execute("VACUUM INTO ?", (str(kept),))
+    connection.close()
+    ana.edit("releases.md", "\nReleases are cut on Tuesdays", "\nReleases are cut on Mondays")
+    ana.add("The wiki moved to the new host", "wiki")
+    ana.push()
+    stop(process)
+    for left in file.parent.iterdir():
+        left.unlink()
+    kept.rename(file)
+    process, _ = start(f"sqlite://{file}", "--port", url.rpartition(":")[2])
+    try:
+        assert ana.pull()["taken"] == {}
+        assert "on Mondays" in ana.read("releases.md")
+        assert ana.push()["sent"] == ["releases.md", "wiki.md"]
     finally:
         stop(process)
 

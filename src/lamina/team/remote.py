@@ -63,6 +63,7 @@ class _Item(msgspec.Struct, frozen=True):
 class _Page(_Standing, frozen=True):
     entries: dict[str, _Item] = {}
     more: bool = False
+    whole: bool = False
 
 
 class _Versions(msgspec.Struct, frozen=True):
@@ -89,6 +90,7 @@ class News(NamedTuple):
     etag: str
     entries: list[Entry]
     you: str
+    whole: bool = False  # everything there is: the server does not know the state that was named
 
 
 def checked_url(url: str) -> str:
@@ -129,7 +131,7 @@ class Remote:
     def news(self, since: str) -> News | None:
         """What changed since that state; None if nothing did."""
         entries: dict[str, Entry] = {}
-        etag = since
+        etag, whole = since, False
         for _ in range(1_000):
             answer = self._ask("GET", {"since": etag}, etag=("If-None-Match", etag))
             if answer is None:
@@ -139,10 +141,10 @@ class Remote:
             entries |= {key: _entry(key, item) for key, item in page.entries.items()}
             if page.etag == etag and page.more:
                 raise TeamLies("The team's server repeats itself. Nothing was taken.")
-            etag = page.etag
+            etag, whole = page.etag, whole or page.whole
             if not page.more:
-                return News(etag, [*entries.values()], page.you)
-        return News(etag, [*entries.values()], "") if entries else None
+                return News(etag, [*entries.values()], page.you, whole)
+        return News(etag, [*entries.values()], "", whole) if entries else None
 
     def put(self, contents: Mapping[str, str], etag: str) -> News:
         body = msgspec.json.encode(encoded(contents))

@@ -24,7 +24,7 @@ from lamina.memory import (
     with_pointer,
     without_pointer,
 )
-from lamina.team.entries import Entry, sha256, why_not_shared
+from lamina.team.entries import EMPTY, Entry, sha256, why_not_shared
 from lamina.team.joined import noted
 from lamina.team.remote import TeamMoved, TeamRefused, batches
 
@@ -87,9 +87,25 @@ class TeamSync:
         news = self._remote.news(progress.etag)
         did = Pulled()
         if news is not None:
+            if news.whole and progress.etag != EMPTY:
+                news = self._ahead_of(news, progress)
             did = self._take(news, progress)
         self._reached(progress, news.etag if news else progress.etag)
         return did
+
+    def _ahead_of(self, news: News, progress: Progress) -> News:
+        """The server was put back to an earlier state: what it has lost is ours to send again."""
+        listed = {entry.key: entry for entry in news.entries}
+        passed: set[str] = set()
+        for key, known in [*progress.files.items()]:
+            entry = listed.get(key)
+            if entry is None and self._store.content(TEAM + key) is not None:
+                del progress.files[key]
+            elif entry is not None and entry.sha256 in known.seen:
+                progress.files[key] = noted(None, entry.sha256, entry.author, known.why)
+                self._place.keep_base(entry.content or "")
+                passed.add(key)
+        return news._replace(entries=[one for one in news.entries if one.key not in passed])
 
     def _take(self, news: News, progress: Progress) -> Pulled:
         self._store.catch_up()  # edits by hand are recorded first, as their writer's
