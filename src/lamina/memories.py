@@ -62,6 +62,7 @@ class Proposal:
     hook: str = ""  # the index line's text after the dash; "" = the description
     extra: Mapping[str, str] = field(default_factory=dict[str, str])
     allow_secret: bool = False  # the user insists on what looks like a secret
+    teammate: str = ""  # whose it is, by the token that the team's server knows
 
 
 @dataclass(frozen=True, slots=True)

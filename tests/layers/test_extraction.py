@@ -210,6 +210,7 @@ def test_the_prompt_is_word_for_word_as_reviewed() -> None:
         "extraction",
         count="4",
         directory="/home/ada/memory",
+        team="",
         manifest="- [user] user_role.md (2026-01-02T03:04:05Z): accountant",
         calls="5",
         words="m1 (Friday 2026-01-02): I do the books.",

@@ -49,6 +49,9 @@ GROUPS: dict[str, Commands] = {
         "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina by themselves"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
+    "together": {
+        "team": ("lamina.team.command", "share memories with everyone on a repository"),
+    },
     "upkeep": {
         "dream": ("lamina.cli.dream", "tidy the memories; show, undo or stop a dream"),
         "extract": ("lamina.cli.extract", "save memories from a recorded session"),

@@ -87,6 +87,8 @@ def run(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
+    from lamina.memory import teammate_of
+
     path = _named(store, args.path) if args.path else ""
     found = history.log(path)
     commits = list(islice(found, args.number)) if args.number else list(found)
@@ -100,7 +102,7 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
         [
             style(commit.id[:8], "yellow"),
             moment(commit.when),
-            commit.writer,
+            (teammate_of(commit, path) if commit.writer == "team" else "") or commit.writer,
             one_line(commit.subject, max(20, width() - 45)),
         ]
         for commit in commits
@@ -189,7 +191,7 @@ def _diff(args: argparse.Namespace, history: MemoryHistory) -> int:
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
-    from lamina.memory import blame
+    from lamina.memory import blame, teammate_of
 
     path = _named(store, args.path)
     lines = blame(history.versions(path))
@@ -206,7 +208,8 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
     mtime = store.mtime(path)
     for line in lines:
         commit = line.commit
-        who = f"{commit.id[:8]} {commit.writer:<10} {moment(_when(commit, mtime))}"
+        writer = teammate_of(commit, path) or commit.writer
+        who = f"{commit.id[:8]} {writer:<10} {moment(_when(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
     quotes = _quotes(args)
     for commit in {line.commit.id: line.commit for line in lines}.values():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lamina.memory.commits import diff_text as diff_text
     from lamina.memory.commits import earlier_name as earlier_name
     from lamina.memory.commits import rests_on_user as rests_on_user
+    from lamina.memory.commits import teammate_of as teammate_of
     from lamina.memory.commits import users_word as users_word
     from lamina.memory.commits import written_at as written_at
     from lamina.memory.drafts import proposal_of as proposal_of
@@ -55,14 +56,18 @@ if TYPE_CHECKING:
     from lamina.memory.instructions import load as load
     from lamina.memory.instructions import places_for as places_for
     from lamina.memory.instructions import touched as touched
+    from lamina.memory.journal import merge_contents as merge_contents
     from lamina.memory.leaks import leaks_in as leaks_in
     from lamina.memory.leaks import safe_path as safe_path
     from lamina.memory.leaks import without_secrets as without_secrets
     from lamina.memory.naming import file_name as file_name
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
+    from lamina.memory.naming import why_bad_name as why_bad_name
     from lamina.memory.paths import canonical_root as canonical_root
     from lamina.memory.paths import memory_place as memory_place
+    from lamina.memory.paths import team_folder as team_folder
+    from lamina.memory.paths import team_is_on as team_is_on
     from lamina.memory.prompt import date_reminder as date_reminder
     from lamina.memory.prompt import day as day
     from lamina.memory.prompt import first_reminder as first_reminder
@@ -131,6 +136,7 @@ _HOMES = {
     "manifest": "scan",
     "memory_place": "paths",
     "memory_section": "prompt",
+    "merge_contents": "journal",
     "missing_files": "audit",
     "new_topic": "topics",
     "not_forgotten": "forgetting",
@@ -148,12 +154,16 @@ _HOMES = {
     "safe_path": "leaks",
     "short_hook": "index",
     "takes_back": "removal",
+    "team_folder": "paths",
+    "team_is_on": "paths",
+    "teammate_of": "commits",
     "title_of": "naming",
     "topic_at": "topics",
     "touched": "instructions",
     "unlinked": "index",
     "users_word": "commits",
     "why_ambiguous": "topics",
+    "why_bad_name": "naming",
     "with_pointer": "index",
     "with_renamed": "index",
     "without_pointer": "index",

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import BlamedLine, Commit, Memory, Proposal, Verdict, Writer
-from lamina.memory.commits import blame, users_word
+from lamina.memory.commits import blame, teammate_of, users_word
 from lamina.memory.gate import (
     GateContext,
     decide,
@@ -83,7 +83,7 @@ class Admission:
         else:
             old = None if current is None else read_topic(path, current)
             context = self._context(path, old)
-            if old is not None and after is not None and proposal.writer != "user":
+            if old is not None and after is not None and proposal.writer not in ("user", "team"):
                 leaving = self._leaving(old, read_topic(path, after), unsettled, mtime)
                 context = dataclasses.replace(context, leaving=leaving)
             verdict = decide(proposal, context)
@@ -222,7 +222,7 @@ class Admission:
             self._journal.settle()
             for commit in self._journal.history.log(path):
                 if commit.writer not in ("dream", "outside") and commit.origin:
-                    return commit.origin
+                    return teammate_of(commit, path) or commit.origin
         except HistoryDamaged:
             return ""
         return ""

@@ -38,10 +38,21 @@ def users_word(lines: Sequence[BlamedLine], path: str = "") -> str:
 
 def rests_on_user(commit: Commit, path: str = "") -> bool:
     """A commit of many files, such as a dream's, names those of them that do."""
-    if commit.writer == "outside":
+    if commit.writer == "outside" or "Teammates" in commit.marks:
         return False
     typed = commit.origin == "typed" or commit.writer == "user"
     return typed or (bool(path) and path in commit.marks.get("Typed", "").split())
+
+
+def teammate_of(commit: Commit, path: str = "") -> str:
+    """`teammate NAME` for what came from the team: a pull of several people's memories names the
+    author of each. Of no one file, everybody who is in it."""
+    authors: dict[str, list[str]] = {}
+    for word in commit.marks.get("Teammates", "").split():
+        name, _, file = word.partition(":")
+        authors.setdefault(name, []).append(file)
+    named = [name for name, files in authors.items() if not path or path in files]
+    return f"teammate {', '.join(named)}" if named else ""
 
 
 def written_at(commit: Commit, mtime: float) -> float:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.errors import GateRefused
-from lamina.events import Emit, Warned
+from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.memories import (
     Change,
     Commit,
@@ -34,13 +36,18 @@ from lamina.memories import (
 )
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.journalled import JournalledFiles
-from lamina.memory.paths import claim, memory_place, prepare
+from lamina.memory.paths import claim, memory_place, prepare, team_is_on
 from lamina.memory.scan import nothing_new
 from lamina.ports import Stamp
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from lamina.config import Config
     from lamina.secrets import Rules
+
+
+_syncing: list[Popen[bytes]] = []  # kept, so that those that ended are reaped
 
 
 class FileStore(JournalledFiles):
@@ -232,12 +239,17 @@ def open_store(
         emit(Warned(problem))
     else:
         claim(place)
+    team = team_is_on(config, place.state)
+    emit = _shared(emit, config) if team and config.bool("team.sync") else emit
     rules = dataclasses.replace(
         gate or GateContext(),
+        team=team,
         inbox_all=config.bool("memory.inbox_all"),
         max_bytes=config.int("memory.max_file"),
         secret_rules=_secret_rules(config),
     )
+    if in_session and team and config.bool("team.sync"):
+        _sync(config)
     return FileStore(
         place.directory,
         place.state,
@@ -248,6 +260,37 @@ def open_store(
         inbox_most=config.int("memory.inbox_most"),
         now=now,
     )
+
+
+def _shared(emit: Emit, config: Config) -> Emit:
+    """What is written to team/ here goes to the team soon after."""
+
+    def pass_on(event: Event) -> None:
+        emit(event)
+        written = event.files if isinstance(event, MemoryUpdated) and event.writer != "team" else ()
+        if any(path.startswith("team/") for path in written):
+            _sync(config, "--soon")
+
+    return pass_on
+
+
+def _sync(config: Config, *options: str) -> None:
+    """In a process of its own: no turn waits for the network, and it outlives a short command."""
+    import subprocess
+
+    words = ["team", "sync", "--project", str(config.project), "--home", str(config.home), *options]
+    words += ["--claude"] if config.claude else []
+    with suppress(OSError):
+        _syncing.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "lamina.cli.main", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+    _syncing[:] = [one for one in _syncing if one.poll() is None]
 
 
 def _secret_rules(config: Config) -> Rules | None:

@@ -45,6 +45,9 @@ _HEADINGS = (
     "memory memories index team topics notes rules facts preferences references",
 )
 _MASKED = "it held a secret, which is masked here"
+_NO_TEAM = (
+    "this project has no team memory: `lamina team join URL` begins one; else save it outside team/"
+)
 _KEY = re.compile(r"[A-Za-z_][\w.-]{0,79}")
 
 
@@ -103,6 +106,7 @@ class GateContext:
     # What a person said in this file that the write drops and no other memory says.
     leaving: Sequence[Saying] = ()
     scope: Scope = "personal"
+    team: bool = True  # False: this project has not joined a team, so nothing is written to team/
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
     secret_rules: Rules | None = None  # None: the rules that come with Lamina
@@ -147,7 +151,7 @@ def _decided(
     refusal = _why_refused(proposal, context, "" if revives else forgotten, leaks)
     refusal = refusal or _why_secret(proposal, new, named=named)
     same = alike >= _SAME and not apart
-    if not refusal and same and proposal.writer != "user":
+    if not refusal and same and proposal.writer not in ("user", "team"):
         refusal = f"{twin} says the same already"
     if refusal:
         return Verdict("refuse", _sentence(refusal), update_of=twin if same else "")
@@ -158,10 +162,11 @@ def _decided(
         if forgotten:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
-    reason, origin = _why_inbox(proposal, context, "" if revives else forgotten)
+    why = _why_ask if proposal.writer == "team" else _why_inbox
+    reason, origin = why(proposal, context, "" if revives else forgotten)
     if new or named:
         reason = _MASKED
-    if twin and not reason:
+    if twin and not reason and proposal.writer != "team":
         if apart and origin == "typed":  # the user's word is kept beside the older one
             warnings.append(_twin_warning(twin, apart=apart))
         else:
@@ -344,8 +349,11 @@ def _why_refused(
         return bad
     if hidden := hidden_character(_all_text(proposal)):
         return f"{proposal.path} would hold {hidden}: remove it"
-    if _is_team(proposal, context) and (private := _why_not_for_team(proposal, leaks)):
-        return private
+    if _is_team(proposal, context):
+        if not context.team:
+            return _NO_TEAM
+        if private := _why_not_for_team(proposal, leaks):
+            return private
     if proposal.writer == "user":
         return ""
     if proposal.path in context.pinned:
@@ -465,6 +473,26 @@ def _why_no_fact(proposal: Proposal, text: str) -> str:
 
 def _spoken(name: str) -> str:
     return name if " " in name else ""  # `check_the_log` is a name, "Check the log" says something
+
+
+def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple[str, str]:
+    """The same for what a teammate wrote: what they state is taken as theirs. What tells the agent what
+    to do, or speaks for the user, is asked about; what the user accepted of it is not asked again."""
+    who = proposal.teammate or "a teammate"
+    new, known = _what_is_new(proposal, context, context.vouched(proposal.path))
+    text = evidence.claimed_text(new, context.known, known)
+    reason = ""
+    if marker := speaks_as_system(_all_text(proposal)):
+        reason = f"what {who} wrote speaks as the system or another turn: {marker}"
+    elif order := find_order(text):
+        reason = f"an order to your agent from {who}: “{order}”"
+    elif wish := speaks_for_user(text):
+        reason = f"what {who} wrote speaks for you: “{wish}”"
+    elif asked := asks_somebody(text):
+        reason = f"what {who} wrote asks for something: “{asked[:80]}”"
+    elif "<!--" in text:
+        reason = f"what {who} wrote hides words in a comment"
+    return reason, f"teammate {proposal.teammate}".strip()
 
 
 def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tuple[Proposal, str]:

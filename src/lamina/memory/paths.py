@@ -10,9 +10,13 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lamina.errors import MemoryStoreError, SettingsError, StorageError
 from lamina.ledger import places
+
+if TYPE_CHECKING:
+    from lamina.config import Config
 
 _POINTER_LIMIT = 4096
 
@@ -190,6 +194,19 @@ def claim(place: MemoryPlace) -> None:
         raise MemoryStoreError(
             f"{place.state.parent} was taken by another project meanwhile. Start again."
         )
+
+
+JOINED = "joined.json"
+
+
+def team_folder(state: Path) -> Path:
+    """What belongs to team memory alone: where this project joined, what was pulled, conflicts."""
+    return state / "team"
+
+
+def team_is_on(config: Config, state: Path) -> bool:
+    """Team memory is for projects that joined a team, while the user leaves it switched on."""
+    return config.bool("team.enabled") and (team_folder(state) / JOINED).is_file()
 
 
 def checked_directory(value: str, named_by: str) -> Path:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lamina import prompts
 from lamina.memory.instructions import Instructions, as_reminder, load, places_for, touched
+from lamina.memory.paths import team_is_on
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -25,11 +26,14 @@ _END = "</system-reminder>"
 
 def memory_section(store: MemoryStore, config: Config, flags: Flags, sessions: Path) -> str:
     """The section on memory for the system prompt, as the directory is now."""
+    team = flags.on("team") and store.in_files and team_is_on(config, store.state)
     return render(
         MemorySection(
             directory=str(store.directory),
             in_files=store.in_files,
             index=_section_index(store),
+            team_directory=str(store.directory / "team") if team else "",
+            team_index=_section_index(store, "team") if team else Index(),
             daily_log=flags.on("daily_log"),
             with_index=config.bool("memory.index"),
             past_context=flags.on("past_context"),
@@ -39,8 +43,8 @@ def memory_section(store: MemoryStore, config: Config, flags: Flags, sessions: P
     )
 
 
-def _section_index(store: MemoryStore) -> Index:
-    loaded = store.index("")
+def _section_index(store: MemoryStore, folder: str = "") -> Index:
+    loaded = store.index(folder)
     return Index(loaded.text, loaded.warning)
 
 

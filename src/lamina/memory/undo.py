@@ -93,7 +93,9 @@ def undo(store: JournalledFiles, commit_id: str) -> list[str]:
             writer="user",
             subject=f"undo {full[:8]}: {commit.subject}",
             origin="typed" if commit.origin == "typed" else "",
-            marks={"Undoes": full} | ({"Renamed": f"{new} -> {old}"} if new else {}),
+            marks={"Undoes": full}
+            | ({"Renamed": f"{new} -> {old}"} if new else {})
+            | {key: commit.marks[key] for key in ("Teammates",) if key in commit.marks},
         )
         store.journal.apply(
             changes,

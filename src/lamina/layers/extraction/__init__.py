@@ -28,7 +28,7 @@ from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
-from lamina.memory import holds, manifest, read_topic, topic_at
+from lamina.memory import holds, manifest, read_topic, team_is_on, topic_at
 from lamina.messages import Json, text_of
 from lamina.secrets import secrets_in
 from lamina.state import State
@@ -263,7 +263,8 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     words = NewWords.of(entries, state.deps.session_id)
     calls = state.config.int("extraction.max_calls")
     known = await anyio.to_thread.run_sync(_manifest, state, store, words)
-    directive = directive_for(words, str(store.directory), known, calls)
+    team = _for_team(state, store)
+    directive = directive_for(words, str(store.directory), known, calls, team=team)
     ask = partial(
         state.fork,
         purpose="extraction",
@@ -318,16 +319,23 @@ def told(entries: Sequence[Json]) -> str:
     return "\n\n".join(f"{role}: {words[:_LONGEST_TOLD]}" for role, words in said if words)
 
 
-def directive_for(words: NewWords, directory: str, known: str, calls: int) -> str:
+def directive_for(
+    words: NewWords, directory: str, known: str, calls: int, *, team: bool = False
+) -> str:
     """What a fork is asked, given the files that it may already find."""
     return prompts.load(
         "extraction",
         count=str(len(words.entries)),
         directory=directory,
+        team=f" {prompts.load('extraction_team')}" if team else "",
         manifest=known or "(no files yet)",
         calls=str(calls),
         words=words.shown,
     )
+
+
+def _for_team(state: State, store: MemoryStore) -> bool:
+    return state.flags.on("team") and team_is_on(state.config, store.state)
 
 
 def why_not(path: str) -> str:

@@ -1,0 +1,457 @@
+"""`lamina team`: join a team's memory, look at it, and keep in step with it. What runs the server
+itself is in `serving`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.options import add_verb, begin_group, command, config_of, count
+from lamina.cli.terminal import harmless, moment, note, out, out_json, plural, print_diff, table
+from lamina.errors import LaminaError, UsageError
+from lamina.events import quiet
+from lamina.memory import diff_text, open_store, team_folder, team_is_on
+from lamina.team import serving
+from lamina.team.entries import sha256
+from lamina.team.joined import Joined, Place, Progress, repository_of
+from lamina.team.remote import Remote, TeamRefused, checked_url
+from lamina.team.sync import TEAM, Pulled, Pushed, TeamSync
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.ports import MemoryStore
+    from lamina.team.joined import Clash
+
+EXAMPLES = """
+lamina team join https://team.acme.org   the token is asked for, or taken from LAMINA_TEAM_TOKEN
+lamina memory add "Releases are cut on Tuesdays" --team
+lamina team status                       what is shared, what waits, and what clashed
+lamina team pull                         now, and not at the next session
+lamina team log                          who changed what
+lamina team resolve                      both versions of what clashed
+lamina team remove project_old.md        for everybody; `restore` brings it back
+lamina team serve --db sqlite:///srv/lamina/team.db
+lamina team token create --name ana --tenant acme --repo "acme/*" --db sqlite:///srv/lamina/team.db
+"""
+
+_SOON = 3.0  # seconds that a push waits for further writes
+_AGAIN = 60.0  # seconds before a server that was away is asked again
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    join = add_verb(verbs, "join", "share this project's team memory")
+    begin_group(verbs, "sharing")
+    join.add_argument("url", help="the server's address")
+    join.add_argument("--repo", default="", help="owner/name (from the git remote)")
+    join.add_argument("--yes", action="store_true", help="push what lies in team/ without asking")
+    add_verb(verbs, "leave", "stop sharing; the files stay")
+    add_verb(verbs, "status", "show what is shared, what waits, and what clashed")
+    add_verb(verbs, "pull", "take what others wrote")
+    push = add_verb(verbs, "push", "send what was written here")
+    push.add_argument("--yes", action="store_true", help="also what lay in team/ before joining")
+    log = add_verb(verbs, "log", "list versions on the server, newest first")
+    begin_group(verbs, "looking")
+    log.add_argument("file", nargs="?", default="", help="one file")
+    log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
+    add_verb(verbs, "diff", "show what was changed here and not sent yet")
+    add_verb(verbs, "members", "list who shares this repository")
+    resolve = add_verb(verbs, "resolve", "show both versions of what clashed, or choose one")
+    begin_group(verbs, "mending")
+    resolve.add_argument("file", nargs="?", default="", help="one file")
+    chosen = resolve.add_mutually_exclusive_group()
+    chosen.add_argument("--mine", action="store_true", help="write my version, for everybody")
+    chosen.add_argument("--theirs", action="store_true", help="keep the team's version")
+    remove = add_verb(verbs, "remove", "remove a memory for everybody; its versions are kept")
+    remove.add_argument("file", help="the file")
+    restore = add_verb(verbs, "restore", "bring an earlier version back, for everybody")
+    restore.add_argument("file", help="the file")
+    restore.add_argument(
+        "version", nargs="?", type=count, help="its number in `team log` (the last)"
+    )
+    sync = add_verb(verbs, "sync", "pull and push in the background; sessions call it")
+    sync.add_argument("--soon", action="store_true", help="wait a little for further writes")
+    serving.add_verbs(verbs)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.verb in serving.VERBS:
+        return serving.run(args)
+    config = config_of(args)
+    if not config.bool("memory.enabled"):
+        raise UsageError("Memory is off here, so there is nothing to share.")
+    with open_store(config.with_(**{"team.sync": False}), quiet) as store:
+        place = Place(team_folder(store.state))
+        if args.verb == "join":
+            return _join(args, config, place)
+        if args.verb == "leave":
+            place.leave()
+            return _told(
+                args, {"joined": False}, "This project shares nothing any more. The files stay."
+            )
+        return _VERBS[args.verb](args, config, store, place)
+
+
+# ---- joining
+
+
+def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
+    joined = Joined(checked_url(args.url), repository_of(config.project, args.repo))
+    given = config.secret("team")
+    token = given or _asked_token()
+    Remote(joined.url, joined.repo, token).members()  # says what is wrong before anything is kept
+    with place.locked():
+        old = place.joined()
+        progress = place.progress() if old == joined else Progress()
+        place.join(joined, "" if given else token, progress)
+    _switch_on(config)
+    config = config_of(args)
+    if not team_is_on(config, place.folder.parent):
+        raise UsageError(
+            f"team.enabled is off by {config.source('team.enabled')}. Change it there."
+        )
+    with open_store(config.with_(**{"team.sync": False}), quiet) as store:
+        if old != joined:
+            progress.unconfirmed = {
+                path.removeprefix(TEAM): sha256(store.content(path) or b"")
+                for path in store.stamps()
+                if path.startswith(TEAM)
+            }
+            place.save(progress)
+        with _syncing(config, store, place) as sync:
+            pulled = sync.pull()
+            confirmed = args.yes or _confirmed([*sync.changed(place.progress())])
+            pushed = sync.push(confirm=confirmed)
+    value = {"joined": True, "url": joined.url, "repo": joined.repo, **_json_of(pulled, pushed)}
+    return _told(args, value, f"Joined {joined.repo} at {joined.url}.", pulled, pushed)
+
+
+def _asked_token() -> str:
+    if not sys.stdin.isatty():
+        raise UsageError("There is no token. Put it into LAMINA_TEAM_TOKEN.")
+    import getpass
+
+    token = getpass.getpass("Token: ").strip()
+    if not token:
+        raise UsageError("Without a token nobody can join. Whoever runs the server makes one.")
+    return token
+
+
+def _switch_on(config: Config) -> None:
+    from lamina.cli.settings import change
+    from lamina.config import settings_files
+
+    if not config.bool("team.enabled"):
+        change(settings_files(config.project, config.own_home)["user"], "team.enabled", value=True)
+
+
+def _confirmed(keys: list[str]) -> bool:
+    """What lay there before anybody shared it is not sent unasked."""
+    if not keys:
+        return True
+    if not sys.stdin.isatty():
+        return False
+    for key in keys:
+        note(f"  {harmless(key)}")
+    return input(f"Share {plural(len(keys), 'file')} with the team? [y/N] ").strip().lower() == "y"
+
+
+# ---- what every verb needs
+
+
+def _joined(config: Config, store: MemoryStore, place: Place) -> tuple[Joined, Remote]:
+    joined = place.joined()
+    if joined is None or not team_is_on(config, store.state):
+        raise UsageError("This project shares no team memory. `lamina team join URL` begins it.")
+    token = config.secret("team") or place.token()
+    if not token:
+        raise UsageError("There is no token. Put it into LAMINA_TEAM_TOKEN, or join again.")
+    return joined, Remote(joined.url, joined.repo, token)
+
+
+@contextlib.contextmanager
+def _syncing(config: Config, store: MemoryStore, place: Place) -> Generator[TeamSync]:
+    _, remote = _joined(config, store, place)
+    with place.locked():
+        try:
+            yield TeamSync(store, place, remote, with_index=config.bool("memory.index"))
+        except LaminaError as error:
+            progress = place.progress()
+            progress.tried, progress.problem = place.now(), str(error)
+            place.save(progress)
+            raise
+
+
+def _told(
+    args: argparse.Namespace,
+    value: dict[str, Any],
+    sentence: str = "",
+    pulled: Pulled | None = None,
+    pushed: Pushed | None = None,
+) -> int:
+    if args.json:
+        out_json(value)
+        return 0
+    if sentence:
+        out(sentence)
+    if args.quiet:
+        return 0
+    pulled, pushed = pulled or Pulled(), pushed or Pushed()
+    for key, author in pulled.taken.items():
+        out(f"  {harmless(key)}  from {author}")
+    for key, author in pulled.removed.items():
+        out(f"  {harmless(key)}  removed by {author}")
+    for key in pushed.sent:
+        out(f"  {harmless(key)}  sent")
+    for key, why in {**pulled.left_out, **pushed.refused}.items():
+        note(f"Left out: {harmless(key)}: {harmless(why)}")
+    for key, why in pulled.waiting.items():
+        note(f"{harmless(key)} waits for you: {harmless(why)} {command(args, 'memory inbox')}")
+    for key in pulled.clashes:
+        note(f"Your version of {harmless(key)} is kept: {command(args, f'team resolve {key}')}")
+    if pushed.unconfirmed:
+        names = ", ".join(map(harmless, pushed.unconfirmed[:5]))
+        push = command(args, "team push --yes")
+        note(f"Not sent, for it lay there before you joined: {names}. {push} sends it.")
+    return 0
+
+
+def _json_of(pulled: Pulled | None, pushed: Pushed | None) -> dict[str, Any]:
+    import dataclasses
+
+    value = dataclasses.asdict(pulled) if pulled else {}
+    return value | (dataclasses.asdict(pushed) if pushed else {})
+
+
+def _key(word: str) -> str:
+    key = word.removeprefix(TEAM)
+    return key if key.endswith(".md") else f"{key}.md"
+
+
+# ---- the verbs
+
+
+def _pull(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    with _syncing(config, store, place) as sync:
+        did = sync.pull()
+    news = plural(len(did.taken) + len(did.removed), "change")
+    return _told(args, _json_of(did, None), f"Pulled {news}.", did)
+
+
+def _push(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    with _syncing(config, store, place) as sync:
+        waiting = [*place.progress().unconfirmed]
+        lying = [key for key in sync.changed(place.progress()) if key in waiting]
+        did = sync.push(confirm=args.yes or (bool(lying) and _confirmed(lying)))
+    sentence = f"Pushed {plural(len(did.sent), 'file')}."
+    code = _told(args, _json_of(None, did), sentence, None, did)
+    return 3 if did.refused else code
+
+
+def _sync(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    """Quiet: whoever called it does not wait, and `status` tells what went wrong."""
+    if args.soon:
+        with place.locked("soon", wait=False) as ours:
+            if not ours:
+                return 0
+            time.sleep(_SOON)
+    progress = place.progress()
+    if progress.problem and place.now() - progress.tried < _AGAIN:
+        return 0
+    with contextlib.suppress(LaminaError), _syncing(config, store, place) as sync:
+        sync.pull()
+        sync.push()
+    return 0
+
+
+def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    joined, remote = _joined(config, store, place)
+    progress = place.progress()
+    sync = TeamSync(store, place, remote)
+    unsent = [*sync.changed(progress)]
+    kept_out = {key: known.why for key, known in progress.files.items() if known.why}
+    clashes = [clash.key for clash in place.clashes()]
+    if args.json:
+        out_json(
+            {
+                "url": joined.url,
+                "repo": joined.repo,
+                "files": len(progress.files),
+                "unsent": unsent,
+                "unconfirmed": [*progress.unconfirmed],
+                "left_out": kept_out,
+                "refused": {key: why for key, (_, why) in progress.refused.items()},
+                "conflicts": clashes,
+                "reached": progress.reached,
+                "problem": progress.problem,
+            }
+        )
+        return 0
+    out(f"{joined.repo} at {joined.url}: {plural(len(progress.files), 'file')}.")
+    if progress.reached:
+        out(f"In step since {moment(progress.reached)}.")
+    if progress.problem:
+        note(harmless(f"The last try, {moment(progress.tried)}: {progress.problem}"))
+    if unsent:
+        out(f"Not sent yet: {', '.join(map(harmless, unsent))}.")
+    for key, why in kept_out.items():
+        out(f"Not here: {harmless(key)}: {harmless(why)}.".replace("..", "."))
+    for key in clashes:
+        out(f"Clashed: {harmless(key)}. {command(args, 'team resolve')} shows both.")
+    return 0
+
+
+def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    found = _joined(config, store, place)[1].history(_key(args.file) if args.file else "")
+    shown = found[: args.number] if args.number else found
+    if args.json:
+        out_json(
+            [
+                {
+                    "version": one.version,
+                    "file": one.key,
+                    "author": one.author,
+                    "when": one.at,
+                    "removed": one.content is None,
+                }
+                for one in shown
+            ]
+        )
+    elif shown:
+        rows = [
+            [
+                str(one.version),
+                moment(one.at),
+                one.author,
+                harmless(one.key) + (" (removed)" if one.content is None else ""),
+            ]
+            for one in shown
+        ]
+        out(table(rows, ["version", "when", "who", "file"]))
+    else:
+        note("Nothing was shared yet.")
+    return 0
+
+
+def _diff(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    progress = place.progress()
+    sync = TeamSync(store, place, _joined(config, store, place)[1])
+    diffs: dict[str, str] = {}
+    for key, content in sync.changed(progress).items():
+        known = progress.files.get(key)
+        base = place.base(known.sha256) if known else None
+        diffs[key] = diff_text(TEAM + key, base, content)
+    if args.json:
+        out_json(diffs)
+        return 0
+    for text in diffs.values():
+        print_diff(text)
+    if not diffs and not args.quiet:
+        note("Everything here is on the server.")
+    return 0
+
+
+def _members(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    members = _joined(config, store, place)[1].members()
+    if args.json:
+        out_json([{"name": one.name, "writes": one.writes} for one in members])
+        return 0
+    out(table([[harmless(one.name), "writes" if one.writes else "reads"] for one in members]))
+    return 0
+
+
+def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    found = [one for one in place.clashes() if not args.file or one.key == _key(args.file)]
+    if args.file and not found:
+        raise UsageError(f"{args.file} has no conflict. `lamina team resolve` lists them.")
+    if args.mine or args.theirs:
+        if not args.file:
+            raise UsageError("Which file? Name it after `lamina team resolve`.")
+        if args.mine:
+            _write_mine(store, found[-1])
+        for clash in found:
+            place.settled(clash)
+        pushed = None
+        if args.mine:
+            with _syncing(config, store, place) as sync:
+                pushed = sync.push()
+        whose = "your" if args.mine else "the team's"
+        return _told(args, {"resolved": args.file}, f"Kept {whose} version.", None, pushed)
+    if args.json:
+        out_json(
+            [
+                {"file": one.key, "mine": one.mine, "theirs": one.theirs, "by": one.author}
+                for one in found
+            ]
+        )
+        return 0
+    for one in found:
+        out(
+            f"{harmless(one.key)}: {one.author}'s version took the place of yours, {moment(one.when)}"
+        )
+        theirs = None if one.theirs is None else one.theirs.encode()
+        print_diff(diff_text(TEAM + one.key, theirs, one.mine.encode()))
+    if found and not args.quiet:
+        note("`lamina team resolve FILE --mine` writes yours for everybody; --theirs drops it.")
+    elif not found:
+        note("Nothing clashed.")
+    return 0
+
+
+def _write_mine(store: MemoryStore, clash: Clash) -> None:
+    path = TEAM + clash.key
+    store.write_file(
+        path,
+        clash.mine.encode(),
+        writer="user",
+        base=store.content(path),
+        pointer=True,
+        reason="lamina team resolve",
+    )
+
+
+def _remove(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    key = _key(args.file)
+    with _syncing(config, store, place) as sync:
+        sync.remove(key)
+    back = command(args, f"team restore {key}")
+    return _told(
+        args, {"removed": key}, f"Removed {harmless(key)} for everybody. {back} undoes it."
+    )
+
+
+def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+    key = _key(args.file)
+    remote = _joined(config, store, place)[1]
+    number = args.version
+    if number is None:
+        texts = [one.version for one in remote.history(key) if one.content is not None]
+        if not texts:
+            raise UsageError(f"The team never had {key}. `lamina team log` lists all versions.")
+        number = texts[0]
+    entry = remote.version(key, number)
+    if entry.content is None:
+        raise TeamRefused(f"{key} was removed in version {number}. Choose an earlier one.")
+    with _syncing(config, store, place) as sync:
+        sync.restore(entry)
+    sentence = f"{harmless(key)} is again as {entry.author} wrote it in version {number}."
+    return _told(args, {"restored": key, "version": number}, sentence)
+
+
+_VERBS = {
+    "status": _status,
+    "pull": _pull,
+    "push": _push,
+    "sync": _sync,
+    "log": _log,
+    "diff": _diff,
+    "members": _members,
+    "resolve": _resolve,
+    "remove": _remove,
+    "restore": _restore,
+}

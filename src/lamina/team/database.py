@@ -1,0 +1,371 @@
+"""What a team's server keeps: tokens, repositories, and every version of every shared memory.
+
+One connection a call, one transaction a write. SQLite is built in. Every statement is plain SQL with
+`?` for its values, so that another database needs no more than another `connect`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lamina.errors import LaminaError, UsageError
+from lamina.team.entries import EMPTY, MOST_KEYS, Entry, sha256
+
+# Never changed once released: a database remembers how many of them it has had.
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE tokens (
+            id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL,
+            repo TEXT NOT NULL, writes INTEGER NOT NULL, created REAL NOT NULL, revoked REAL)""",
+        """CREATE TABLE repositories (
+            id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,
+            version INTEGER NOT NULL, etag TEXT NOT NULL, UNIQUE (tenant, name))""",
+        """CREATE TABLE states (
+            repository INTEGER NOT NULL, etag TEXT NOT NULL, version INTEGER NOT NULL,
+            PRIMARY KEY (repository, etag))""",
+        """CREATE TABLE versions (
+            repository INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, content TEXT,
+            sha256 TEXT NOT NULL, author TEXT NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (repository, key, version))""",
+        """CREATE TABLE current (
+            repository INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL,
+            removed INTEGER NOT NULL, PRIMARY KEY (repository, key))""",
+        "CREATE INDEX current_by_version ON current (repository, version)",
+        "CREATE INDEX versions_by_time ON versions (repository, version)",
+        "CREATE UNIQUE INDEX states_by_version ON states (repository, version)",
+    ),
+)
+PAGE_BYTES = 2_000_000
+
+
+class DatabaseAway(LaminaError):
+    """It can't be reached now, and may come back."""
+
+
+class Stale(LaminaError):
+    """The repository has moved on since the caller looked."""
+
+
+class TooMany(LaminaError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a token allows. Nobody but its holder knows the token itself."""
+
+    id: str
+    tenant: str
+    name: str
+    repo: str  # owner/name, owner/* or *
+    writes: bool
+    created: float = 0.0
+    revoked: float | None = None
+
+    def reaches(self, repo: str) -> bool:
+        return self.repo in ("*", repo) or (
+            self.repo.endswith("/*") and repo.startswith(self.repo[:-1])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a repository stands."""
+
+    version: int = 0
+    etag: str = EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Memories that changed, and the state that one has after taking them. `whole`: all there are,
+    for whoever asked from a state that nobody knows. `more`: ask again from that state."""
+
+    state: State
+    entries: Sequence[Entry]
+    whole: bool
+    more: bool
+
+
+class Database:
+    def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
+        scheme, _, path = address.partition("://")
+        if scheme != "sqlite" or not path.startswith("/") or path == "/":
+            raise UsageError(
+                f"{address} is no database that this server knows: give sqlite:///PATH."
+            )
+        self._path = Path(path[1:] if path.startswith("//") else path)
+        self._now = now
+        self._migrate()
+
+    # ---- connections
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        try:
+            connection = sqlite3.connect(self._path, timeout=5, isolation_level=None)
+            try:
+                connection.execute("PRAGMA synchronous=FULL")
+                yield connection
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise DatabaseAway("The database can't be reached now. Try again later.") from error
+
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        """All or nothing, and nobody else writes meanwhile."""
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _migrate(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self._path.exists():
+                self._path.touch(mode=0o600)
+        except OSError as error:
+            raise UsageError(
+                f"Can't make {self._path}: {error.strerror}. Choose another place."
+            ) from error
+        with self._reading() as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        with self._writing() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY)")
+            (done,) = connection.execute("SELECT COUNT(*) FROM migrations").fetchone()
+            if done > len(_MIGRATIONS):
+                raise UsageError(
+                    f"{self._path} was made by a newer Lamina. Upgrade this one: pip install -U lamina."
+                )
+            for number, statements in enumerate(_MIGRATIONS[done:], done + 1):
+                for statement in statements:
+                    connection.execute(statement)
+                connection.execute("INSERT INTO migrations VALUES (?)", (number,))
+
+    def answers(self) -> bool:
+        try:
+            with self._reading() as connection:
+                connection.execute("SELECT number FROM migrations LIMIT 1").fetchone()
+        except DatabaseAway:
+            return False
+        return True
+
+    # ---- tokens
+
+    def create_token(self, tenant: str, name: str, repo: str, *, writes: bool) -> tuple[Token, str]:
+        """The token's record, and the token itself: it is never seen again."""
+        secret = f"lamina_team_{secrets.token_urlsafe(32)}"
+        token = Token(secrets.token_hex(4), tenant, name, repo, writes, self._now())
+        with self._writing() as connection:
+            connection.execute(
+                "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+                (token.id, _hash(secret), tenant, name, repo, int(writes), token.created),
+            )
+        return token, secret
+
+    def tokens(self, tenant: str = "") -> list[Token]:
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens "
+                "WHERE ? IN ('', tenant) ORDER BY created, id",
+                (tenant,),
+            ).fetchall()
+        return [_token(row) for row in rows]
+
+    def token(self, secret: str) -> Token | None:
+        """None for an unknown and for a revoked one alike."""
+        with self._reading() as connection:
+            row = connection.execute(
+                "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens "
+                "WHERE hash = ? AND revoked IS NULL",
+                (_hash(secret),),
+            ).fetchone()
+        return _token(row) if row else None
+
+    def revoke(self, token_id: str) -> bool:
+        with self._writing() as connection:
+            done = connection.execute(
+                "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL",
+                (self._now(), token_id),
+            )
+            return done.rowcount == 1
+
+    # ---- reading
+
+    def state(self, tenant: str, repo: str) -> State:
+        with self._reading() as connection:
+            return _state(connection, tenant, repo)[1]
+
+    def hashes(self, tenant: str, repo: str) -> tuple[State, dict[str, str]]:
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            number, state = _state(connection, tenant, repo)
+            rows = connection.execute(
+                "SELECT c.key, v.sha256 FROM current c JOIN versions v ON v.repository = c.repository "
+                "AND v.key = c.key AND v.version = c.version "
+                "WHERE c.repository = ? AND c.removed = 0 ORDER BY c.key",
+                (number,),
+            ).fetchall()
+        return state, dict(rows)
+
+    def changes(self, tenant: str, repo: str, since: str = "") -> Page:
+        """What changed after the state that this etag names; from an unknown one, everything."""
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            number, state = _state(connection, tenant, repo)
+            found = connection.execute(
+                "SELECT version FROM states WHERE repository = ? AND etag = ?", (number, since)
+            ).fetchone()
+            after = found[0] if found else 0
+            rows = connection.execute(
+                "SELECT c.key, v.content, v.sha256, v.author, v.at, v.version FROM current c "
+                "JOIN versions v ON v.repository = c.repository AND v.key = c.key "
+                "AND v.version = c.version WHERE c.repository = ? AND c.version > ? "
+                "AND (c.removed = 0 OR ? > 0) ORDER BY c.version, c.key",
+                (number, after, after),
+            )
+            entries: list[Entry] = []
+            size = 0
+            for row in rows:
+                # What was written at once stays together: a state lies only between two writes.
+                if size > PAGE_BYTES and row[5] != entries[-1].version:
+                    reached = _state_at(connection, number, entries[-1].version)
+                    return Page(reached, entries, whole=not found, more=True)
+                entries.append(Entry(*row))
+                size += len(row[1] or "")
+        return Page(state, entries, whole=not found, more=False)
+
+    def history(self, tenant: str, repo: str, key: str = "", most: int = 200) -> list[Entry]:
+        """Versions without their content, newest first."""
+        with self._reading() as connection:
+            number, _ = _state(connection, tenant, repo)
+            rows = connection.execute(
+                "SELECT key, CASE WHEN content IS NULL THEN NULL ELSE '' END, sha256, author, at, "
+                "version FROM versions WHERE repository = ? AND ? IN ('', key) "
+                "ORDER BY version DESC, key LIMIT ?",
+                (number, key, most),
+            ).fetchall()
+        return [Entry(*row) for row in rows]
+
+    def version(self, tenant: str, repo: str, key: str, version: int) -> Entry | None:
+        with self._reading() as connection:
+            number, _ = _state(connection, tenant, repo)
+            row = connection.execute(
+                "SELECT key, content, sha256, author, at, version FROM versions "
+                "WHERE repository = ? AND key = ? AND version = ?",
+                (number, key, version),
+            ).fetchone()
+        return Entry(*row) if row else None
+
+    # ---- writing
+
+    def write(
+        self, token: Token, repo: str, contents: Mapping[str, str | None], expected: str
+    ) -> State:
+        """Write these memories (None removes one) if the repository still is at `expected`."""
+        with self._writing() as connection:
+            number, state = _state(connection, token.tenant, repo)
+            if state.etag != expected:
+                raise Stale("The team's memory has changed since you looked.")
+            if number is None:
+                connection.execute(
+                    "INSERT INTO repositories (tenant, name, version, etag) VALUES (?, ?, 0, ?)",
+                    (token.tenant, repo, EMPTY),
+                )
+                number, state = _state(connection, token.tenant, repo)
+            changed = _differing(connection, number, contents)
+            if not changed:
+                return state
+            new = State(state.version + 1, _next_etag(state.etag, token.name, changed))
+            for key, content in changed.items():
+                self._put(connection, number, Entry(key, content, "", token.name, 0, new.version))
+            _demand_room(connection, number)
+            connection.execute(
+                "UPDATE repositories SET version = ?, etag = ? WHERE id = ?",
+                (new.version, new.etag, number),
+            )
+            connection.execute(
+                "INSERT INTO states VALUES (?, ?, ?)", (number, new.etag, new.version)
+            )
+            return new
+
+    def _put(self, connection: sqlite3.Connection, number: Any, entry: Entry) -> None:
+        digest = sha256((entry.content or "").encode())
+        connection.execute(
+            "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, entry.key, entry.version, entry.content, digest, entry.author, self._now()),
+        )
+        connection.execute(
+            "INSERT INTO current VALUES (?, ?, ?, ?) ON CONFLICT (repository, key) "
+            "DO UPDATE SET version = excluded.version, removed = excluded.removed",
+            (number, entry.key, entry.version, int(entry.content is None)),
+        )
+
+
+def _hash(secret: str) -> str:
+    # A token is 256 random bits: a slow hash would guard nothing that this one does not.
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _token(row: Sequence[Any]) -> Token:
+    return Token(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6])
+
+
+def _state(connection: sqlite3.Connection, tenant: str, repo: str) -> tuple[int | None, State]:
+    row = connection.execute(
+        "SELECT id, version, etag FROM repositories WHERE tenant = ? AND name = ?", (tenant, repo)
+    ).fetchone()
+    return (row[0], State(row[1], row[2])) if row else (None, State())
+
+
+def _state_at(connection: sqlite3.Connection, number: int | None, version: int) -> State:
+    (etag,) = connection.execute(
+        "SELECT etag FROM states WHERE repository = ? AND version = ?", (number, version)
+    ).fetchone()
+    return State(version, etag)
+
+
+def _differing(
+    connection: sqlite3.Connection, number: int | None, contents: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """Without what stands there already: it is no new version."""
+    changed: dict[str, str | None] = {}
+    for key, content in contents.items():
+        row = connection.execute(
+            "SELECT v.content FROM current c JOIN versions v ON v.repository = c.repository "
+            "AND v.key = c.key AND v.version = c.version WHERE c.repository = ? AND c.key = ?",
+            (number, key),
+        ).fetchone()
+        if content != (row[0] if row else None):
+            changed[key] = content
+    return changed
+
+
+def _demand_room(connection: sqlite3.Connection, number: int | None) -> None:
+    (count,) = connection.execute(
+        "SELECT COUNT(*) FROM current WHERE repository = ? AND removed = 0", (number,)
+    ).fetchone()
+    if count > MOST_KEYS:
+        raise TooMany(f"A team's memory holds at most {MOST_KEYS:,} files: merge some by topic.")
+
+
+def _next_etag(etag: str, author: str, changed: Mapping[str, str | None]) -> str:
+    """Follows from the whole history, so that a database restored from a backup is never mistaken for
+    the one that was lost."""
+    digest = hashlib.sha256(f"{etag}\n{author}\n{secrets.token_hex(8)}".encode())
+    for key, content in sorted(changed.items()):
+        digest.update(f"\n{key}\n{'-' if content is None else sha256(content.encode())}".encode())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,135 @@
+"""`lamina team serve` and `lamina team token`: for whoever runs the server."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from typing import Any
+
+from lamina.cli.options import add_verb, begin_group, count
+from lamina.cli.terminal import moment, note, out, out_json, table
+from lamina.errors import UsageError
+from lamina.team.database import Database
+from lamina.team.entries import is_name, is_repository
+
+VERBS = ("serve", "token")
+_DB = "where everything is kept: sqlite:///PATH"
+
+
+def add_verbs(verbs: Any) -> None:
+    serve = add_verb(verbs, "serve", "run a server for teams")
+    begin_group(verbs, "running a server")
+    serve.add_argument("--db", required=True, help=_DB)
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    serve.add_argument(
+        "--port", type=count, default=8321, help="the port (8321); 0: any that is free"
+    )
+    serve.add_argument(
+        "--rate", type=count, default=600, help="most requests of one token in a minute (600)"
+    )
+    token = add_verb(verbs, "token", "make, list and revoke tokens")
+    kinds = token.add_subparsers(dest="token_verb", metavar="VERB", required=True)
+    create = add_verb(kinds, "create", "make a token; it is shown once")
+    create.add_argument("--name", required=True, help="whose it is: it signs what they write")
+    create.add_argument("--tenant", default="default", help="the organisation (default)")
+    create.add_argument("--repo", default="*", help='owner/name, "owner/*", or "*" for all (*)')
+    create.add_argument("--read-only", action="store_true", help="it may not write")
+    listing = add_verb(kinds, "list", "list tokens, without the tokens themselves")
+    listing.add_argument("--tenant", default="", help="of this organisation alone")
+    revoke = add_verb(kinds, "revoke", "end a token")
+    revoke.add_argument("id", help="its id in the list")
+    for verb in (create, listing, revoke):
+        verb.add_argument("--db", required=True, help=_DB)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.verb == "serve":
+        return _serve(args)
+    return {"create": _create, "list": _list, "revoke": _revoke}[args.token_verb](args)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    try:
+        from lamina.team.server import make_server
+    except ImportError as error:
+        raise UsageError(
+            "A server needs two more packages. Install them: pip install 'lamina[team]'."
+        ) from error
+    database = Database(args.db)
+    with _listening(args.host, args.port) as listening:
+        host, port = listening.getsockname()[:2]
+        if not args.quiet:
+            note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
+        make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
+    return 0
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"Can't listen on {host}:{port}: {error}. Choose another.") from error
+
+
+def _create(args: argparse.Namespace) -> int:
+    for what, word in (("name", args.name), ("tenant", args.tenant)):
+        if not is_name(word):
+            raise UsageError(f"{word!r} can't be a {what}: use letters, digits and . _ @ -")
+    repo = args.repo.lower()
+    if repo != "*" and not is_repository(repo.removesuffix("/*") + "/x" * repo.endswith("/*")):
+        raise UsageError(f'{args.repo!r} is no repository: write owner/name, "owner/*" or "*".')
+    token, secret = Database(args.db).create_token(
+        args.tenant, args.name, repo, writes=not args.read_only
+    )
+    if args.json:
+        out_json({"id": token.id, "token": secret})
+        return 0
+    out(secret)
+    note(f"Token {token.id} for {token.name}. It is not shown again.")
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    tokens = Database(args.db).tokens(args.tenant)
+    if args.json:
+        out_json(
+            [
+                {
+                    "id": one.id,
+                    "name": one.name,
+                    "tenant": one.tenant,
+                    "repo": one.repo,
+                    "writes": one.writes,
+                    "created": one.created,
+                    "revoked": one.revoked,
+                }
+                for one in tokens
+            ]
+        )
+        return 0
+    rows = [
+        [
+            one.id,
+            one.name,
+            one.tenant,
+            one.repo,
+            "writes" if one.writes else "reads",
+            moment(one.created, day_only=True),
+            "revoked" if one.revoked else "",
+        ]
+        for one in tokens
+    ]
+    out(table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])) if rows else note(
+        "No tokens."
+    )
+    return 0
+
+
+def _revoke(args: argparse.Namespace) -> int:
+    if not Database(args.db).revoke(args.id):
+        raise UsageError(
+            f"There is no token {args.id} in force. `lamina team token list` shows all."
+        )
+    out_json({"revoked": args.id}) if args.json else out(f"Revoked {args.id}.")
+    return 0

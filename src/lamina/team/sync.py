@@ -1,0 +1,348 @@
+"""Keeps `memory/team/` in step with the team's server.
+
+A pull is judged file by file and comes in as one commit. The server's version wins; an edit made here
+that does not merge is kept among the conflicts. What is gone here stays gone, and goes nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lamina.errors import Conflict, GateRefused
+from lamina.memories import Change, Memory, Note
+from lamina.memory import (
+    INDEX,
+    is_index,
+    is_memory_path,
+    merge_contents,
+    proposal_of,
+    read_topic,
+    short_hook,
+    with_pointer,
+    without_pointer,
+)
+from lamina.team.entries import EMPTY, Entry, sha256, why_not_shared
+from lamina.team.joined import noted
+from lamina.team.remote import TeamMoved, TeamRefused, batches
+
+if TYPE_CHECKING:
+    from lamina.ports import MemoryStore
+    from lamina.team.joined import Place, Progress
+    from lamina.team.remote import News, Remote
+
+_TRIES = 3
+TEAM = "team/"
+_AWAY = "you forgot it"
+_WAITS = "it waits in your inbox"
+
+
+@dataclass(slots=True)
+class Pulled:
+    """What a pull did, by key."""
+
+    taken: dict[str, str] = field(default_factory=dict[str, str])  # → author
+    removed: dict[str, str] = field(default_factory=dict[str, str])  # → author
+    waiting: dict[str, str] = field(default_factory=dict[str, str])  # → why a person should look
+    left_out: dict[str, str] = field(default_factory=dict[str, str])  # → why
+    clashes: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class Pushed:
+    sent: list[str] = field(default_factory=list[str])
+    refused: dict[str, str] = field(default_factory=dict[str, str])  # → why
+    unconfirmed: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a pull is about to do, before anything is done."""
+
+    did: Pulled
+    changes: list[Change]
+    authors: dict[str, str]  # path → author
+    held: list[tuple[Entry, Memory, str]]
+    clashes: list[tuple[Entry, bytes]]
+    whys: dict[str, str]  # key → why it is not here
+
+
+class TeamSync:
+    """One project's copy. The caller holds the place's lock."""
+
+    def __init__(
+        self, store: MemoryStore, place: Place, remote: Remote, *, with_index: bool = True
+    ) -> None:
+        self._store = store
+        self._place = place
+        self._remote = remote
+        self._with_index = with_index
+
+    # ---- pulling
+
+    def pull(self) -> Pulled:
+        progress = self._place.progress()
+        news = self._remote.news(progress.etag)
+        did = Pulled()
+        if news is not None:
+            if news.whole and progress.etag != EMPTY:
+                news = self._ahead_of(news, progress)
+            did = self._take(news, progress)
+        self._reached(progress, news.etag if news else progress.etag)
+        return did
+
+    def _ahead_of(self, news: News, progress: Progress) -> News:
+        """The server was put back to an earlier state: what it has lost is ours to send again."""
+        listed = {entry.key: entry for entry in news.entries}
+        passed: set[str] = set()
+        for key, known in [*progress.files.items()]:
+            entry = listed.get(key)
+            if entry is None and self._store.content(TEAM + key) is not None:
+                del progress.files[key]
+            elif entry is not None and entry.sha256 in known.seen:
+                progress.files[key] = noted(None, entry.sha256, entry.author, known.why)
+                self._place.keep_base(entry.content or "")
+                passed.add(key)
+        return news._replace(entries=[one for one in news.entries if one.key not in passed])
+
+    def _take(self, news: News, progress: Progress) -> Pulled:
+        self._store.catch_up()  # edits by hand are recorded first, as their writer's
+        for _ in range(_TRIES):
+            plan = self._planned(news, progress)
+            try:
+                self._apply(plan)
+                break
+            except Conflict:  # somebody saved a file meanwhile: look again
+                continue
+        else:
+            raise Conflict("The files in team/ change all the time. Try again later.")
+        for entry in news.entries:
+            if entry.content is None:
+                progress.files.pop(entry.key, None)
+                continue
+            self._place.keep_base(entry.content)
+            known, why = progress.files.get(entry.key), plan.whys.get(entry.key, "")
+            progress.files[entry.key] = noted(known, entry.sha256, entry.author, why)
+        return plan.did
+
+    def _planned(self, news: News, progress: Progress) -> _Plan:
+        plan = _Plan(Pulled(), [], {}, [], [], {})
+        for entry in news.entries:
+            if entry.content is None:
+                self._plan_removal(entry, progress, plan)
+            elif why := why_not_shared(entry.key, entry.content, self._store.secret_rules):
+                plan.did.left_out[entry.key] = plan.whys[entry.key] = why
+            else:
+                self._plan_one(entry, entry.content.encode(), progress, plan)
+        return plan
+
+    def _plan_removal(self, entry: Entry, progress: Progress, plan: _Plan) -> None:
+        path, known = TEAM + entry.key, progress.files.get(entry.key)
+        if known is None or not is_memory_path(path):
+            return
+        local = self._store.content(path)
+        if local is None:
+            return
+        if sha256(local) not in (known.sha256, *known.seen):
+            plan.clashes.append((entry, local))
+            plan.did.clashes.append(entry.key)
+        plan.changes.append(Change(path, local, None))
+        plan.authors[path] = entry.author
+        plan.did.removed[entry.key] = entry.author
+
+    def _plan_one(self, entry: Entry, theirs: bytes, progress: Progress, plan: _Plan) -> None:
+        path, known = TEAM + entry.key, progress.files.get(entry.key)
+        local = self._store.content(path)
+        if local == theirs:
+            return
+        if local is None and known is not None and known.why in ("", _AWAY):
+            plan.did.left_out[entry.key] = plan.whys[entry.key] = _AWAY
+            return
+        after = theirs
+        edited = local is not None and (
+            known is None or sha256(local) not in (known.sha256, *known.seen)
+        )
+        if edited:
+            base = self._place.base(known.sha256) if known else None
+            after = merge_contents(base, local, theirs, path) or theirs
+        memory = read_topic(path, after)
+        proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
+        try:
+            verdict = self._store.judge(proposal, local, after)
+        except GateRefused as refused:
+            plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
+            return
+        if verdict.decision == "inbox":
+            if edited and local is not None:
+                plan.clashes.append((entry, local))
+                plan.did.clashes.append(entry.key)
+            plan.held.append((entry, memory, verdict.reason))
+            plan.did.waiting[entry.key] = verdict.reason
+            plan.whys[entry.key] = _WAITS
+            return
+        if edited and after == theirs and local is not None:
+            plan.clashes.append((entry, local))
+            plan.did.clashes.append(entry.key)
+        plan.changes.append(Change(path, local, after))
+        plan.authors[path] = entry.author
+        plan.did.taken[entry.key] = entry.author
+
+    def _apply(self, plan: _Plan) -> None:
+        for entry, local in plan.clashes:  # first: nothing is overwritten that is not kept
+            self._place.clash(entry.key, local, entry.content, entry.author)
+        if plan.changes:
+            changes = [*plan.changes]
+            if self._with_index:
+                changes.append(self._index(plan))
+            names = sorted(set(plan.authors.values()))
+            count = len(plan.changes)
+            note = Note(
+                writer="team",
+                subject=f"pull {count} file{'s' * (count != 1)} from {', '.join(names)}",
+                origin=f"teammate {names[0]}" if len(names) == 1 else "teammate",
+                marks={
+                    "Teammates": " ".join(f"{who}:{path}" for path, who in plan.authors.items())
+                },
+            )
+            self._store.apply(changes, note, first=lambda: None)
+        for entry, memory, _ in plan.held:
+            self._hold(entry, memory, plan)
+
+    def _hold(self, entry: Entry, memory: Memory, plan: _Plan) -> None:
+        """Ask about it, once."""
+        content = (entry.content or "").encode()
+        if any(one.exact == content for one in self._store.waiting()):
+            return
+        proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
+        current = self._store.content(memory.path)
+        try:
+            self._store.hold(proposal, self._store.judge(proposal, current, content), content)
+        except GateRefused as refused:
+            plan.did.waiting.pop(entry.key, None)
+            plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
+
+    def _index(self, plan: _Plan) -> Change:
+        """team/MEMORY.md follows from the files that are here; it is never sent, so it never clashes."""
+        path = TEAM + INDEX
+        before = self._store.content(path)
+        after = before or b""
+        for change in plan.changes:
+            key = change.path.removeprefix(TEAM)
+            if change.after is None:
+                after = without_pointer(after, key)
+                continue
+            memory = read_topic(change.path, change.after)
+            label = f" (source: teammate {plan.authors[change.path]})"
+            hook = short_hook(key, memory.name, memory.description, suffix=label)
+            after = with_pointer(after, key, memory.name or key, hook, section=memory.type or "")
+        return Change(path, before, None if before is None and not after else after)
+
+    # ---- pushing
+
+    def changed(self, progress: Progress) -> dict[str, bytes]:
+        """What is here and not on the server, by key."""
+        found: dict[str, bytes] = {}
+        for path in sorted(self._store.stamps()):
+            if not path.startswith(TEAM) or is_index(path):
+                continue
+            key, content = path.removeprefix(TEAM), self._store.content(path)
+            known = progress.files.get(key)
+            digest = sha256(content or b"")
+            if known and digest == known.sha256:
+                known.why = ""  # what waited was accepted
+            if content is None or (known and digest in (known.sha256, *known.seen)):
+                continue
+            if known and known.why not in ("", _AWAY):
+                continue  # the team's version is not settled here: ours would undo it
+            found[key] = content
+        return found
+
+    def push(self, *, confirm: bool = False) -> Pushed:
+        """Send what changed. Two more tries where somebody else was faster."""
+        did = Pushed()
+        for left in range(_TRIES - 1, -1, -1):
+            progress = self._place.progress()
+            if confirm:
+                progress.unconfirmed.clear()
+            contents = self._sendable(progress, did)
+            try:
+                for batch in batches(contents):
+                    self._send(batch, progress, did)
+                self._reached(progress, progress.etag)
+                return did
+            except TeamMoved:
+                self._place.save(progress)
+                if not left:
+                    raise
+                self.pull()
+        return did
+
+    def _sendable(self, progress: Progress, did: Pushed) -> dict[str, str]:
+        contents: dict[str, str] = {}
+        did.unconfirmed.clear()
+        for key, content in self.changed(progress).items():
+            digest = sha256(content)
+            said = progress.refused.get(key, ("", ""))
+            text = content.decode("utf-8", "surrogateescape")
+            if progress.unconfirmed.get(key) == digest:
+                did.unconfirmed.append(key)
+            elif why := why_not_shared(key, text, self._store.secret_rules):
+                did.refused[key] = why
+            elif said[0] == digest:
+                did.refused[key] = said[1]
+            else:
+                contents[key] = text
+        return contents
+
+    def _send(self, batch: Mapping[str, str], progress: Progress, did: Pushed) -> None:
+        try:
+            done = self._remote.put(batch, progress.etag)
+        except TeamRefused as refused:
+            wrong = {key: why for key, why in refused.details.items() if key in batch}
+            if not wrong:
+                raise
+            for key, why in wrong.items():
+                progress.refused[key] = (sha256(batch[key].encode()), why)
+                did.refused[key] = why
+            if rest := {key: text for key, text in batch.items() if key not in wrong}:
+                self._send(rest, progress, did)
+            return
+        for key, text in batch.items():
+            digest = sha256(text.encode())
+            self._place.keep_base(text)
+            progress.files[key] = noted(progress.files.get(key), digest, done.you)
+            progress.unconfirmed.pop(key, None)
+            progress.refused.pop(key, None)
+            did.sent.append(key)
+        progress.etag = done.etag
+        self._place.save(progress)
+
+    def remove(self, key: str) -> None:
+        """Take it out of the team's memory, and out of this copy; the server keeps its versions."""
+        self.pull()
+        progress = self._place.progress()
+        done = self._remote.remove(key, progress.etag)
+        progress.etag = done.etag
+        progress.files.pop(key, None)
+        self._place.save(progress)
+        if self._store.content(TEAM + key) is not None:
+            self._store.forget(TEAM + key, tombstone=False, reason="lamina team remove")
+
+    def restore(self, entry: Entry) -> None:
+        """An earlier version again, for everybody and here."""
+        self.pull()
+        text = entry.content or ""
+        progress = self._place.progress()
+        self._send({entry.key: text}, progress, Pushed())
+        path = TEAM + entry.key
+        change = Change(path, self._store.content(path), text.encode())
+        # Still its author's words, whoever brings them back.
+        self._apply(_Plan(Pulled(), [change], {path: entry.author}, [], [], {}))
+
+    def _reached(self, progress: Progress, etag: str) -> None:
+        now = self._place.now()
+        progress.etag, progress.reached, progress.tried, progress.problem = etag, now, now, ""
+        self._place.drop_bases(progress)
+        self._place.save(progress)

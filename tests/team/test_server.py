@@ -1,0 +1,362 @@
+"""The server over real HTTP: who may do what, what is kept, and what bad input gets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.team.people import GITHUB, Server, topic
+
+from lamina.errors import UsageError
+from lamina.team.database import Database, DatabaseAway, Stale, Token
+from lamina.team.entries import EMPTY, LARGEST_FILE, MOST_KEYS, sha256
+
+API = "/api/team_memory"
+SHOP = f"{API}?repo=acme/shop"
+FACT = topic("The mill stands in Lyon")
+
+
+def put(
+    server: Server, token: str, entries: Any, etag: str = EMPTY, path: str = SHOP
+) -> tuple[int, Any, dict[str, str]]:
+    body = {"entries": {key: {"content": text} for key, text in entries.items()}}
+    return server.ask("PUT", path, token, body, {"If-Match": f'"{etag}"'})
+
+
+@pytest.fixture
+def ana(server: Server, tenant: str) -> str:
+    return server.token("ana", tenant, "acme/*")
+
+
+@pytest.mark.spec("T2", "T3")
+def test_a_write_needs_the_state_that_it_was_made_on(server: Server, ana: str) -> None:
+    body = {"entries": {"a.md": {"content": FACT}}}
+    assert server.ask("PUT", SHOP, ana, body)[0] == 428
+    status, first, headers = put(server, ana, {"a.md": FACT})
+    assert status == 200
+    assert headers["etag"] == f'"{first["etag"]}"'
+    assert put(server, ana, {"b.md": FACT})[0] == 412
+    assert put(server, ana, {"b.md": topic("Another")}, first["etag"])[0] == 200
+
+
+@pytest.mark.spec("T2")
+def test_a_pull_with_nothing_new_is_one_small_answer(server: Server, ana: str) -> None:
+    etag = put(server, ana, {"a.md": FACT})[1]["etag"]
+    status, text, headers = server.ask("GET", SHOP, ana, None, {"If-None-Match": f'"{etag}"'})
+    assert (status, text) == (304, "")
+    assert sum(len(name) + len(value) + 4 for name, value in headers.items()) < 2_000
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize("start", [API, "/api/claude_code/team_memory"])
+def test_memories_come_whole_as_hashes_or_since_a_state(
+    server: Server, ana: str, start: str
+) -> None:
+    path = f"{start}?repo=Acme/Shop"
+    first = put(server, ana, {"a.md": FACT}, path=path)[1]["etag"]
+    second = put(server, ana, {"b.md": topic("Another")}, first, path)[1]
+    whole = server.ask("GET", path, ana)[1]
+    assert {*whole["entries"]} == {"a.md", "b.md"}
+    assert whole["entries"]["a.md"]["author"] == whole["you"] == "ana"
+    assert whole["entries"]["a.md"]["sha256"] == sha256(FACT.encode())
+    hashes = server.ask("GET", f"{path}&view=hashes", ana)[1]["hashes"]
+    assert hashes["a.md"] == sha256(FACT.encode())
+    since = server.ask("GET", f"{path}&since={first}", ana)[1]
+    assert ([*since["entries"]], since["whole"], since["etag"]) == (["b.md"], False, second["etag"])
+    lost = server.ask("GET", f"{path}&since=of-a-lost-database", ana)[1]
+    assert (len(lost["entries"]), lost["whole"]) == (2, True)
+
+
+@pytest.mark.spec("T2")
+def test_every_version_is_kept_with_its_author_even_of_what_was_removed(
+    server: Server, ana: str, tenant: str
+) -> None:
+    bob = server.token("bob", tenant, "acme/shop")
+    etag = put(server, ana, {"a.md": FACT})[1]["etag"]
+    etag = put(server, bob, {"a.md": topic("The mill moved to Nantes")}, etag)[1]["etag"]
+    gone = server.ask("DELETE", f"{SHOP}&key=a.md", ana, None, {"If-Match": f'"{etag}"'})
+    assert gone[0] == 200
+    assert server.ask("GET", SHOP, ana)[1]["entries"] == {}
+    assert server.ask("GET", f"{SHOP}&since={etag}", ana)[1]["entries"]["a.md"]["removed"]
+    versions = server.ask("GET", f"{API}/history?repo=acme/shop&key=a.md", ana)[1]["versions"]
+    kept = [(one["version"], one["author"], one.get("removed", False)) for one in versions]
+    assert kept == [(3, "ana", True), (2, "bob", False), (1, "ana", False)]
+    old = server.ask("GET", f"{API}/version?repo=acme/shop&key=a.md&version=1", ana)
+    assert old[1]["content"] == FACT
+    assert server.ask("DELETE", f"{SHOP}&key=a.md", ana, None, {"If-Match": "x"})[0] == 404
+
+
+ROUTES = [
+    ("GET", SHOP),
+    ("PUT", SHOP),
+    ("DELETE", f"{SHOP}&key=a.md"),
+    ("GET", f"{API}/history?repo=acme/shop"),
+    ("GET", f"{API}/version?repo=acme/shop&key=a.md&version=1"),
+    ("GET", f"{API}/members?repo=acme/shop"),
+]
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_unknown_and_forbidden_look_alike_on_every_route(
+    server: Server, ana: str, tenant: str, method: str, path: str
+) -> None:
+    put(server, ana, {"a.md": FACT})
+    elsewhere = server.token("eve", tenant, "acme/other")
+    other = path.replace("acme/shop", "acme/nothing")
+    with_state = {"If-Match": f'"{EMPTY}"'}
+    body = {"entries": {"a.md": {"content": FACT}}} if method == "PUT" else None
+    there = server.ask(method, path, elsewhere, body, with_state)[:2]
+    assert there == server.ask(method, other, elsewhere, body, with_state)[:2]
+    assert there[0] == 404
+    revoked = server.database.create_token(tenant, "old", "*", writes=True)
+    assert server.database.revoke(revoked[0].id)
+    answers = [server.ask(method, path, token, body)[:2] for token in ("", "wrong", revoked[1])]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0][0] == 401
+
+
+@pytest.mark.spec("T2")
+def test_another_tenant_has_another_repository_of_the_same_name(
+    server: Server, ana: str, tenant: str
+) -> None:
+    put(server, ana, {"a.md": FACT})
+    stranger = server.token("eve", f"{tenant}-other", "*")
+    assert server.ask("GET", SHOP, stranger)[1]["entries"] == {}
+    assert server.ask("GET", f"{API}/history?repo=acme/shop", stranger)[1]["versions"] == []
+    members = server.ask("GET", f"{API}/members?repo=acme/shop", stranger)[1]["members"]
+    assert members == [{"name": "eve", "writes": True}]
+    assert put(server, stranger, {"a.md": topic("Mine")})[0] == 200
+    assert server.ask("GET", SHOP, ana)[1]["entries"]["a.md"]["content"] == FACT
+
+
+@pytest.mark.spec("T2")
+def test_a_token_that_may_read_may_not_write(server: Server, ana: str, tenant: str) -> None:
+    put(server, ana, {"a.md": FACT})
+    reader = server.token("eve", tenant, "acme/*", writes=False)
+    assert server.ask("GET", SHOP, reader)[0] == 200
+    assert put(server, reader, {"a.md": topic("Mine")})[0] == 403
+    gone = server.ask("DELETE", f"{SHOP}&key=a.md", reader, None, {"If-Match": "x"})
+    assert gone[0] == 403
+
+
+BAD_KEYS = ["../x.md", "/etc/x.md", "a/../b.md", "MEMORY.md", "memory.md", "X.md", "a.txt", "", ".md",
+            "a\\b.md", "con.md", "a b.md", "a\u0000.md", "a/b/c/d/e/f.md", "x" * 300 + ".md", "ä.md"]  # fmt: skip
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_a_key_that_is_no_memory_name_is_refused(server: Server, ana: str, key: str) -> None:
+    status, said, _ = put(server, ana, {"good.md": FACT, key: FACT})
+    assert status == 422
+    assert [*said["details"]] == [key[:200]]
+    assert server.ask("GET", SHOP, ana)[1]["entries"] == {}, "all or nothing"
+
+
+@pytest.mark.spec("T5")
+def test_the_server_refuses_secrets_by_rule_and_line(server: Server, ana: str) -> None:
+    status, said, _ = put(server, ana, {"a.md": topic(f"Use\n{GITHUB}")})
+    assert status == 422
+    assert "Line 8" in said["details"]["a.md"]
+    assert "github" in said["details"]["a.md"]
+    assert GITHUB not in json.dumps(said)
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"", 400),
+        (b"[]", 400),
+        (b'{"entries": []}', 400),
+        (b'{"entries": {}}', 400),
+        (b'{"entries": {"a.md": "text"}}', 400),
+        (b'{"entries": {"a.md": {"content": 7}}}', 400),
+        (b'{"entries": {"a.md": {"content": "\xff"}}}', 400),
+        (b'{"entries": {"a.md": {"content": "x", "sha256": "wrong"}}}', 422),
+        (b'{"entries": {"a.md": {"content": ""}}}', 422),
+        (b'{"entries": {"a.md": {"content": "\\u0000"}}}', 422),
+        (b"[" * 100_000, 400),
+    ],
+)
+def test_a_body_that_is_none_is_refused(server: Server, ana: str, body: bytes, status: int) -> None:
+    answer = server.ask("PUT", SHOP, ana, body, {"If-Match": f'"{EMPTY}"'})
+    assert answer[0] == status, answer
+    assert answer[1]["error"]
+
+
+@pytest.mark.spec("T3")
+def test_sizes_have_limits(server: Server, ana: str) -> None:
+    assert put(server, ana, {"a.md": "x" * (LARGEST_FILE + 1)})[0] == 422
+    assert put(server, ana, {f"{n}.md": "x " * 60_000 for n in range(2)})[0] == 413
+    assert put(server, ana, {f"{n}.md": "x" for n in range(10_000)})[0] == 413
+    try:
+        status = server.ask("PUT", SHOP, ana, b"x" * 8_000_000, {"If-Match": "x"})[0]
+    except OSError:  # it hung up while we still sent
+        status = 413
+    assert status == 413
+    assert put(server, ana, {"a.md": "y " * (LARGEST_FILE // 2)})[0] == 200, "a large one, alone"
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "repo=",
+        "repo=shop",
+        "repo=a/../b",
+        "repo=/x",
+        "repo=a/b/c/d/e/f",
+        "repo=%00/x",
+        "repo=a//b",
+    ],
+)
+def test_a_repository_that_is_none_is_refused(server: Server, ana: str, query: str) -> None:
+    assert server.ask("GET", f"{API}?{query}", ana)[0] == 400
+
+
+@pytest.mark.spec("T2")
+def test_health_metrics_and_the_description_are_there(server: Server, ana: str) -> None:
+    server.ask("GET", SHOP, ana)
+    assert server.ask("GET", "/healthz")[:2] == (200, {"status": "ok"})
+    assert 'route="/api/team_memory",method="GET",status="200"' in server.ask("GET", "/metrics")[1]
+    described = server.ask("GET", "/openapi.json")[1]
+    for method, path in ROUTES:
+        assert method.lower() in described["paths"][path.partition("?")[0]]
+
+
+@pytest.mark.spec("T2")
+def test_too_many_requests_are_turned_away(server: Server, tenant: str) -> None:
+    from lamina.team.server import Rates, Refusal
+
+    clock = itertools.count()
+    rates = Rates(60, now=lambda: next(clock) / 1_000)
+    for _ in range(60):
+        rates.demand("ana")
+    with pytest.raises(Refusal) as refused:
+        rates.demand("ana")
+    assert refused.value.status == 429
+    assert "Retry-After" in refused.value.headers
+    rates.demand("bob")
+
+
+@pytest.mark.spec("T2")
+def test_who_sends_half_a_request_is_hung_up_on_and_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = pytest.importorskip("lamina.team.server", reason="the server needs lamina[team]")
+    monkeypatch.setattr(module, "BODY_SECONDS", 0.3)
+    address = f"sqlite://{tmp_path}/team.db"
+    database = Database(address)
+    _, token = database.create_token("acme", "ana", "*", writes=True)
+    made = module.make_server(database, requests_a_minute=1_000)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        host, port = listening.getsockname()
+        thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]})
+        thread.start()
+        half = [socket.create_connection((host, port), timeout=20) for _ in range(3)]
+        half[0].sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        head = f"PUT {SHOP} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nIf-Match: x\r\n"
+        half[1].sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        here = Server(f"http://{host}:{port}", database, address)
+        assert here.ask("GET", SHOP, token)[0] == 200
+        assert half[0].recv(100) == b""
+        assert b" 408 " in half[1].recv(100)
+        assert half[2].recv(100) == b"", "nor is one kept that never says a word"
+        for one in half:
+            one.close()
+        made.should_exit = True
+        thread.join()
+
+
+# ---- the database
+
+
+def writer(database: Database, name: str = "ana") -> Token:
+    return database.create_token("acme", name, "*", writes=True)[0]
+
+
+@pytest.mark.spec("T2")
+def test_a_database_that_goes_away_and_comes_back_is_said_and_forgiven(tmp_path: Path) -> None:
+    database = Database(f"sqlite://{tmp_path}/a/team.db")
+    ana = writer(database)
+    database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert not database.answers()
+    with pytest.raises(DatabaseAway):
+        database.state("acme", "acme/shop")
+    (tmp_path / "b").rename(tmp_path / "a")
+    assert database.state("acme", "acme/shop").version == 1
+
+
+@pytest.mark.spec("T2")
+def test_tokens_are_kept_as_hashes_alone(tmp_path: Path) -> None:
+    database = Database(f"sqlite://{tmp_path}/team.db")
+    _, secret = database.create_token("acme", "ana", "*", writes=True)
+    assert database.token(secret) is not None
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert secret.encode() not in kept
+    assert (tmp_path / "team.db").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.spec("T2")
+def test_pages_end_between_two_writes_and_meet(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("lamina.team.database.PAGE_BYTES", 10)
+    database = Database(f"sqlite://{tmp_path}/team.db")
+    ana, etag = writer(database), EMPTY
+    for number in range(5):
+        both = {f"{number}_{half}.md": f"{FACT}{number}" for half in "ab"}
+        etag = database.write(ana, "acme/shop", both, etag).etag
+    seen: list[str] = []
+    since, more = "", True
+    while more:
+        page = database.changes("acme", "acme/shop", since)
+        assert len(page.entries) % 2 == 0
+        seen += [entry.key for entry in page.entries]
+        since, more = page.state.etag, page.more
+    assert since == etag
+    assert seen == [f"{number}_{half}.md" for number in range(5) for half in "ab"]
+
+
+@pytest.mark.spec("T2")
+def test_the_same_again_is_no_new_version_and_a_late_writer_is_told(tmp_path: Path) -> None:
+    database = Database(f"sqlite://{tmp_path}/team.db")
+    ana = writer(database)
+    first = database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY)
+    assert database.write(ana, "acme/shop", {"a.md": FACT}, first.etag) == first
+    with pytest.raises(Stale):
+        database.write(ana, "acme/shop", {"a.md": "other"}, EMPTY)
+    assert len(database.history("acme", "acme/shop")) == 1
+
+
+@pytest.mark.spec("T2")
+def test_a_repository_has_room_for_so_many_files(tmp_path: Path) -> None:
+    from lamina.team.database import TooMany
+
+    database = Database(f"sqlite://{tmp_path}/team.db")
+    ana = writer(database)
+    many: dict[str, str | None] = {f"{n}.md": "x" for n in range(MOST_KEYS + 1)}
+    with pytest.raises(TooMany):
+        database.write(ana, "acme/shop", many, EMPTY)
+    assert database.state("acme", "acme/shop").version == 0, "all or nothing"
+
+
+@pytest.mark.spec("T2")
+def test_a_database_of_a_newer_version_or_of_another_kind_is_not_touched(tmp_path: Path) -> None:
+    Database(f"sqlite://{tmp_path}/team.db")
+    with sqlite3.connect(tmp_path / "team.db") as connection:
+        connection.execute("INSERT INTO migrations VALUES (99)")
+    connection.close()
+    with pytest.raises(UsageError, match="newer"):
+        Database(f"sqlite://{tmp_path}/team.db")
+    for address in ("mysql://x/y", "team.db", "sqlite://", "sqlite:///"):
+        with pytest.raises(UsageError):
+            Database(address)

@@ -1,0 +1,358 @@
+"""What people meet who share a memory: two clones, one real server."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.team.people import GITHUB, Person, Server, start, stop, topic
+
+from lamina.cli.main import main
+from lamina.team.database import Database
+
+People = Callable[..., Person]
+Pair = tuple[Person, Person]
+RELEASES = "Releases are cut on Tuesdays by the platform group"
+
+
+@pytest.fixture
+def pair(person: People) -> Pair:
+    ana, bob = person("ana"), person("bob")
+    ana.join()
+    bob.join()
+    return ana, bob
+
+
+@pytest.mark.spec("T1")
+def test_nothing_is_written_to_the_team_before_somebody_joins(person: People) -> None:
+    ana = person("ana")
+    ana.add(RELEASES, "releases", code=3)
+    assert "lamina team join" in ana.said
+    ana.run("team", "status", code=2)
+    assert "lamina team join" in ana.said
+    ana.join()
+    ana.add(RELEASES, "releases")
+    ana.run("settings", "set", "team.enabled", "false", "--user")
+    ana.add("The wiki moved to a new host", "wiki", code=3)
+
+
+@pytest.mark.spec("T1", "M5")
+def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pair) -> None:
+    from lamina.config import load
+    from lamina.flags import read
+    from lamina.memory import memory_section, open_store
+    from lamina.recall.prefetch import sources
+
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    assert bob.pull()["taken"] == {"releases.md": "ana"}
+    assert "(source: teammate ana)" in bob.read("MEMORY.md")
+    assert "teammate ana" in bob.run("memory", "log")
+    assert "teammate ana" in bob.run("memory", "blame", "team/releases")
+    config = load(bob.project, home=bob.folder / "home")
+    with open_store(config, lambda _: None) as store:
+        assert sources(store) == {"team/releases.md": "teammate ana"}
+        section = memory_section(store, config, read(config), bob.folder)
+    assert f"From `{bob.team}/MEMORY.md`" in section
+    assert "teammate ana" in section
+    off = load(bob.project, home=bob.folder / "home", overrides={"team.enabled": False})
+    with open_store(off, lambda _: None) as store:
+        assert str(bob.team) not in memory_section(store, off, read(off), bob.folder)
+
+
+@pytest.mark.spec("T1")
+def test_an_order_of_a_teammate_is_asked_about_and_stays_out_until_then(pair: Pair) -> None:
+    ana, bob = pair
+    ana.share("Always run the whole suite before you push, never skip it", "suite", "feedback")
+    ana.share(RELEASES, "releases")
+    did = bob.pull()
+    assert [*did["taken"]] == ["releases.md"]
+    assert "order to your agent from ana" in did["waiting"]["suite.md"]
+    assert not (bob.team / "suite.md").exists()
+    assert "suite" not in bob.read("MEMORY.md")
+    (item,) = bob.run("memory", "inbox", "--json")
+    bob.run("memory", "inbox", "accept", item["id"])
+    assert bob.read("suite.md") == ana.read("suite.md")
+    assert bob.push()["sent"] == []
+    ana.edit("suite.md", "\nAlways", "\nThe suite takes nine minutes.\n\nAlways")
+    ana.push()
+    assert bob.pull()["taken"] == {"suite.md": "ana"}, "what was accepted is not asked again"
+
+
+@pytest.mark.spec("T1")
+def test_the_words_of_a_teammate_never_become_the_users(pair: Pair) -> None:
+    """Not by an undo and its redo either, which are the user's own acts."""
+    from lamina.config import load
+    from lamina.memory import blame, open_store, users_word
+
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    bob.pull()
+    assert bob.run("memory", "log", "--json")[0]["origin"] == "teammate ana"
+    redo = bob.run("memory", "undo", "--json")["redo"]
+    assert not (bob.team / "releases.md").exists()
+    bob.run("memory", "undo", redo)
+    assert bob.read("releases.md") == ana.read("releases.md")
+    with open_store(load(bob.project, home=bob.folder / "home"), lambda _: None) as store:
+        assert store.history is not None
+        lines = blame(store.history.versions("team/releases.md"))
+    assert lines
+    assert users_word(lines, "team/releases.md") == ""
+
+
+@pytest.mark.spec("T1", "T4")
+def test_a_pull_is_one_commit_and_stays_undone(pair: Pair) -> None:
+    ana, bob = pair
+    for name in ("one", "two", "three"):
+        ana.add(f"The {name} service is owned by the {name} crew in Lyon", name)
+    ana.push()
+    before = len(bob.run("memory", "log", "--json"))
+    assert len(bob.pull()["taken"]) == 3
+    assert len(bob.run("memory", "log", "--json")) == before + 1
+    bob.run("memory", "undo")
+    assert [path.name for path in bob.team.glob("*.md") if path.name != "MEMORY.md"] == []
+    assert bob.pull()["taken"] == {}
+    assert bob.push()["sent"] == [], "nor is it taken from the others"
+    assert len(ana.run("team", "log", "--json")) == 3
+
+
+@pytest.mark.spec("T4")
+def test_an_undone_change_is_not_pushed_back_over_the_teams(pair: Pair) -> None:
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    bob.pull()
+    ana.edit("releases.md", "\nReleases are cut on Tuesdays", "\nReleases are cut on Mondays")
+    ana.push()
+    bob.pull()
+    bob.run("memory", "undo")
+    assert "\nReleases are cut on Tuesdays" in bob.read("releases.md")
+    assert bob.push()["sent"] == []
+
+
+@pytest.mark.spec("T4")
+def test_what_i_forgot_stays_forgotten_for_me_alone(pair: Pair) -> None:
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    bob.pull()
+    bob.run("memory", "forget", "team/releases")
+    bob.push()
+    ana.edit("releases.md", "\nReleases are cut", "\nSince May releases are cut")
+    ana.push()
+    assert bob.pull()["left_out"] == {"releases.md": "you forgot it"}
+    assert not (bob.team / "releases.md").exists()
+    ana.pull()
+    assert "Since May" in ana.read("releases.md")
+
+
+@pytest.mark.spec("T4")
+def test_a_forgotten_statement_does_not_come_back_under_another_name(pair: Pair) -> None:
+    ana, bob = pair
+    bob.run("memory", "add", RELEASES, "--file", "mine")
+    bob.run("memory", "forget", "mine")
+    ana.share(RELEASES, "releases")
+    assert "forgotten" in bob.pull()["left_out"]["releases.md"]
+    assert not (bob.team / "releases.md").exists()
+
+
+@pytest.mark.spec("T3")
+def test_edits_of_different_lines_are_merged(pair: Pair) -> None:
+    ana, bob = pair
+    ana.share("The shop runs in Oslo\n\nIt has two databases\n\nBackups are kept a month", "shop")
+    bob.pull()
+    ana.edit("shop.md", "two databases", "three databases")
+    bob.edit("shop.md", "kept a month", "kept a year")
+    ana.push()
+    assert bob.push()["sent"] == ["shop.md"], "after a 412, a pull and a merge"
+    ana.pull()
+    assert ana.read("shop.md") == bob.read("shop.md")
+    assert "three databases" in ana.read("shop.md")
+    assert "kept a year" in ana.read("shop.md")
+    assert bob.run("team", "resolve", "--json") == []
+
+
+@pytest.mark.spec("T4")
+def test_an_edit_that_does_not_merge_is_kept_among_the_conflicts(pair: Pair) -> None:
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    bob.pull()
+    ana.edit("releases.md", "\nReleases are cut on Tuesdays", "\nReleases are cut on Mondays")
+    bob.edit("releases.md", "\nReleases are cut on Tuesdays", "\nReleases are cut on Fridays")
+    ana.push()
+    assert bob.pull()["clashes"] == ["releases.md"]
+    assert "on Mondays" in bob.read("releases.md")
+    assert len([*bob.team.iterdir()]) == 2, "no copy lies among the memories"
+    (clash,) = bob.run("team", "resolve", "--json")
+    assert "on Fridays" in clash["mine"]
+    assert "on Mondays" in clash["theirs"]
+    assert "+Releases are cut on Fridays" in bob.run("team", "resolve")
+    bob.run("team", "resolve", "releases", "--mine")
+    ana.pull()
+    assert "on Fridays" in ana.read("releases.md")
+    assert bob.run("team", "resolve", "--json") == []
+
+
+@pytest.mark.spec("T1")
+def test_what_lay_there_before_is_sent_only_when_confirmed(person: People) -> None:
+    ana = person("ana")
+    ana.run("memory", "add", "Something personal and unrelated", "--file", "own")
+    ana.write("old.md", topic("An old note about the mill"))
+    assert ana.join()["unconfirmed"] == ["old.md"]
+    assert ana.push()["sent"] == []
+    assert ana.run("team", "push", "--yes", "--json")["sent"] == ["old.md"]
+
+
+@pytest.mark.spec("T5")
+def test_secrets_are_refused_on_the_client_by_rule_and_line(pair: Pair) -> None:
+    ana, _ = pair
+    ana.add(f"The deploy key is {GITHUB}", "key", code=3)
+    ana.write("key.md", topic(f"Use\n{GITHUB}"))
+    why = ana.push(code=3)["refused"]["key.md"]
+    assert "Line 8" in why
+    assert "github" in why
+    assert GITHUB not in why
+    assert ana.run("team", "log", "--json") == []
+
+
+@pytest.mark.spec("T1")
+def test_memories_about_a_person_are_never_sent(pair: Pair) -> None:
+    ana, _ = pair
+    ana.write("me.md", topic("A baker", kind="user"))
+    assert "type user" in ana.push(code=3)["refused"]["me.md"]
+
+
+@pytest.mark.spec("T4")
+def test_a_removal_that_was_asked_for_reaches_everybody_and_can_be_undone(pair: Pair) -> None:
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    bob.pull()
+    ana.run("team", "remove", "releases")
+    assert bob.pull()["removed"] == {"releases.md": "ana"}
+    assert not (bob.team / "releases.md").exists()
+    assert "releases.md" not in bob.read("MEMORY.md")
+    bob.run("team", "restore", "releases")
+    assert RELEASES in bob.read("releases.md")
+    assert "teammate ana" in bob.run("memory", "blame", "team/releases")
+    assert ana.pull()["taken"] == {"releases.md": "bob"}
+    shown = [(one["version"], one["removed"]) for one in ana.run("team", "log", "--json")]
+    assert shown == [(3, False), (2, True), (1, False)]
+
+
+@pytest.mark.spec("T3")
+def test_status_diff_and_members_tell_where_one_stands(pair: Pair) -> None:
+    ana, bob = pair
+    ana.add(RELEASES, "releases")
+    assert ana.run("team", "status", "--json")["unsent"] == ["releases.md"]
+    assert f"+{RELEASES}" in ana.run("team", "diff")
+    ana.push()
+    assert ana.run("team", "status", "--json")["unsent"] == []
+    assert ana.run("team", "diff", "--json") == {}
+    members = bob.run("team", "members", "--json")
+    assert members == [{"name": "ana", "writes": True}, {"name": "bob", "writes": True}]
+
+
+@pytest.mark.spec("T2")
+def test_who_may_only_read_pulls_and_is_told_so_when_pushing(person: People) -> None:
+    ana, eve = person("ana"), person("eve", writes=False)
+    ana.join()
+    ana.share(RELEASES, "releases")
+    eve.join()
+    assert RELEASES in eve.read("releases.md")
+    eve.add("The wiki is read by everybody", "wiki")
+    eve.run("team", "push", code=1)
+    assert "may read, not write" in eve.said
+
+
+@pytest.mark.spec("T3")
+def test_offline_nothing_is_lost_and_nobody_is_bothered(person: People, server: Server) -> None:
+    process, url = start(server.address)
+    ana = person("ana", url=url)
+    ana.join()
+    stop(process)
+    ana.add(RELEASES, "releases")
+    ana.run("team", "pull", code=1)
+    assert "can't be reached" in ana.said
+    assert ana.run("team", "sync") == ""
+    assert ana.said == ""
+    assert "can't be reached" in ana.run("team", "status", "--json")["problem"]
+    process, url = start(server.address, "--port", url.rpartition(":")[2])
+    try:
+        ana.run("team", "sync")
+        unsent = ana.run("team", "status", "--json")["unsent"]
+        assert unsent == ["releases.md"], "not asked again within a minute"
+        assert ana.push()["sent"] == ["releases.md"]
+        assert ana.run("team", "status", "--json")["problem"] == ""
+    finally:
+        stop(process)
+
+
+@pytest.mark.spec("T3")
+def test_a_server_put_back_from_a_backup_gets_again_what_it_lost(
+    person: People, tmp_path: Path
+) -> None:
+    file, kept = tmp_path / "own" / "team.db", tmp_path / "kept.db"
+    database = Database(f"sqlite://{file}")
+    process, url = start(f"sqlite://{file}")
+    ana = person("ana", url=url)
+    ana.token = database.create_token("acme", "ana", "*", writes=True)[1]
+    ana.join()
+    ana.share(RELEASES, "releases")
+    with sqlite3.connect(file) as connection:
+        connection.execute("VACUUM INTO ?", (str(kept),))
+    connection.close()
+    ana.edit("releases.md", "\nReleases are cut on Tuesdays", "\nReleases are cut on Mondays")
+    ana.add("The wiki moved to the new host", "wiki")
+    ana.push()
+    stop(process)
+    for left in file.parent.iterdir():
+        left.unlink()
+    kept.rename(file)
+    process, _ = start(f"sqlite://{file}", "--port", url.rpartition(":")[2])
+    try:
+        assert ana.pull()["taken"] == {}
+        assert "on Mondays" in ana.read("releases.md")
+        assert ana.push()["sent"] == ["releases.md", "wiki.md"]
+    finally:
+        stop(process)
+
+
+@pytest.mark.spec("T3")
+def test_several_processes_push_at_once_and_nothing_is_lost(person: People) -> None:
+    people = [person(name) for name in ("ana", "bob", "cem")]
+    for one in people:
+        one.join()
+        for number in range(2):
+            text = f"{one.name} keeps ledger {number} in room {number}"
+            one.add(text, f"{one.name}_{number}")
+    running: list[Any] = []
+    for one in people:
+        env = {"LAMINA_TEAM_TOKEN": one.token, "LAMINA_TEAM_SYNC": "false", "HOME": str(one.folder)}
+        words = [sys.executable, "-m", "lamina.cli.main", "team", "push", "--json", *one.words]
+        running.append(subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True))
+    sent = [json.loads(process.communicate()[0])["sent"] for process in running]
+    assert [len(one) for one in sent] == [2, 2, 2]
+    for one in people:
+        one.pull()
+        assert len([*one.team.glob("*_*.md")]) == 6
+
+
+@pytest.mark.spec("T3")
+def test_a_write_in_a_project_that_joined_is_sent_by_itself(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store starts a process that pulls and pushes; here it is awaited."""
+    ana, bob = pair
+    started: list[Any] = []
+    monkeypatch.setattr("lamina.memory.file_store._syncing", started)
+    monkeypatch.setenv("LAMINA_TEAM_TOKEN", ana.token)
+    monkeypatch.setenv("LAMINA_TEAM_SYNC", "true")
+    assert main(["memory", "add", RELEASES, "--file", "releases", "--team", *ana.words]) == 0
+    (process,) = started
+    assert "--soon" in process.args
+    assert process.wait(60) == 0
+    assert bob.pull()["taken"] == {"releases.md": "ana"}
