@@ -444,7 +444,8 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
-        why = _why_no_fact(proposal, text)
+        what = _no_statement(text, proposal.name)
+        why = f"a {proposal.type or 'memory'} states facts, and this {what}" if what else ""
         # With no session at all there is nothing to look things up in.
         recorded = context.complete and bool(proposal.session or proposal.evidence)
         said_by_us = origin == "assistant" and proposal.writer in ("agent", "extraction")
@@ -457,41 +458,26 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     return "", origin
 
 
-def _why_no_fact(proposal: Proposal, text: str) -> str:
-    """What untyped text asks somebody to do, or says in the user's name, is nothing to remember."""
-    kind = proposal.type or "memory"
-    if order := find_order(text):
-        return f"a {kind} states facts, and this gives an order: “{order}”"
-    if wish := speaks_for_user(text):
-        return f"a {kind} states facts, and this speaks for the user: “{wish}”"
-    if "<!--" in text:
-        return "it hides words in a comment"
-    if asked := asks_somebody(f"{_spoken(proposal.name)}\n{text}"):
-        return f"a {kind} states facts, and this asks for something: “{asked[:80]}”"
-    return ""
-
-
-def _spoken(name: str) -> str:
-    return name if " " in name else ""  # `check_the_log` is a name, "Check the log" says something
+def _no_statement(text: str, name: str = "") -> str:
+    """ "" or what in a text is no statement of fact: it asks, orders, hides, or speaks for the user."""
+    said = f"{name}\n{text}" if " " in name else text  # `check_the_log` is a name and says nothing
+    found = {
+        "gives an order: “{}”": find_order(text),
+        "speaks for the user: “{}”": speaks_for_user(text),
+        "hides words in a comment": "<!--" in text and "<!--",
+        "asks for something: “{}”": asks_somebody(said)[:80],
+    }
+    return next((what.format(words) for what, words in found.items() if words), "")
 
 
 def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple[str, str]:
     """The same for what a teammate wrote: what they state is taken as theirs. What tells the agent what
     to do, or speaks for the user, is asked about; what the user accepted of it is not asked again."""
-    who = proposal.teammate or "a teammate"
     new, known = _what_is_new(proposal, context, context.vouched(proposal.path))
-    text = evidence.claimed_text(new, context.known, known)
-    reason = ""
-    if marker := speaks_as_system(_all_text(proposal)):
-        reason = f"what {who} wrote speaks as the system or another turn: {marker}"
-    elif order := find_order(text):
-        reason = f"an order to your agent from {who}: “{order}”"
-    elif wish := speaks_for_user(text):
-        reason = f"what {who} wrote speaks for you: “{wish}”"
-    elif asked := asks_somebody(text):
-        reason = f"what {who} wrote asks for something: “{asked[:80]}”"
-    elif "<!--" in text:
-        reason = f"what {who} wrote hides words in a comment"
+    marker = speaks_as_system(_all_text(proposal))
+    what = f"speaks as the system or another turn: {marker}" if marker else ""
+    what = what or _no_statement(evidence.claimed_text(new, context.known, known))
+    reason = f"what {proposal.teammate or 'a teammate'} wrote {what}" if what else ""
     return reason, f"teammate {proposal.teammate}".strip()
 
 
