@@ -73,7 +73,7 @@ def test_an_order_of_a_teammate_is_asked_about_and_stays_out_until_then(pair: Pa
     ana.share(RELEASES, "releases")
     did = bob.pull()
     assert [*did["taken"]] == ["releases.md"]
-    assert "what ana wrote gives an order" in did["waiting"]["suite.md"]
+    assert "What ana wrote gives an order" in did["waiting"]["suite.md"]
     assert not (bob.team / "suite.md").exists()
     assert "suite" not in bob.read("MEMORY.md")
     (item,) = bob.run("memory", "inbox", "--json")
