@@ -85,6 +85,15 @@ def test_the_assistant_s_words_come_first_where_the_question_asks_for_them() -> 
     assert best("Which colours did I ask about for the dashboard?", index) == "u2"
 
 
+def test_a_search_that_speaks_of_neither_side_asks_both() -> None:
+    finding = "The login test fails because the clock of the container is an hour behind."
+    index = search_of(
+        Turn("u", "w", "The login test fails again, look into it.", "user", NOW),
+        Turn("v", "w", finding, "assistant", NOW),
+    )
+    assert best("login test fails because of the container clock", index) == "v"
+
+
 def test_who_asks_at_length_how_something_came_about_is_shown_both_sides() -> None:
     asked = (
         "How did I come to plan the sprint and the login page so that everything was done in time?"
