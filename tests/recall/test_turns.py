@@ -85,6 +85,16 @@ def test_the_assistant_s_words_come_first_where_the_question_asks_for_them() -> 
     assert best("Which colours did I ask about for the dashboard?", index) == "u2"
 
 
+def test_a_search_that_speaks_of_neither_side_asks_both() -> None:
+    index = search_of(*WORK)
+    neither, mine = (
+        {hit.id: hit.parts["text"] for hit in index.search(f"{whose} sprint", now=NOW)}
+        for whose in ("the", "my")
+    )
+    assert mine["v1"] < neither["v1"]
+    assert mine["u1"] == neither["u1"]
+
+
 def test_who_asks_at_length_how_something_came_about_is_shown_both_sides() -> None:
     asked = (
         "How did I come to plan the sprint and the login page so that everything was done in time?"

@@ -17,6 +17,7 @@ from lamina.memories import Memory
 from lamina.recall import Match
 from lamina.recall.postings import Postings
 from lamina.recall.scoring import (
+    FIRST_PERSON,
     Bm25,
     DocumentVectors,
     Field,
@@ -44,10 +45,6 @@ _HALF_LIFE = 30 * 86_400.0  # … and half of it after this many seconds
 _USE = 0.02  # what each doubling of uses adds …
 _USE_MOST = 0.1  # … up to this
 _OWN = 0.15  # what a memory of type `user` gets when the question says "my"
-_FIRST_PERSON = re.compile(
-    r"\b(?:i|me|my|mine|je|moi|mon|ma|mes|ich|mein\w*|mich|mir|yo|mi|mis)\b|[我俺私僕]",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +217,7 @@ class Ranker:
         age = np.maximum(now - shares.mtime[places], 0.0)
         recency = relevance * (_RECENCY * np.exp2(-age / _HALF_LIFE)).astype(np.float32)
         use = relevance * shares.use[places]
-        own = relevance * shares.own[places] * np.float32(bool(_FIRST_PERSON.search(query)))
+        own = relevance * shares.own[places] * np.float32(bool(FIRST_PERSON.search(query)))
         total = (relevance + recency + use + own).astype(np.float32, copy=False)
         parts = dict(zip(FIELDS, (field[places] for field in fields), strict=True))
         parts |= {"embedding": embedding, "recency": recency, "use": use, "type": own}

@@ -15,6 +15,7 @@ import numpy as np
 from lamina.recall import Match
 from lamina.recall.postings import Postings
 from lamina.recall.scoring import (
+    FIRST_PERSON,
     Bm25,
     DocumentVectors,
     Field,
@@ -334,14 +335,15 @@ class TurnIndex:
 
     def _asked_for(self, query: str) -> Floats:
         """By speaker, what a turn counts: people all the same, of user and assistant the one who
-        is not asked for less."""
+        is not asked for less. A search that speaks of neither asks both."""
         counts = np.ones(len(self._speakers), dtype=np.float32)
+        explains = len(query.split()) >= _MANY_WORDS and _EXPLAIN.search(query)
         if _YOUR_WORD.search(query):
             other = "user"
-        elif len(query.split()) >= _MANY_WORDS and _EXPLAIN.search(query):
-            return counts
-        else:
+        elif FIRST_PERSON.search(query) and not explains:
             other = "assistant"
+        else:
+            return counts
         if (number := self._speakers.get(other)) is not None:
             counts[number] = OTHER_ROLE
         return counts
