@@ -78,7 +78,7 @@ def scope_of(text: str, cues: Cues) -> str:
 
 
 # "Answer in German" is the rule itself; "in integration tests" is where it holds.
-_ONE_PLACE = re.compile(r"in [\w-]*[^\Ws]")
+_ONE_PLACE = Listed("finders.one_place")
 SECOND_STATEMENT = Listed("finders.second_statement")
 _EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
