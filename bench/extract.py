@@ -43,6 +43,7 @@ HALVES = {
     "test": "extraction_test.jsonl",
     "dev": "extraction_dev.jsonl",
 }
+UNREAD = {"blind_g", "blind_e", "blind_d", "blind_b", "blind_f"}
 # Traps whose words came from a tool, a file, a hook, another agent, a paste or an old memory.
 FOREIGN = {"readme_order", "tool_order", "pasted_order", "recalled", "hook", "teammate", "quoted"}
 
@@ -134,31 +135,25 @@ def unseen_writers(figures: list[dict[str, Any]]) -> list[str]:
 
 
 def real_talk(figures: list[dict[str, Any]]) -> list[str]:
-    """Memories of real talk, and what readers judged of them."""
-    counts = [len(extract(messages, now=NOW)) for _, messages in extract_real.sessions()]
-    figures.append(figure("real_memories_per_session", round(statistics.mean(counts), 2)))
-    talk: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for name, messages in extract_real.chats():
-        sizes[name] += 1
-        talk[name] += len(extract(messages, now=NOW))
-    count = extract_real.judged()
-    known = {verdict: count[verdict] for verdict in ("useful", "harmless", "junk", "unjudged")}
-    share = (known["junk"] + known["unjudged"]) / max(1, sum(known.values()))
-    figures.append(figure("real_junk_share", round(share, 3), f"of {sum(known.values())}", "≤0.10", holds=share <= 0.1))  # fmt: skip
-    kinds = sorted({key.partition(":")[0] for key in count if ":" in key})
-    found = extract_real.labels_found()
-    for strength, (hits, total) in found.items():
-        figures.append(figure(f"real_{strength}_statements_found", hits, f"of {total}"))
+    """What is kept of real talk, and what a reader said of it."""
+    done = extract_real.checked()
+    known = done.verdicts.get("all", Counter())
+    judged = max(1, sum(known.values()))
+    found, wanted = done.found["all"], max(1, done.statements["all"])
+    figures += [
+        figure("real_junk_share", round(known["junk"] / judged, 3), f"of {judged}", "≤0.10", holds=known["junk"] <= 0.1 * judged),
+        figure("real_useful_share", round(known["useful"] / judged, 3), f"of {judged}", "≥0.60", holds=known["useful"] >= 0.6 * judged),
+        figure("real_statements_found", round(found / wanted, 3), f"of {wanted}", "≥0.50", holds=found >= 0.5 * wanted),
+    ]  # fmt: skip
     return [
-        "## Real sessions", "",
-        f"{len(counts)} coding sessions: {sum(counts)} memories, {statistics.mean(counts):.2f} a session. A reader found "
-        + ", ".join(f"{total} statements that are {'plainly' if strength == 'clear' else 'weakly'} durable (found: {hits})" for strength, (hits, total) in found.items())
-        + "; method and limits: `extract_handcheck.md`.", "",
-        "Chats that are not about code: " + ", ".join(f"{name} {talk[name]} memories of {sizes[name]} conversations" for name in sizes) + ".", "",
-        "| | useful | harmless | junk | unjudged |", "|---|---|---|---|---|",
-        *(f"| {kind} | " + " | ".join(str(count[f"{kind}: {verdict}"]) for verdict in known) + " |" for kind in kinds),
-        "| all | " + " | ".join(str(value) for value in known.values()) + " |", "",
+        "## Real talk", "",
+        "The half of the files that nobody looked at while the rules were made (79 coding sessions, BEAM, LongMemEval, LoCoMo; half by hash of the name). Method and limits: `extract_handcheck.md`.", "",
+        "| | kept | judged | useful | harmless | junk | durable statements | found |", "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {kind} | {done.kept[kind]} | {sum(said.values())} | {said['useful']} | {said['harmless']} | {said['junk']} | {done.statements[kind]} | {done.found[kind]} |"
+            for kind in ("coding", "BEAM", "LongMemEval", "LoCoMo", "all")
+            for said in [done.verdicts.get(kind, Counter())]
+        ), "",
     ]  # fmt: skip
 
 
@@ -200,13 +195,16 @@ def dream() -> dict[str, float]:
 
 
 def main() -> int:
-    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Nine labelled sets. blind g: by a stranger, run once when everything was final and then for this table; **this is the figure to trust**. blind e: by another; first run with the extractor of the day before 0.908 and 0.749. blind f: by a third, the hardest: first run 0.79 and 0.56, **both below the goal**; then its failures were read, and what was general in them was mended (wishes in other words, rules that only point back, dates, a word taken for a key), so that it is no test any more. Of its 21 wrong ones 14 were of messages that do hold a memory: of another type, or without the sentence that says what it is about. blind d and b: their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d some fifteen times, b some thirty). blind c and a: by strangers, too, but learned from. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences.", ""]  # fmt: skip
+    report = ["# Extraction and dream without a model", "", "`make bench-extract`. Nine labelled sets. blind g: by a stranger, run once when everything was final and then for this table; **this is the figure to trust**. blind e: by another; first run with the extractor of the day before 0.908 and 0.749. blind f: by a third, the hardest: first run 0.79 and 0.56, **both below the goal**; then its failures were read, and what was general in them was mended (wishes in other words, rules that only point back, dates, a word taken for a key), so that it is no test any more. Of its 21 wrong ones 14 were of messages that do hold a memory: of another type, or without the sentence that says what it is about. blind d and b: their sentences were never read by the authors of rules and judge, but their totals were looked at while thresholds were chosen (d some fifteen times, b some thirty). blind c and a: by strangers, too, but learned from. test and dev: by the author of the rules; no failure of test was looked up, but he knew its sentences. The bars of the judge and the types of asked-for memories were last chosen with an eye on the totals of b, d, e, f and g, so their mean is no blind figure either.", ""]  # fmt: skip
     figures: list[dict[str, Any]] = []
+    strangers: list[tuple[float, float]] = []
     for half in HALVES:
         found = score(half)
         right, wrong, wanted = (found[k]["all"] for k in ("right", "wrong", "wanted"))
         precision, recall = right / max(1, right + wrong), right / wanted
         fell = sum(hits for _, hits in found["traps"].values())
+        if half in UNREAD:
+            strangers.append((precision, recall))
         goal = half in ("test", "blind_b", "blind_d", "blind_e", "blind_f", "blind_g")
         figures += [
             figure(f"{half}_precision", round(precision, 3), "", "≥0.90" if goal else "", holds=precision >= 0.9),
@@ -218,6 +216,11 @@ def main() -> int:
         report += [f"## Labelled set {half}", "", *table(found), ""]
         fallen = {name: hits for name, (_, hits) in found["traps"].items() if hits}
         report += [f"Traps that gave a memory: {fallen or 'none'}. The gate accepts {found['accepted']} of {found['proposed']} proposals as they are.", ""]  # fmt: skip
+    means = [statistics.mean(column) for column in zip(*strangers, strict=True)]
+    figures += [
+        figure("strangers_mean_precision", round(means[0], 3), "", "≥0.905", holds=means[0] >= 0.905),
+        figure("strangers_mean_recall", round(means[1], 3), "", "≥0.68", holds=means[1] >= 0.68),
+    ]  # fmt: skip
     report += unseen_writers(figures)
     if extract_real.DATA.is_dir():
         report += real_talk(figures)

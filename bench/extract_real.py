@@ -1,8 +1,8 @@
 """What the local extractor takes from real talk, and what people judged of it.
 
-Real sessions and chats are read from the shared data, never stored here: a verdict or a label names
-its message by file, id and hash. `python -m bench.extract_real` prints the memories to judge, with
-their references; `junk()` gives what `make bench-extract` reports.
+Real sessions and chats are read from the shared data, never stored here: a verdict names its memory by
+file and hash, a durable statement by file, message and place. `python -m bench.extract_real` prints
+what is kept of the half for checking, with references and verdicts.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lamina.local.extractor import extract
 from lamina.memories import Proposal
+from lamina.text.own_words import typed_sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 VERDICTS = ROOT / "bench" / "data" / "extract_verdicts.jsonl"
 LABELS = ROOT / "bench" / "data" / "extract_session_labels.jsonl"
+STATEMENTS = ROOT / "bench" / "data" / "extract_statements.jsonl"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-MOST = 100  # memories to judge: all of the coding sessions, the rest sampled by hash
 
 Talk = list[dict[str, Any]]
 
 
-def sessions() -> Iterator[tuple[str, Talk]]:
+def sessions(folder: str = "claude-code-sessions") -> Iterator[tuple[str, Talk]]:
     """Coding sessions: file name and messages. What programs put into the user's mouth is no typed word."""
-    for file in sorted((DATA / "claude-code-sessions").glob("*.jsonl")):
+    for file in sorted((DATA / folder).glob("*.jsonl")):
         messages: Talk = []
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
@@ -57,61 +59,89 @@ def _turn(role: str, text: str, at: datetime) -> dict[str, Any]:
     return {"role": role, "content": text, "origin": origin, "time": at.isoformat()}
 
 
-def chats() -> Iterator[tuple[str, Talk]]:
-    """Talk that is not about code: a harder test of what must not be taken for a rule."""
-    yield from assistant_chats()
-    yield from _talk_of_friends()
+def service_calls() -> Iterator[Talk]:
+    for run in json.loads((DATA / "tau-bench/gpt-4o-airline.json").read_text()):
+        said = [m for m in run["traj"] if m["role"] in {"user", "assistant"}]
+        yield [_turn(m["role"], m["content"] or "", NOW) for m in said]
 
 
-def assistant_chats() -> Iterator[tuple[str, Talk]]:
+def _assistant_chats() -> Iterator[tuple[str, Talk]]:
+    """LongMemEval: evidence sessions, each once, and twenty whole items."""
     seen: set[str] = set()
     for item in json.loads((DATA / "longmemeval/longmemeval_evidence500.json").read_text()):
         for session in item["evidence_sessions"]:
             at = datetime.strptime(session["date"][:10], "%Y/%m/%d").replace(tzinfo=UTC)
-            if (key := json.dumps(session)) not in seen:
-                seen.add(key)
-                yield "LongMemEval", [_turn(t["role"], t["content"], at) for t in session["turns"]]
+            name = hashlib.sha256(json.dumps(session).encode()).hexdigest()[:10]
+            if name not in seen:
+                seen.add(name)
+                yield f"lme-{name}", [_turn(t["role"], t["content"], at) for t in session["turns"]]
     for part in ("oracle", "abstain"):
-        for item in json.loads((DATA / f"longmemeval/longmemeval_{part}_sample.json").read_text())["data"]:  # fmt: skip
-            yield "LongMemEval, whole", [_turn(t["role"], t["content"], NOW) for t in item["conversation"]]  # fmt: skip
-    for run in json.loads((DATA / "tau-bench/gpt-4o-airline.json").read_text()):
-        said = [m for m in run["traj"] if m["role"] in {"user", "assistant"}]
-        yield "tau-bench", [_turn(m["role"], m["content"] or "", NOW) for m in said]
+        items = json.loads((DATA / f"longmemeval/longmemeval_{part}_sample.json").read_text())
+        for number, item in enumerate(items["data"]):
+            turns = [_turn(t["role"], t["content"], NOW) for t in item["conversation"]]
+            yield f"lme-{part}-{number}", turns
 
 
-def _talk_of_friends() -> Iterator[tuple[str, Talk]]:
+def talk() -> Iterator[tuple[str, str, Talk]]:
+    """All real talk: its kind, its name, the messages."""
+    for folder in ("claude-code-sessions", "claude-code-sessions-2"):
+        yield from (("coding", name, messages) for name, messages in sessions(folder))
+    for file in sorted((DATA / "beam-100k").glob("*.json")):
+        parts: dict[str, Talk] = {}
+        for turn in json.loads(file.read_text())["turns"]:
+            at = _day(turn["date"])
+            parts.setdefault(turn["session"], []).append(_turn(turn["role"], turn["text"], at))
+        yield from (("BEAM", f"beam-{file.name}", messages) for messages in parts.values())
+    yield from (("LongMemEval", name, messages) for name, messages in _assistant_chats())
+    yield from _talk_of_friends()
+
+
+def _day(text: str | None) -> datetime:
+    try:
+        return datetime.strptime(text or "", "%B %d %Y").replace(tzinfo=UTC)
+    except ValueError:
+        return NOW
+
+
+def _talk_of_friends() -> Iterator[tuple[str, str, Talk]]:
     """LoCoMo, once with each of the two in the user's place."""
-    for item in json.loads((DATA / "locomo/locomo10.json").read_text()):
-        talk = item["conversation"]
-        for user in (talk["speaker_a"], talk["speaker_b"]):
-            for key in [key for key in talk if isinstance(talk[key], list)]:
-                at = datetime.strptime(talk[f"{key}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)  # fmt: skip
-                yield "LoCoMo", [_turn("user" if t["speaker"] == user else "assistant", t["text"], at) for t in talk[key]]  # fmt: skip
+    for number, item in enumerate(json.loads((DATA / "locomo/locomo10.json").read_text())):
+        said = item["conversation"]
+        for user in (said["speaker_a"], said["speaker_b"]):
+            for key in [key for key in said if isinstance(said[key], list)]:
+                at = datetime.strptime(said[f"{key}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)  # fmt: skip
+                yield "LoCoMo", f"locomo-{number}-{key}", [_turn("user" if t["speaker"] == user else "assistant", t["text"], at) for t in said[key]]  # fmt: skip
 
 
-# --- the hand check ---
+# --- what readers said ---
 
 
-def reference(source: str, proposal: Proposal) -> str:
+@dataclass(slots=True)
+class Checked:
+    """What the half for checking yields, by kind of talk and "all"."""
+
+    kept: Counter[str]
+    verdicts: dict[str, Counter[str]]
+    found: Counter[str]
+    statements: Counter[str]
+
+
+def reference(name: str, proposal: Proposal) -> str:
     """Names a memory by what it is and rests on, without saying it."""
     quotes = "\n".join(evidence.quote for evidence in proposal.evidence)
     mark = hashlib.sha256(f"{proposal.type}\n{quotes}".encode()).hexdigest()[:12]
-    return f"{source}:{mark}"
+    return f"{name}:{mark}"
 
 
-def to_judge() -> list[tuple[str, Proposal]]:
-    """All memories of coding sessions, then those of talk with assistants in the order of their hashes.
-    Friends' talk is counted, not judged: the extractor is not for it, and any memory there is one too many."""
-    first: dict[str, Proposal] = {}
-    rest: dict[str, Proposal] = {}
-    for name, messages in sessions():
-        for proposal in extract(messages, now=NOW):
-            first[reference(name, proposal)] = proposal
-    for name, messages in assistant_chats():
-        for proposal in extract(messages, now=NOW):
-            rest[reference(name, proposal)] = proposal
-    sampled = sorted(rest, key=lambda ref: ref.rpartition(":")[2])
-    return [*first.items(), *((ref, rest[ref]) for ref in sampled)][:MOST]
+def mark(sentence: str) -> str:
+    return hashlib.sha256(" ".join(sentence.split()).encode()).hexdigest()[:12]
+
+
+def kept(wanted: str) -> Iterator[tuple[str, str, Talk, Proposal]]:
+    for kind, name, messages in talk():
+        if half(name) == wanted:
+            for proposal in extract(messages, now=NOW):
+                yield kind, name, messages, proposal
 
 
 def verdicts() -> dict[str, str]:
@@ -119,37 +149,52 @@ def verdicts() -> dict[str, str]:
     return {one["memory"]: one["verdict"] for one in map(json.loads, lines)}
 
 
-def judged() -> Counter[str]:
-    """Verdicts by kind of talk and of memory, "unjudged" for what nobody has looked at yet."""
+def checked() -> Checked:
+    """Verdicts on the memories that readers saw, and how many of the statements that they marked as
+    durable are quoted."""
     known = verdicts()
-    count: Counter[str] = Counter()
-    for ref, _ in to_judge():
-        source = ref.rpartition(":")[0].partition(",")[0]
-        kind = "coding" if source.endswith(".jsonl") else source
-        verdict = known.get(ref, "unjudged")
-        count.update((verdict, f"{kind}: {verdict}"))
-    return count
+    done = Checked(Counter(), {}, Counter(), Counter())
+    lines = STATEMENTS.read_text(encoding="utf-8").splitlines()
+    statements = {one["statement"]: one["kind"] for one in map(json.loads, lines) if one["half"] == "check"}  # fmt: skip
+    seen: set[str] = set()
+    quotes: dict[str, set[str]] = {}
+    for kind, name, _, proposal in kept("check"):
+        ref = reference(name, proposal)
+        if ref in seen:
+            continue
+        seen.add(ref)
+        quotes.setdefault(kind, set()).update(" ".join(e.quote.split()) for e in proposal.evidence)
+        for key in (kind, "all"):
+            done.kept[key] += 1
+            if ref in known:
+                done.verdicts.setdefault(key, Counter())[known[ref]] += 1
+    for text, kind in _typed(statements):
+        hit = any(q in text or text in q for q in quotes.get(kind, ()) if len(q) > SHORT)
+        for key in (kind, "all"):
+            done.statements[key] += 1
+            done.found[key] += hit
+    return done
 
 
-def labels_found() -> dict[str, tuple[int, int]]:
-    """Of the messages of the coding sessions that a reader marked as durable: how many gave a memory."""
-    found: dict[str, set[str]] = {}
-    for name, messages in sessions():
-        for proposal in extract(messages, now=NOW):
-            found.setdefault(name, set()).update(e.entry for e in proposal.evidence)
-    score: dict[str, tuple[int, int]] = {}
-    for line in LABELS.read_text(encoding="utf-8").splitlines():
-        label = json.loads(line)
-        hits, total = score.get(label["durable"], (0, 0))
-        hit = label["message"] in found.get(label["session"], set())
-        score[label["durable"]] = (hits + hit, total + 1)
-    return score
+SHORT = 15  # characters of a quote that says nothing alone
+
+
+def _typed(statements: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The marked statements, as they were typed."""
+    left = dict(statements)
+    for kind, name, messages in talk():
+        if half(name) != "check":
+            continue
+        for sentence in typed_sentences(messages, NOW):
+            if left.get(mark(sentence.text)) == kind:
+                yield " ".join(sentence.text.split()), left.pop(mark(sentence.text))
 
 
 def main() -> None:
-    known = verdicts() if VERDICTS.exists() else {}
-    for ref, proposal in to_judge():
+    known = verdicts()
+    for _, name, _, proposal in kept("check"):
         quotes = " | ".join(evidence.quote for evidence in proposal.evidence)
+        ref = reference(name, proposal)
         print(f"{ref}\t{known.get(ref, '?')}\t{proposal.type}\t{' '.join(quotes.split())[:240]}")
 
 

@@ -69,8 +69,8 @@ def real_talk() -> list[Example]:
 
 
 def _service_calls() -> Iterator[tuple[str, extract_real.Talk]]:
-    calls = [talk for name, talk in extract_real.assistant_chats() if name == "tau-bench"]
-    yield from ((f"tau-bench {number}", talk) for number, talk in enumerate(calls))
+    calls = enumerate(extract_real.service_calls())
+    yield from ((f"tau-bench {number}", talk) for number, talk in calls)
 
 
 def examples(row: dict[str, Any]) -> Iterator[Example]:

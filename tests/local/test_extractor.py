@@ -573,3 +573,101 @@ def test_a_long_word_is_no_key() -> None:
 def test_what_matters_is_no_question() -> None:
     found = only(typed("What matters for us: the accessibility audit is on Friday, they test with real users."))  # fmt: skip
     assert "2026-03-06" in found.body
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Please never push to main.",
+        "I prefer short answers.",
+        "Always answer in German.",
+        "No, don't use port 8080 in the tests.",
+        "Bitte nie direkt auf main pushen.",
+    ],
+)
+def test_a_plain_rule_is_kept_whatever_the_judge_holds_of_it(words: str) -> None:
+    found = only(answer("I pushed it."), typed(words))
+    assert found.type == "feedback"
+    assert "How to apply" not in found.body or "tests" in found.body
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("words", "kind", "kept"),
+    [
+        ("I prefer tabs, can you help me with the indentation?", "user", "I prefer tabs"),
+        ("My daughter Ana is 4, what could we cook?", "user", "My daughter Ana is 4"),
+        (
+            "I've signed a lease in Lyon, but I'm not sure if I should move now",
+            "project",
+            "I've signed a lease in Lyon",
+        ),
+        (
+            "Can you help me plan the week, I teach yoga every Monday",
+            "user",
+            "I teach yoga every Monday",
+        ),
+    ],
+)
+def test_a_statement_inside_a_request_is_kept_without_the_request(
+    words: str, kind: str, kept: str
+) -> None:
+    found = only(typed(words))
+    assert (found.type, found.body.strip()) == (kind, kept)
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("I have a cat and two parrots.", "user"),
+        ("I go to the gym on Tuesdays and Thursdays.", "user"),
+        ("I've been learning Dutch for two years.", "user"),
+        ("I tend to overpack.", "user"),
+        ("My brother Tom lives in Oslo.", "user"),
+        ("We decided to file the application in two countries.", "project"),
+        ("I'm using Flask 2.3.1 and SQLite 3.39 for my database.", "project"),
+    ],
+)
+def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
+    assert only(typed(words)).type == kind
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "commit, push, create draft PR",
+        "umm, we have changes in our working copy",
+        "I'm kinda worried about the next step",
+        "I was thinking of trying the other one",
+        "Your studio will totally change things for lots of folks.",
+        "It's a great way to show your love.",
+        "I have a headache and need a short answer",
+        "I've been using it for years.",
+        "In my novel the spy says I drive a red car",
+        "can you give me some tips on how to avoid burnout in the future",
+    ],
+)
+def test_orders_for_once_moods_and_what_names_nothing_are_no_memory(words: str) -> None:
+    assert extract([answer("Done."), typed(words)], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+def test_no_line_repeats_the_rule() -> None:
+    found = only(typed("Never use emojis, please."))
+    assert found.body.strip() == "Never use emojis, please."
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Remember that the board reads page one.", "project"),
+        ("Remember that I go by Sam.", "user"),
+        ("Remember: never use tabs.", "feedback"),
+    ],
+)
+def test_what_is_asked_for_has_the_type_that_its_grammar_says(words: str, kind: str) -> None:
+    assert only(typed(words)).type == kind

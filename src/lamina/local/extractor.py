@@ -213,7 +213,8 @@ def _body(find: Find, text: str, rules: Cues) -> str:
         return finding.rule_body(find.assistant, "", text)
     if find.type == "project" and (due := _due(find, text, said)):
         return finding.rule_body(text, find.why, f"holds until {due}")
-    return finding.rule_body(text, find.why, finding.scope_of(text, rules))
+    scope = finding.scope_of(text, rules) if find.type == "feedback" else ""
+    return finding.rule_body(text, find.why, scope)
 
 
 def _due(find: Find, text: str, said: date) -> str:

@@ -73,9 +73,12 @@ def scope_of(text: str, cues: Cues) -> str:
     found = cues.scope.search(without_reason)
     if not found or _EXCLUDED.search(without_reason[: found.start("scope")]):
         return ""  # "not in a separate folder" says where it does not hold
-    return found["scope"].strip()
+    scope = found["scope"].strip()
+    return "" if _ONE_PLACE.fullmatch(scope) else scope
 
 
+# "Answer in German" is the rule itself; "in integration tests" is where it holds.
+_ONE_PLACE = Listed("finders.one_place")
 SECOND_STATEMENT = Listed("finders.second_statement")
 _EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
