@@ -169,7 +169,7 @@ class Asked:
             return HISTORY in words or LARGE + fact.call in words
         if fact.call not in words and SUMMARY not in words[:60]:
             return False
-        for name in re.findall(r"#([0-9a-f]{8})", words):
+        for name in re.findall(r"(?:#|Expand )([0-9a-f]{8})", words):
             try:
                 if fact.line in expand(self._policy.ledger().projection, name):
                     return True
@@ -298,7 +298,7 @@ def short_messages() -> list[Message]:
 
 
 def own_speed(policy: LaminaPolicy, folder: Path, messages: list[Message]) -> float:
-    state = policy.new_state(folder, cache_session.MODEL)
+    state = policy.new_conversation(folder, cache_session.MODEL).state
     able, times = state.capabilities, []
     for message in messages:
         if message["role"] == "assistant":

@@ -20,30 +20,34 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import anyio
+from bench.compaction_cuts import (
+    DATA,
+    SHORTEST,
+    WINDOW,
+    Entry,
+    feed,
+    head_and_tail,
+    last_n,
+    read,
+    words_of,
+)
+from bench.compaction_held import held_figures, held_page, held_tables
 from bench.compaction_probes import KINDS, Probe, probes, score
 from bench.figures import ROOT, Figure, at_least, at_most, report
 
 from lamina.layers import compaction, notes
-from lamina.ledger import edits, tokens
+from lamina.ledger import tokens
 from lamina.local.session_facts import session_facts
 from lamina.local.summariser import nine_parts
 from lamina.messages import text_of
-from lamina.replay.entries import entries_of
 from lamina.session import Session
-from lamina.steps import close_calls
 
-DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 RESULTS = ROOT / "bench" / "results" / "compaction.md"
-WINDOW = 200_000
 TURNS = 20
-SHORTEST = 20_000  # tokens; a session with less has nothing to compact
 CLEAR_MARGIN = 0.15
 GOAL_KINDS = ("files", "commands", "user messages", "numbers")
-
-Entry = dict[str, Any]
 
 
 @dataclass
@@ -57,33 +61,6 @@ class Cut:
     found: list[Probe]
     views: dict[str, str] = field(default_factory=dict)
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
-
-
-def read(path: Path) -> list[Entry]:
-    """The main conversation's messages, with what the user typed marked."""
-    entries: list[Entry] = []
-    for line in path.read_text("utf-8", "replace").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if row.get("isSidechain") or row.get("type") not in ("user", "assistant"):
-            continue
-        content = row["message"]["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        summary = bool(row.get("isCompactSummary"))
-        entries.append(
-            {
-                "kind": "message",
-                "uuid": row["uuid"],
-                "role": row["type"],
-                "content": blocks,
-                "typed": not row.get("isMeta") and not summary,
-                "origins": ["hook" if row.get("isMeta") or summary else "typed"] * len(blocks),
-                "summary": summary,
-            }
-        )
-    return entries
 
 
 def cuts() -> list[Cut]:
@@ -103,36 +80,6 @@ def cuts() -> list[Cut]:
 
 
 # ---- texts of one size
-
-
-def words_of(entry: Entry) -> str:
-    parts: list[str] = []
-    for block in entry["content"]:
-        if block.get("type") == "text":
-            parts.append(str(block["text"]))
-        elif block.get("type") == "tool_use":
-            parts.append(json.dumps(block.get("input"), ensure_ascii=False))
-        elif block.get("type") == "tool_result":
-            content = block.get("content")
-            parts.append(content if isinstance(content, str) else text_of(content or []))
-    return "\n".join(parts)
-
-
-def last_n(texts: list[str], room: int) -> list[int]:
-    kept: list[int] = []
-    for n in range(len(texts) - 1, -1, -1):
-        room -= tokens.of_text(texts[n])
-        if room < 0:
-            break
-        kept.append(n)
-    return kept[::-1]
-
-
-def head_and_tail(texts: list[str], room: int) -> str:
-    """The first message, cut to a tenth of the room, and the last ones."""
-    head = texts[0].encode()[: room * 4 // 10].decode("utf-8", "ignore")
-    rest = [n for n in last_n(texts, room - tokens.of_text(head)) if n]
-    return "\n".join([head, *(texts[n] for n in rest)])
 
 
 def trimmed(jobs: list[tuple[list[Entry], int]]) -> tuple[list[list[int]], str]:
@@ -187,32 +134,6 @@ class Run:
     again: int
     turns: int
     score: dict[str, float]
-
-
-def feed(session: Session, entries: list[Entry]) -> None:
-    """Into the session's ledger, as its own tools and user would have written it."""
-    ledger = session.ledger
-    run: list[Entry] = []
-
-    def flush() -> None:
-        if run:
-            if run[0]["role"] == "assistant" and ledger.open_calls:
-                close_calls(session.state, "[no result was recorded]")
-            for entry in entries_of(run, ledger):
-                ledger.append(entry)
-            run.clear()
-
-    for entry in entries:
-        if run and run[-1]["role"] != entry["role"]:
-            flush()
-        if entry["origins"] and entry["origins"][0] == "hook" and not ledger.open_calls:
-            flush()
-            ledger.append(edits.message("user", entry["content"], "hook"))
-        else:
-            run.append(entry)
-    flush()
-    if ledger.open_calls:
-        close_calls(session.state, "[cut here]")
 
 
 async def compacted(cut: Cut, *, by_notes: bool) -> Run:
@@ -395,5 +316,6 @@ def main() -> int:
     real = [cut for cut in found if cut.theirs]
     peer = summaries(real)
     runs = anyio.run(_runs, found)
-    RESULTS.write_text(page(real, runs, found))
-    return report("compaction", figures(real, peer, runs))
+    tables = anyio.run(held_tables)
+    RESULTS.write_text(f"{held_page(tables)}\n{page(real, runs, found)}")
+    return report("compaction", [*figures(real, peer, runs), *held_figures(tables)])

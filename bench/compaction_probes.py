@@ -14,13 +14,13 @@ from typing import Any
 KINDS = ("files", "commands", "user messages", "constraints", "numbers", "errors", "names", "tasks")
 _WORD = re.compile(r"[^\W\d_][\w-]{3,}|\d+")
 _NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
-_MODAL = re.compile(
+MODAL = re.compile(
     r"\b(must|never|always|don't|do not|should|only|instead|make sure|without|avoid|keep|no need)\b",
     re.IGNORECASE,
 )
 _DEFINED = re.compile(r"\b(?:def|class|func|function|fn|interface|struct|type|const)\s+(\w{4,})")
 _ERROR = re.compile(r"\b(\w*(?:Error|Exception)|undefined|panic|FAIL\w*|not found)\b[^\n]{0,120}")
-_WRAPPER = re.compile(r"^\s*<(?:system-reminder|command-|local-command|task-notification|bash-)")
+WRAPPER = re.compile(r"^\s*<(?:system-reminder|command-|local-command|task-notification|bash-)")
 _WINDOW = 400  # characters within which the words of a sentence must stand
 NEEDED = 0.6  # of its words
 
@@ -69,12 +69,12 @@ def _facts(entries: list[dict[str, Any]]) -> Iterator[Probe]:
 
 
 def _user(words: str) -> Iterator[Probe]:
-    if _WRAPPER.match(words):
+    if WRAPPER.match(words):
         return
     if len(words.split()) >= 3:
         yield "user messages", words[:300]
     for sentence in re.split(r"(?<=[.!?])\s+|\n+", words):
-        if 4 <= len(sentence.split()) <= 40 and _MODAL.search(sentence):
+        if 4 <= len(sentence.split()) <= 40 and MODAL.search(sentence):
             yield "constraints", sentence
 
 
@@ -108,10 +108,12 @@ def answered(probe: Probe, view: str) -> bool:
         return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", view) is not None
     if kind == "commands" or wanted in view:
         return wanted in view
-    return _close_together(list(dict.fromkeys(_WORD.findall(wanted)))[:15], view)
+    return close_together(wanted, view)
 
 
-def _close_together(words: list[str], view: str) -> bool:
+def close_together(sentence: str, view: str) -> bool:
+    """Do most of a sentence's words stand near each other? `view` is folded already."""
+    words = list(dict.fromkeys(_WORD.findall(fold(sentence))))[:15]
     if not words:
         return True
     needed = max(1, round(NEEDED * len(words)))

@@ -27,7 +27,14 @@ SRC = ROOT / "src" / "lamina"
 EXPORTED = ("lamina.testing",)  # modules whose public names are for hosts, beside lamina's own
 # Packages that came after the house was rebuilt have a budget of lines of their own; the figures for
 # lines, modules, importers and regexes are those of what was there then.
-LATER = {"agents": 2_500, "team": 2_500, "integrations": 3_500, "gateway": 1_500, "web": 1_500}
+LATER = {
+    "agents": 2_500,
+    "team": 2_500,
+    "conversation": 1_500,
+    "integrations": 3_500,
+    "gateway": 1_500,
+    "web": 1_500,
+}
 DATA = (".toml", ".txt", ".tsv")  # word lists and tables: an entry is a line
 BEFORE = {
     "lines": 47_835,

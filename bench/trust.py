@@ -32,6 +32,9 @@ CALLS = (
     "unlink", "unlinkat", "mkdir", "mkdirat", "linkat", "ftruncate", "fchmod", "flock",
 )  # fmt: skip
 FAULTS = ("EIO", "ENOSPC", "EINTR", "KILL")
+_HALF_WRITTEN = re.compile(
+    r"\.lamina-tmp.*|.*\.tmp|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|tmp_?obj.*|copy-.+"
+)
 SEED = int(os.environ.get("TRUST_SEED", "20261116"))
 SHARE = max(0.25, float(os.environ.get("TRUST_SHARE", "0.25")))
 NEW = "The mascot of the harbour office is a walrus."
@@ -187,9 +190,10 @@ def _wrong(point: Point, world: World, ran: Any) -> Iterator[str]:
     left = [
         str(path.relative_to(world.home))
         for path in world.home.rglob("*")
-        if path.name.startswith(".lamina-tmp") or path.name.endswith(".tmp")
+        if _HALF_WRITTEN.fullmatch(path.name)
         or path.parent.name == "intents"
-    ]  # fmt: skip
+        or (path.suffix == ".lock" and "history.git" in path.parts)
+    ]
     if left:
         yield f"left behind: {left[:3]}"
 

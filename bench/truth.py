@@ -18,12 +18,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lamina.cache.prices import cost, price_of
+from lamina.messages import Usage
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Recording
-from lamina.replay.run import NonePolicy, replay
+from lamina.replay.run import DEFAULT_MODEL, NonePolicy, replay
 from lamina.replay.weigh import Weigher
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,6 +178,26 @@ def per_session(cases: Sequence[Checked]) -> float:
     return statistics.median(errors)
 
 
+def dollars(recordings: Sequence[Recording]) -> tuple[float, float, float]:
+    """What the provider's own counts cost for input and what the simulator says, over all sessions;
+    and the median error of a session, in percent."""
+    told = simulated = 0.0
+    errors: list[float] = []
+    for recording in recordings:
+        result = replay(recording, NonePolicy())
+        pairs = list(zip(recording.requests, result.requests, strict=True))
+        known = [(r, f) for r, f in pairs if r.usage is not None and r.usage.prompt]
+        own = sum(_input_cost(r.usage, r.model) for r, _ in known if r.usage is not None)
+        ours = sum(_input_cost(f.usage, r.model) for r, f in known)
+        told, simulated = told + own, simulated + ours
+        errors += [100 * abs(ours / own - 1)] if own else []
+    return told, simulated, statistics.median(errors)
+
+
+def _input_cost(usage: Usage, model: str) -> float:
+    return cost(replace(usage, output=0), price_of(model or DEFAULT_MODEL))
+
+
 def main() -> int:
     if not SESSIONS.is_dir():
         print("truth: skipped, the recorded sessions are not on this machine (LAMINA_DATA)")
@@ -205,10 +227,16 @@ def main() -> int:
     }
     causes = Counter(cause(case) for case in anchored if case.error > OUTLIER)
     text = report(table, causes, anchored, by_bytes, len(paths), statistics.median(runs))
+    told, simulated, off = dollars(recordings)
+    text += (
+        f"\n## In dollars\n\nInput at list prices, first requests included: ${told:,.2f} by the "
+        f"provider's counts, ${simulated:,.2f} by the simulator ({simulated / told - 1:+.2%}); a "
+        f"session is off by {off:.2f}% on the median.\n"
+    )
     print(text)
     (ROOT / "bench" / "results").mkdir(exist_ok=True)
     (ROOT / "bench" / "results" / "truth.md").write_text(text, "utf-8")
-    write_figures(table, anchored, by_bytes)
+    write_figures(table, anchored, by_bytes, (100 * abs(simulated / told - 1), off))
     return 0
 
 
@@ -282,7 +310,10 @@ def report(
 
 
 def write_figures(
-    table: dict[str, list[float]], anchored: Sequence[Checked], by_bytes: Sequence[Checked]
+    table: dict[str, list[float]],
+    anchored: Sequence[Checked],
+    by_bytes: Sequence[Checked],
+    money: tuple[float, float],
 ) -> None:
     peers = {name: round(values[0], 4) for name, values in table.items() if "baseline" in name}
     means = {name: round(values[1], 4) for name, values in table.items() if "baseline" in name}
@@ -297,6 +328,8 @@ def write_figures(
         figure("median_error_from_bytes", table["from bytes alone"][0], GOAL, peers),
         figure("session_sum_error", per_session(anchored), GOAL, {}),
         figure("session_sum_error_from_bytes", per_session(by_bytes), GOAL, {}),
+        {**figure("dollars_error", money[0], GOAL, {}), "unit": "% of the bill for input"},
+        {**figure("session_dollars_error", money[1], GOAL, {}), "unit": "% of the bill for input"},
     ]
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -37,10 +37,13 @@ class Place:
         self.home = root / "home"
         self.project.mkdir(exist_ok=True)
         self.clock = StillClock()
+        self.config: dict[str, Any] = {}  # for each session that says nothing else
 
     def open(self, steps: list[Any] | Any, **wishes: Any) -> Opening:
         model = ScriptedModel(steps) if isinstance(steps, list) else steps
         wishes.setdefault("clock", self.clock)
+        if self.config:
+            wishes["config"] = {**self.config, **(wishes.get("config") or {})}
         return Session.open(self.project, model, home=self.home, **wishes)
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
@@ -19,6 +19,9 @@ from lamina import steps, turn
 from lamina.cli.main import COMMANDS
 from lamina.config import SETTINGS
 from lamina.events import EVENTS, TurnEnd, TurnEnded
+
+if TYPE_CHECKING:
+    from tests.wire.server import WireServer
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -80,19 +83,30 @@ PROGRAMS = re.findall(
 
 @pytest.mark.spec("I1")
 @pytest.mark.parametrize(("name", "program"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
-def test_a_program_in_the_docs_runs_as_printed(name: str, program: str, tmp_path: Path) -> None:
+def test_a_program_in_the_docs_runs_as_printed(
+    name: str, program: str, tmp_path: Path, wire: WireServer
+) -> None:
     if name == "notebook":  # cells: await stands at the top
         body = "".join(f"    {line}" for line in program.splitlines(keepends=True))
         program = f"import asyncio\nasync def cells():\n{body}\nasyncio.run(cells())\n"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "LAMINA_HOME": str(tmp_path / "home")},
+        env={
+            **os.environ,
+            "HOME": str(tmp_path),
+            "LAMINA_HOME": str(tmp_path / "home"),
+            "ANTHROPIC_BASE_URL": wire.anthropic_url,
+            "ANTHROPIC_API_KEY": "none",
+        },
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+    if name == "wrap":
+        (prompt,) = wire.received[-1].body["messages"]
+        assert "PostgreSQL 16" in prompt["content"][1]["text"]
 
 
 def test_every_python_block_of_the_library_page_is_run() -> None:

@@ -48,6 +48,7 @@ def provider(**values: Any) -> InMemoryProvider:
 def test_every_mechanism_has_a_switch_and_a_default() -> None:
     mechanisms = {
         "tool_results": True,
+        "folds": True,
         "time_clearing": True,
         "worn_clearing": True,
         "cache_edits": True,
@@ -190,3 +191,16 @@ def test_without_a_provider_openfeature_is_not_even_imported(tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=30, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.spec("F8")
+def test_a_provider_given_to_one_session_rules_no_other(config: Config) -> None:
+    mine = flags.read(config, provider(snip=False, tool_results=False))
+    assert not mine.on("snip")
+    other = flags.read(config, provider(snip=True, tool_results=False))
+    assert other.on("snip")
+    assert not other.on("tool_results")
+    plain = flags.read(config)
+    assert plain.on("snip")
+    assert plain.on("tool_results")
+    assert plain.sources["snip"] == "default"

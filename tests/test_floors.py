@@ -51,7 +51,7 @@ def test_every_floor_has_a_figure_that_was_measured() -> None:
 def test_a_figure_that_fell_is_named() -> None:
     worse = {"secrets.found": 0.5, "secrets.growth": 9.0, "secrets.kinds": 350.0}
     assert list(below("secrets", worse)) == [
-        "secrets: secrets.found is 0.5, its floor 0.99",
+        "secrets: secrets.found is 0.5, its floor 0.97",
         "secrets: secrets.growth is 9.0, its ceiling 2",
     ]
 

@@ -26,15 +26,16 @@ dream.enabled sandbox.network
 """
 LOWER = """
 recall.max_files recall.max_lines recall.max_bytes recall.session_bytes extraction.max_calls
-dream.max_minutes
+dream.max_minutes cache.keep_warm
 """
 # Rules that only narrow, and a timeout that bash.max_timeout bounds.
 SET = "permissions.ask permissions.deny bash.timeout"
 NOTHING = """
 model small_model max_output anthropic.base_url anthropic.cache_edits openai.base_url api.timeout
-api.retries cache.ttl window.tokens turn.max_calls turn.continuations background.drain_seconds
+api.retries cache.ttl window.tokens turn.max_calls turn.continuations background.profile
+background.turns background.drain_seconds
 tool_results.enabled tool_results.threshold tool_results.thresholds tool_results.message_limit
-tool_results.preview_bytes microcompact.time_based microcompact.gap_minutes microcompact.keep
+tool_results.preview_bytes folds.enabled folds.least microcompact.time_based microcompact.gap_minutes microcompact.keep
 microcompact.worn microcompact.worn_tokens microcompact.worn_keep microcompact.cache_edits
 microcompact.edits_trigger microcompact.edits_keep microcompact.api_management
 microcompact.api_trigger microcompact.api_clear_at_least microcompact.thinking_turns
@@ -48,8 +49,10 @@ extraction.every_turns dream.hours dream.sessions dream.scan_minutes memory.dire
 memory.remote_directory memory.guidelines memory.inbox_all memory.inbox_most memory.index
 memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall.timeout
 instructions.excludes instructions.trust instructions.depth instructions.warn_characters
-permissions.allow sandbox.profile bash.environment bash.max_timeout hooks mcp.servers
-secrets.rules spend.daily_cap spend.layer_caps prices bare remote
+permissions.allow sandbox.profile sandbox.unattended_reach bash.environment bash.max_timeout hooks mcp.servers
+secrets.rules anthropic.thinking anthropic.thinking_tokens anthropic.betas anthropic.headers
+anthropic.diagnostics openai.headers openai.cache_key skills.directories web.search web.fetch
+turn.recover spend.daily_cap spend.layer_caps prices bare remote
 """
 DECIDED = {
     name: may

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lamina.errors import LaminaError
     from lamina.integrations.library import AsyncMemory, Memory
+    from lamina.integrations.wrap import wrap
     from lamina.ledger.record import Ledger
     from lamina.messages import Request, Response, Usage
     from lamina.ports import Capabilities, Model, Tool, ToolContext, ToolOutcome, ToolSpec
@@ -40,6 +41,7 @@ _HOMES = {
     "ToolSpec": "lamina.ports",
     "Usage": "lamina.messages",
     "tool": "lamina.tools.functions",
+    "wrap": "lamina.integrations.wrap",
 }
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "Usage",
     "__version__",
     "tool",
+    "wrap",
 ]
 
 

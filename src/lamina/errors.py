@@ -36,8 +36,9 @@ class LaminaError(Exception):
 
 def alone(error: BaseException) -> BaseException:
     """The error inside groups of one: what went wrong, not that a task group saw it."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    inside: list[BaseException] = [error]
+    while len(inside) == 1 and isinstance(error := inside[0], BaseExceptionGroup):
+        inside = [*error.exceptions]  # pyright: ignore[reportUnknownMemberType]
     return error  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -112,9 +113,10 @@ class ModelUnreachable(ModelError):
 
 
 class PromptTooLong(ModelError):
-    def __init__(self, message: str, gap: int | None = None) -> None:
+    def __init__(self, message: str, gap: int | None = None, limit: int | None = None) -> None:
         super().__init__(message)
         self.gap = gap
+        self.limit = limit  # the window, where the provider names it
 
 
 class BadResponse(ModelError):

@@ -104,6 +104,16 @@ class Retrying(Event):
 
 @_event
 @dataclass(frozen=True, slots=True)
+class AttemptBroke(Event):
+    """A model call ended before its answer did; what the provider had counted by then is booked."""
+
+    model: str
+    usage: Usage
+    cost: float = 0.0
+
+
+@_event
+@dataclass(frozen=True, slots=True)
 class ModelCalled(Event):
     """A call to a model ended and was booked."""
 

@@ -90,11 +90,15 @@ def _client(provider: FeatureProvider | None, problems: list[str]) -> OpenFeatur
         raise SettingsError(
             "A flag provider needs the package openfeature-sdk. Install lamina[openfeature]."
         ) from error
-    client = api.get_client(DOMAIN)
     if provider is None:
+        client = api.get_client(DOMAIN)
         return client if client.provider is not api.get_client().provider else None
+    # A domain of its own: another session of the process goes on with its own flags. The registry
+    # holds the provider, so no other can get the same id.
+    domain = f"{DOMAIN}.{id(provider)}"
+    client = api.get_client(domain)
     if client.provider is not provider:
-        api.set_provider(provider, DOMAIN)
+        api.set_provider(provider, domain)
     _wait(client, problems)
     return client
 

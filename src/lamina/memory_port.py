@@ -77,6 +77,10 @@ class MemoryStore(Protocol):
         """The first so many of `list()`, in the time that these take."""
         ...
 
+    def read_only(self) -> Sequence[str]:
+        """Memories that a person closed to writing: nothing that works unasked changes those."""
+        ...
+
     def unreadable(self) -> Sequence[str]:
         """What lies among the memories and can't be read as one."""
         ...

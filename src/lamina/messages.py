@@ -22,7 +22,16 @@ Origin = Literal["typed", "pasted", "tool", "assistant", "recalled", "hook", "te
 # Why a model is called. Everything but `main` and `agent` works in the background and never
 # autocompacts, recalls, extracts, dreams or touches the state of cache edits.
 Purpose = Literal[
-    "main", "agent", "notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe"
+    "main",
+    "agent",
+    "notes",
+    "summary",
+    "recall",
+    "extraction",
+    "dream",
+    "agent_summary",
+    "probe",
+    "keep_warm",
 ]
 
 
@@ -125,9 +134,12 @@ class Request:
     max_tokens: int = 0  # 0: the model's own default
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     purpose: Purpose = "main"
-    # Number of blocks (flattened over messages) at the end of the last request: where the adapter
-    # repeats that request's final cache breakpoint. 0: there was none.
+    # Number of blocks (flattened over messages) up to which an earlier request was marked for the
+    # prompt cache and nothing has changed since; usually all of the last request. 0: there was none.
     cached_blocks: int = 0
+    # Number of blocks at the end of the last change of the prefix; 0: unknown.
+    stable_blocks: int = 0
+    cache_ttl: int = 0  # seconds that what is marked now shall live; 0: as long as the model's
     # Names of tool results that the provider should delete from its cached prefix (L2.2).
     cache_deletions: Sequence[str] = ()
 

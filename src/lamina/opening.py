@@ -23,20 +23,21 @@ from lamina import prompts, wiring
 from lamina._version import __version__
 from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
-from lamina.errors import UsageError
+from lamina.errors import ModelError, UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned
-from lamina.layers import dream, extraction, microcompact, recall
-from lamina.ledger import edits
+from lamina.layers import dream, extraction, microcompact, pauses, recall
+from lamina.ledger import edits, tokens
 from lamina.ledger.log import was_used
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger, fork_file
 from lamina.memory import date_reminder, day, first_reminder, memory_section
-from lamina.messages import Block, Json, text, text_of
-from lamina.ports import NoBackground, ToolContext
+from lamina.messages import Block, Json, Request, as_object, text, text_of
+from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.steps import CUT_OFF
 from lamina.tools.bash import for_commands
+from lamina.tools.registry import builtin_tools
 from lamina.wiring import Options
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         env=for_commands(os.environ, config.strings("bash.environment")),
         network=config.bool("sandbox.network"),
         sandbox=wiring.sandbox_profile(config),
+        attended=options.interactive and options.ask is not None,
+        reach=config.bool("sandbox.unattended_reach"),
+        reads=(deps.folder.parent, *([deps.memory.directory] if deps.memory else [])),
     )
 
 
@@ -137,7 +141,7 @@ async def begin(state: State, *, new: bool) -> None:
         first.insert(0, head)
     frame = state.ledger.projection.frame
     if frame is None:
-        first.append(first_frame(state))
+        first.append(await _measured(state, first_frame(state)))
     elif frame.get("model") != state.deps.model.name:
         first.append(_reframed(state, frame))
     state.ledger.append(*first)
@@ -154,9 +158,56 @@ async def begin(state: State, *, new: bool) -> None:
 
 
 def first_frame(state: State) -> Json:
-    """Render system prompt and tools: once a session; from then on these bytes are reused."""
-    tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
-    return edits.frame(_system(state), tools, state.deps.model.name, _params(state))
+    """Render system prompt and tools: once a session; from then on these bytes are reused. A small
+    window gets a short form: the tools that work can't do without, in few words, and a line or two
+    on memory."""
+    system, tools = _system(state), [spec.to_json() for spec in state.deps.toolbox.specs()]
+    short = tokens.of_frame(system, tools) > state.window.frame
+    if short:
+        system, tools = _system(state, short=True), _short_tools(state)
+    more = {"short": True} if short else {}
+    return edits.frame(system, tools, state.deps.model.name, _params(state), **more)
+
+
+async def _measured(state: State, frame: Json) -> Json:
+    """The frame with its size by the model's own tokeniser, where it has one here."""
+    model = state.deps.model
+    if not isinstance(model, CountsTokens):
+        return frame
+    request = Request(frame["system"], frame["tools"], [], model.name)
+    try:
+        return {**frame, "tokens": await model.count(request)}
+    except ModelError:  # the first call will say what is wrong
+        return frame
+
+
+# What a model in a small window is told of; it may call the others all the same.
+_NEEDED = frozenset({"Read", "Write", "Edit", "Bash", "Expand", "Remember", "Recall"})
+_SHORT_INDEX = 1_500  # characters of the index of memories in the short form
+
+
+def _short_tools(state: State) -> list[Json]:
+    """Built-in tools in few words; what the host or the user's settings add stays as it is."""
+    ours = {tool.spec.name for tool in builtin_tools()} | {"Remember", "Forget", "Recall"}
+    return [
+        _in_few_words(spec) if spec.name in ours else spec.to_json()
+        for spec in state.deps.toolbox.specs()
+        if spec.name not in ours or spec.name in _NEEDED
+    ]
+
+
+def _in_few_words(spec: ToolSpec) -> Json:
+    schema: Json = {**spec.input_schema}
+    fields = as_object(schema.get("properties"))
+    schema["properties"] = {
+        name: {key: field[key] for key in ("type", "enum", "items") if key in field}
+        for name, field in fields.items()
+    }
+    return {
+        "name": spec.name,
+        "description": spec.description.partition(". ")[0].rstrip(".") + ".",
+        "input_schema": schema,
+    }
 
 
 def _stand(state: State) -> None:
@@ -190,7 +241,7 @@ def remind(state: State) -> None:
     state.ledger.append(edits.state("date", today))
 
 
-def _system(state: State) -> list[Block]:
+def _system(state: State, *, short: bool = False) -> list[Block]:
     words = prompts.load(
         "system",
         project=str(state.config.project),
@@ -201,7 +252,13 @@ def _system(state: State) -> list[Block]:
     if deps.server_notes:
         said = "\n\n".join(f"## {name}\n{note}" for name, note in deps.server_notes.items())
         blocks.append(text(f"# What the MCP servers say about their tools\n\n{said}"))
-    if deps.memory is not None:
+    if deps.memory is not None and short:
+        index = deps.memory.index("").text[:_SHORT_INDEX] or "(nothing yet)"
+        said = (
+            f"{prompts.load('memory_short', index=index)}\n{deps.config.str('memory.guidelines')}"
+        )
+        blocks.append(text(said.strip()))
+    elif deps.memory is not None:
         blocks.append(
             text(memory_section(deps.memory, deps.config, deps.flags, deps.transcript.parent))
         )
@@ -209,26 +266,50 @@ def _system(state: State) -> list[Block]:
 
 
 def _render_again(state: State) -> None:
-    """After a compaction: the section on memory as it is now."""
-    frame, system = state.ledger.projection.frame, _system(state)
-    if frame is not None and frame["system"] != system:
-        state.ledger.append(edits.frame(system, frame["tools"], frame["model"], frame["params"]))
+    """After a compaction: the section on memory as it is now. Where the window turned out to be a
+    small one, all of it in the short form."""
+    frame = state.ledger.projection.frame
+    if frame is None:
+        return
+    if not frame.get("short") and state.ledger.frame_tokens > state.window.frame:
+        state.ledger.append({**first_frame(state), "params": frame["params"]})
+        return
+    system = _system(state, short=bool(frame.get("short")))
+    if frame["system"] != system:
+        more = {"short": True} if frame.get("short") else {}
+        state.ledger.append(
+            edits.frame(system, frame["tools"], frame["model"], frame["params"], **more)
+        )
 
 
 def _params(state: State) -> Json:
     params: Json = {}
-    managed = microcompact.api_management(state.flags, state.window, state.capabilities, params)
+    config = state.config
+    match config.str("anthropic.thinking"):
+        case "adaptive":
+            params["thinking"] = {"type": "adaptive"}
+        case "enabled":
+            budget = config.int("anthropic.thinking_tokens")
+            params["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        case _:
+            pass
+    specs = state.deps.toolbox.specs()
+    managed = microcompact.api_management(
+        state.flags, state.window, state.capabilities, params, specs
+    )
     return {**params, **managed}
 
 
 def _reframed(state: State, frame: Json) -> Json:
-    """Another model, the same bytes of system and tools."""
+    """Another model, the same bytes of system and tools, unless its window is too small for them."""
     state.guard.register(f"model changed to {state.deps.model.name}")
+    if not frame.get("short") and state.ledger.frame_tokens > state.window.frame:
+        return first_frame(state)
     return edits.frame(frame["system"], frame["tools"], state.deps.model.name, _params(state))
 
 
 async def change_model(state: State, name: str) -> None:
-    model = wiring.open_model(name, state.config)
+    model = wiring.open_model(name, state.config, state.deps.clock)
     old = state.deps.model
     state.deps = replace(state.deps, model=model)
     frame = state.ledger.projection.frame
@@ -240,8 +321,17 @@ async def change_model(state: State, name: str) -> None:
 # ---- ending
 
 
+def begin_last(state: State) -> None:
+    """The user leaves: what waited for a pause begins."""
+    pauses.over(state)
+    extraction.at_end(state)
+
+
 async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
+    if seconds > 0:
+        begin_last(state)
+    pauses.over(state)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
 

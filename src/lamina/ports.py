@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -34,6 +34,7 @@ class Capabilities:
     cache: Literal["anthropic", "openai", "none"] = "none"
     min_cacheable: int = 1_024
     cache_ttl: int = 300  # seconds
+    cache_upgrades: bool = False  # a request that marks an hour gives it to all before the mark
     context_management: bool = False  # L2.3
     cache_edits: bool = False  # L2.2
     keeps_thinking: bool = True
@@ -57,6 +58,13 @@ class Model(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A model that can say how long a prompt is, by its own tokeniser and without an answer."""
+
+    async def count(self, request: Request) -> int: ...
 
 
 # ---- tools
@@ -153,6 +161,11 @@ class ToolContext:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
     network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
+    # Without a person commands reach no network and read the project, the system and `reads` alone,
+    # and what runs or steers later is put back, unless the user's settings allow more (`reach`).
+    attended: bool = True
+    reach: bool = False
+    reads: Sequence[Path] = ()
     tool_use_id: str = ""
     held: Held | None = None  # what this call's path names, open since before its permission
     withheld: Withheld | None = None  # what this call's permission leaves out
@@ -275,6 +288,10 @@ class Background(Protocol):
 
     def running(self) -> Sequence[str]: ...
 
+    def cancel(self, name: str) -> bool:
+        """Stop a task; False if none of that name is running."""
+        ...
+
     async def drain(self, seconds: float) -> Sequence[str]:
         """Wait for all, at most so long; cancel the rest and return their names."""
         ...
@@ -288,6 +305,9 @@ class NoBackground:
 
     def running(self) -> Sequence[str]:
         return ()
+
+    def cancel(self, name: str) -> bool:  # noqa: ARG002
+        return False
 
     async def drain(self, seconds: float) -> Sequence[str]:  # noqa: ARG002
         return ()
@@ -325,4 +345,6 @@ class Fork(Protocol):
         changes: Sequence[
             Json
         ] = (),  # edits of its own view; each costs the cached prefix from there
+        ends_with: Collection[str] = (),  # an answer that calls these alone, and well, is the last
+        apart: bool = False,  # by the small model, on a prompt without the conversation
     ) -> ForkResult: ...

@@ -25,28 +25,25 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 import anyio
+import anyio.abc
 
 from lamina import opening, turn
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
-from lamina.layers import compaction, snip
+from lamina.layers import compaction, notes, pauses, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Origin, Request, Usage, text
-from lamina.opening import Tasks
 from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, SystemClock, Tool
 from lamina.state import State
 from lamina.steps import close_calls
 from lamina.wiring import Options
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Status:
 class Session:
     """One conversation with memory. Made by `Session.open`."""
 
-    def __init__(self, state: State, group: TaskGroup) -> None:
+    def __init__(self, state: State, group: anyio.abc.TaskGroup) -> None:
         self._state = state
         self._group = group
         self._scope: anyio.CancelScope | None = None
@@ -218,7 +215,9 @@ class Session:
         self._state.queue.append((message, "typed"))
 
     def cancel(self) -> bool:
-        """Stop the running turn; what was done stays, and the session can go on."""
+        """Stop the running turn and the notes that are being taken on it; what was done stays, and
+        the session can go on."""
+        self._state.background.cancel(notes.LAYER)
         if self._scope is not None:
             self._scope.cancel()
         return self._scope is not None
@@ -275,6 +274,11 @@ class Session:
         wait = self.config.float("background.drain_seconds") if seconds is None else seconds
         await opening.drain(self._state, wait)
 
+    def leaving(self) -> Sequence[str]:
+        """Begin what waited for a pause; returns the background work that `drain` will wait for."""
+        opening.begin_last(self._state)
+        return self.status().background
+
     # ---- looking at it
 
     @property
@@ -313,7 +317,7 @@ class Session:
             tokens=state.ledger.tokens(),
             window=state.capabilities.window,
             cache_hit_rate=used.cache_read / used.prompt if caches else None,
-            background=state.background.running(),
+            background=[n for n in state.background.running() if n != pauses.TASK],
             fidelity=share if low else None,
         )
 
@@ -362,7 +366,7 @@ class Opening:
             stack.callback(opening.drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
             state = await opening.make_state(options, config, ledger, path, stack)
-            state.background = Tasks(group, state.emit)
+            state.background = opening.Tasks(group, state.emit)
             session = Session(state, group)
             if not new:
                 close_calls(state, "[The session ended before this call did]")

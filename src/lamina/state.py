@@ -7,17 +7,27 @@ what waits for the next round. A fork gets a state of its own. Touches nothing b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cache.account import Account, rates
+from lamina.cache.account import ASIDE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
 from lamina.cache.guard import Guard
+from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
-from lamina.events import Emit, Event, LayerFailed, ModelCalled, TextDelta, ThinkingDelta
+from lamina.events import (
+    AttemptBroke,
+    Emit,
+    Event,
+    LayerFailed,
+    ModelCalled,
+    TextDelta,
+    ThinkingDelta,
+)
 from lamina.flags import Flags
-from lamina.ledger import edits
+from lamina.ledger import edits, tokens
+from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Margins, Window
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
@@ -76,6 +86,17 @@ class MovedResult:
 
 
 @dataclass(slots=True)
+class FoldedView:
+    """What folds know of the view: lines, and the blocks in which they stand."""
+
+    entries: list[Json]  # of the ledger that it was made for
+    folding: Folding
+    until: int = 0  # entries before this one are noted
+    blocks: dict[tuple[int, int], Block] = field(default_factory=dict[tuple[int, int], Block])
+    calls: dict[str, Block] = field(default_factory=dict[str, Block])
+
+
+@dataclass(slots=True)
 class State:
     deps: Deps
     ledger: Ledger
@@ -104,7 +125,9 @@ class State:
     render_again: Callable[[], None] | None = None  # the system prompt, where that costs no cache
     moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
     moved_until: int = 0  # entries that were looked through for them
+    folding: FoldedView | None = None  # made anew from the ledger where it is missing
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
+    expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
 
     # ---- short cuts
 
@@ -142,6 +165,55 @@ class State:
         found = rates(model, self.capabilities, self.config.table("prices"))
         return self.account.follow(self.ledger.entries, found) if found is not None else None
 
+    @property
+    def thrifty(self) -> bool:
+        """Whether background work waits until a call of the model is worth its price."""
+        if self.config.str("model").startswith(FREE_PREFIXES):
+            return False
+        prices = self.config.table("prices")
+        return saves(self.config.str("background.profile"), self.deps.model.name, prices)
+
+    @property
+    def kept_for(self) -> int:
+        """Seconds that a request which only keeps the cache would keep it; 0: it is not worth one,
+        or the session has not saved its price."""
+        able, account = self.capabilities, self.balance()
+        most = self.config.int("cache.keep_warm") if self.deps.interactive else 0
+        if account is None or able.cache != "anthropic" or able.cache_ttl > SHORT_LIFE:
+            return 0
+        if account.kept >= (min(most, 1) if able.cache_upgrades else most):
+            return 0
+        if self.deps.clock.now() >= account.used_at + able.cache_ttl:
+            return 0  # it is gone
+        life = LONG_LIFE if able.cache_upgrades else able.cache_ttl
+        return life if account.keeps_paying(self.ledger.tokens(), life) else 0
+
+    def price_aside(self, prompt: str, *, apart: bool, output: int = 0) -> float:
+        """What one call beside the conversation costs, in tokens of the model's plain input: behind
+        the conversation as the cache has it, or `apart`, by the small model without it."""
+        account, deps, size = self.balance(), self.deps, tokens.of_text(prompt)
+        rates = account.rates if account is not None else Rates()
+        if not apart or deps.small is None:
+            return rates.read * self.ledger.tokens() + rates.write * size + rates.output * output
+        prices = self.config.table("prices")
+        small, main = (price_of(m.name, prices) for m in (deps.small(deps.model), deps.model))
+        frame = self.ledger.projection.frame or {}
+        size += tokens.of_blocks(frame.get("system") or ())
+        return (small.input * size + small.output * output) / (main.input or 1.0)
+
+    def paid_for(self, prompt: str, *, apart: bool = False, output: int = 0) -> Json:
+        """The entry that charges such a call to what the session has saved. One behind the
+        conversation keeps the cache as well."""
+        price = self.price_aside(prompt, apart=apart, output=output)
+        kept = 0 if apart else self.capabilities.cache_ttl
+        return edits.state(ASIDE, {"price": round(price), "kept": kept})
+
+    @property
+    def answered(self) -> bool:
+        """Is it the user's turn?"""
+        last = next((e for e in reversed(self.ledger.entries) if e["kind"] == "message"), None)
+        return last is not None and last.get("role") == "assistant" and not self.ledger.open_calls
+
     def spec_of(self, tool: str) -> ToolSpec | None:
         found = self.deps.toolbox.get(tool)
         return found.spec if found else None
@@ -173,22 +245,37 @@ class State:
         offer = edits.job("extraction.offer", "open", self.ledger.head)
         return self.ledger.append(offer, *entries)[1:]
 
+    def hear(self, request: Request, event: Event, *, aside: bool = False) -> None:
+        """What a model says while it answers. A try that broke off is booked like a call; a call
+        aside tells nobody the rest."""
+        if isinstance(event, AttemptBroke):
+            event = replace(event, cost=self._spend(request.purpose, event.model, event.usage))
+            if not aside:
+                self.usage = self.usage + event.usage
+            self.emit(event, kept=not aside)
+        elif not aside:
+            self.emit(event)
+
     def book(
         self, request: Request, response: Response, started: float, *, aside: bool = False
     ) -> None:
         """Count a model call that began at `started` (monotonic): turn, ledger of spending, event.
         A call aside is no part of the turn: its figures are not the answer's."""
         model = response.model or request.model
-        cost = self.deps.spend.book(
-            purpose=request.purpose,
-            model=model,
-            usage=response.usage,
-            session=self.deps.session_id,
-            at=self.deps.clock.now(),
-        )
+        cost = self._spend(request.purpose, model, response.usage)
         seconds = round(self.deps.clock.monotonic() - started, 3)
         called = ModelCalled(request.purpose, model, response.usage, cost, seconds)
         if not aside:
             self.usage = self.usage + response.usage
             self.calls += 1
         self.emit(called, kept=not aside)
+
+    def _spend(self, purpose: Purpose, model: str, usage: Usage) -> float:
+        deps = self.deps
+        return deps.spend.book(
+            purpose=purpose,
+            model=model,
+            usage=usage,
+            session=deps.session_id,
+            at=deps.clock.now(),
+        )

@@ -8,7 +8,6 @@ and every call gets its result, so the ledger stays valid.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -43,10 +42,13 @@ from lamina.messages import (
 from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State
 
+USUAL_ANSWER = 32_000  # tokens that an answer may have where nobody says otherwise
+NEARLY_FULL: Final = "nearly full"
 AT_ONCE = 8  # tools of one answer that run side by side
 INTERRUPTED = "[Interrupted by the user]"
 _FILE_TOOLS = ("Read", "Write", "Edit")
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+PAUSED: Final = "pause_turn"  # the provider's own tools want another request to go on
 NO_ANSWER: Final = ("refusal", "unanswered")  # the model would not, or there is none
 
 
@@ -61,8 +63,11 @@ async def ask_model(state: State) -> Response:
     if response.stop_reason == "max_tokens" and max(state.max_tokens, response.usage.output) < most:
         state.max_tokens = most
         state.emit(OutputContinued("raised", 1))
-        with contextlib.suppress(PromptTooLong):  # no room for more: the short answer is continued
+        state.emit(StreamRestarted("it was cut off, and gets more room"))
+        try:
             response = await _call(state)
+        except PromptTooLong:  # no room for more: the short answer stands, and is continued
+            state.emit(TextDelta(response.text))
     response = _usable(state, response)
     state.ledger.append(
         edits.answer(
@@ -75,14 +80,43 @@ async def ask_model(state: State) -> Response:
         )
     )
     state.streamed = ""
+    _warn_when_nearly_full(state)
     return response
 
 
+def _warn_when_nearly_full(state: State) -> None:
+    """One sentence each time that the context passes the warning mark; in a small window, where the
+    mark stands near the beginning, it would say nothing."""
+    tokens, window = state.ledger.tokens(), state.window
+    if state.forked or window.autocompact <= window.margins.warning:
+        return
+    if tokens < window.warning:
+        state.said.discard(NEARLY_FULL)
+    elif NEARLY_FULL not in state.said:
+        state.said.add(NEARLY_FULL)
+        ahead = "/compact makes room"
+        if state.flags.on("collapse"):
+            ahead = "finished rounds are folded when it fills"
+        elif state.flags.on("autocompact"):
+            ahead = f"at {window.autocompact:,} it is compacted"
+        state.emit(Warned(f"The context holds {tokens:,} of {window.effective:,} tokens; {ahead}."))
+
+
 def why_blocked(state: State) -> str:
-    """The last guard: a request that can't fit is not sent."""
-    tokens, limit = state.ledger.tokens(), state.window.blocking
+    """The last guard: a request that can't fit is not sent. A fork's answer is short and makes
+    room, or asks for none: it may use what is kept free for the answers of the conversation."""
+    tokens, window = state.ledger.tokens(), state.window
+    hard = window.size - window.least_answer
+    frame = state.ledger.frame_tokens
+    # Where system prompt and tools fill the window, no compaction helps: what fits is sent.
+    limit = hard if state.forked or frame >= window.blocking else window.blocking
     if tokens < limit:
         return ""
+    if frame >= window.blocking:
+        return (
+            f"System prompt and tools alone take {frame:,} tokens, and this model's window has "
+            f"{window.size:,}. Choose a model with a larger one, or try with fewer tools or --bare."
+        )
     return (
         f"The context holds {tokens:,} tokens, over the limit of {limit:,} for this model. "
         "Compact it with /compact, or start a new session."
@@ -105,7 +139,7 @@ async def _call(state: State) -> Response:
             state.streamed += event.text
         elif isinstance(event, StreamRestarted):
             state.streamed = ""
-        state.emit(event)
+        state.hear(request, event)
 
     started = clock.monotonic()
     response = await state.deps.model.complete(request, listen)
@@ -118,19 +152,50 @@ async def _call(state: State) -> Response:
     return response
 
 
+def _paused(state: State) -> bool:
+    """Is the last word the model's own, because its provider wanted a pause?"""
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message":
+            return entry.get("stop_reason") == PAUSED
+    return False
+
+
 def _request(state: State) -> Request:
     request = state.ledger.view(state.purpose)
-    if wrong := joining.sendable(request):
+    if wrong := joining.sendable(request, paused=_paused(state)):
         raise BadResponse(f"The request can't be sent: {'; '.join(wrong)}.")
     limit = state.max_tokens or state.config.int("max_output")
+    room = state.window.size - state.ledger.tokens()
+    if room < (limit or min(USUAL_ANSWER, state.capabilities.max_output)):
+        # Providers add what an answer may have to the prompt, and refuse what is over the window.
+        limit = max(room * 99 // 100, state.window.least_answer)
     return replace(request, max_tokens=limit, **microcompact.request_parts(state))
+
+
+# What makes room for a refused prompt, cheapest first, and the flags of which one must be on.
+_ROOM = (
+    (("collapse",), collapse.commit),
+    (("time_clearing", "worn_clearing", "cache_edits", "api_management"), microcompact.clear_now),
+    (("autocompact",), compaction.make_room),
+)
 
 
 async def _recovered(state: State, error: PromptTooLong) -> Response:
     """Make room, cheapest first, and try again; the error is withheld until nothing helps."""
     if state.forked:  # whoever started it decides what to leave out
         raise error
-    for make_room in (collapse.commit, microcompact.clear_now, compaction.make_room):
+    if state.render_again is not None and state.ledger.frame_tokens > state.window.frame:
+        old = state.ledger.projection.frame
+        state.render_again()  # the provider has just named a window smaller than we thought
+        if state.ledger.projection.frame is not old:
+            state.emit(PromptRecovered("fewer tools, in few words"))
+            try:
+                return await _call(state)
+            except PromptTooLong as again:
+                error = again
+    for switches, make_room in _ROOM:
+        if not (state.config.bool("turn.recover") or any(map(state.flags.on, switches))):
+            continue  # off is off: a refused prompt is told then, not edited
         how = make_room(state)
         how = how if isinstance(how, str) else await how
         if not how:

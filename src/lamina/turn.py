@@ -17,9 +17,9 @@ from lamina.layers import (
     collapse,
     compaction,
     dream,
-    extraction,
     microcompact,
     notes,
+    pauses,
     recall,
     tool_results,
 )
@@ -45,7 +45,7 @@ async def run(state: State) -> TurnEnd:
     if reason in ("end_turn", "unanswered"):
         after = (
             ("recall", recall.after_turn),
-            ("extraction", extraction.after_turn),  # layer 5, in the background
+            ("extraction", pauses.after_turn),  # layer 5, in the background
             ("dream", dream.after_turn),  # layer 6, in the background
         )
         await _each(state, after)
@@ -64,7 +64,6 @@ async def _rounds(state: State) -> TurnEnd:
         if blocked := steps.why_blocked(state):
             state.emit(Warned(blocked))
             return "blocked"
-
         response = await steps.ask_model(state)
         notes.check(state, response)  # layer 3, in the background
 
@@ -74,6 +73,8 @@ async def _rounds(state: State) -> TurnEnd:
             continued += 1
             state.emit(OutputContinued("continued", continued))
             state.say(CONTINUE, "system")
+            continue
+        if response.stop_reason == steps.PAUSED and not response.tool_uses:
             continue
         if response.tool_uses:
             if await steps.run_tools(state, response):
@@ -93,6 +94,7 @@ async def make_room(state: State) -> None:
     """The layers that act before a call, cheapest first."""
     layers = (
         ("recall", recall.act),  # memories that fit the user's message, once they are there
+        ("folds", tool_results.fold),  # what the view says already is not said again
         ("tool_results", tool_results.act),  # layer 1: large results go to disk
         ("microcompact", microcompact.act),  # layer 2: old results are cleared
         ("collapse", collapse.act),  # finished rounds are folded, where switched on

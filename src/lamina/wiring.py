@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from lamina.cache import lifetime
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
@@ -84,23 +85,41 @@ class Options:
             raise UsageError(f"`{name}` can't be a {kind}: {_WANTED[name]}.")
 
 
-def open_model(spec: str, config: Config) -> Model:
+def open_model(spec: str, config: Config, clock: Clock) -> Model:
     """The model that a name stands for, with this configuration's keys and addresses."""
     from lamina.models import open_model as make
 
     provider = spec.partition(":")[0]
-    known, cached = provider in ("anthropic", "openai"), provider == "anthropic"
+    options: dict[str, Any] = {}
+    if provider in ("anthropic", "openai"):
+        options = {
+            "api_key": config.secret(provider) or None,
+            "base_url": config.str(f"{provider}.base_url") or None,
+            "headers": config.table(f"{provider}.headers"),
+            # What the user says of a window counts more than what an endpoint once said.
+            "limits": None if config.int("window.tokens") else config.own_home / "windows.json",
+        }
+    if provider == "anthropic":
+        options |= {
+            "betas": config.strings("anthropic.betas"),
+            "diagnostics": config.bool("anthropic.diagnostics"),
+            "cache_ttl": config.str("cache.ttl"),
+            "cache_edits": config.bool("anthropic.cache_edits"),
+            "cache_upgrades": lifetime.upgrades(
+                config.own_home, spec, config.str("anthropic.base_url")
+            ),
+        }
+    elif provider == "openai":
+        options["cache_key"] = config.str("openai.cache_key") or None
     return make(
         spec,
         options={
-            "api_key": (config.secret(provider) or None) if known else None,
-            "base_url": (config.str(f"{provider}.base_url") or None) if known else None,
+            **options,
+            "clock": clock,
             "timeout": config.float("api.timeout"),
             "retries": config.int("api.retries"),
             "window": config.int("window.tokens") or None,
             "max_output": config.int("max_output") or None,
-            "cache_ttl": config.str("cache.ttl") if cached else None,
-            "cache_edits": config.bool("anthropic.cache_edits") if cached else None,
         },
     )
 
@@ -109,8 +128,8 @@ class SmallModel:
     """The model for small background calls: opened when first needed, and the conversation's own
     where the setting names that one."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._config, self._clock = config, clock
         self._opened: Model | None = None
 
     def __call__(self, main: Model) -> Model:
@@ -118,7 +137,7 @@ class SmallModel:
         if name in (main.name, self._config.str("model")):
             return main
         if self._opened is None:
-            self._opened = open_model(name, self._config)
+            self._opened = open_model(name, self._config, self._clock)
         return self._opened
 
     async def close(self) -> None:
@@ -139,7 +158,7 @@ async def make_deps(
     from lamina.tools.functions import tool as as_tool
 
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
-    toolbox = Toolbox(builtin_tools(*limits))
+    toolbox = Toolbox(builtin_tools(*limits, snips=flags.on("snip")))
     memory = options.memory if config.bool("memory.enabled") else None
     if memory is None:
         memory = make_memory(config, transcript, emit, ledger, options.clock.now)
@@ -152,16 +171,18 @@ async def make_deps(
         memory_index, guard = _add_memory_tools(
             toolbox, memory, transcript, options.clock, ledger, with_index=with_index, claude=theirs
         )
+    for tool in _from_settings(config):
+        toolbox.add(tool)
     for tool in options.tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     server_notes = await _add_servers(toolbox, config, emit, stack)
     model = options.model if options.model is not None else config.str("model")
-    small = SmallModel(config)
+    small = SmallModel(config, options.clock)
     stack.push_async_callback(small.close)
     return Deps(
         config=config,
         flags=flags,
-        model=open_model(model, config) if isinstance(model, str) else model,
+        model=open_model(model, config, options.clock) if isinstance(model, str) else model,
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,
@@ -182,6 +203,23 @@ async def make_deps(
         unattended=make_permit(config, None, interactive=False),
         server_notes=server_notes,
     )
+
+
+def _from_settings(config: Config) -> list[Tool]:
+    """Skills that there are, and the web where the user named commands for it."""
+    from lamina.tools.bash import for_commands
+    from lamina.tools.functions import by_command, web_fetch, web_search
+    from lamina.tools.memory_tools import SkillTool, find_skills
+
+    tools: list[Tool] = []
+    folders = [Path(name).expanduser() for name in config.strings("skills.directories")]
+    if skills := find_skills([config.own_home / "skills", *folders]):
+        tools.append(SkillTool(skills))
+    env = for_commands(os.environ, config.strings("bash.environment"))
+    for name, make in (("web.search", web_search), ("web.fetch", web_fetch)):
+        if command := config.str(name):
+            tools.append(make(by_command(command, config.project, env)))
+    return tools
 
 
 async def _add_servers(
@@ -221,7 +259,8 @@ def make_memory(
         gate = GateContext(
             origin_text=quotes.origin_text,
             before=quotes.before,
-            dates=lambda quote, session, entry: _dates(quote, quotes.when(session, entry)),
+            whole=quotes.whole,
+            dates=lambda quote, session, entry: days_named(quote, quotes.when(session, entry)),
             said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
         )
         return open_store(config, pass_on, gate=gate, in_session=True, now=now)
@@ -230,7 +269,7 @@ def make_memory(
         return None
 
 
-def _dates(quote: str, stamp: str) -> list[str]:
+def days_named(quote: str, stamp: str) -> list[str]:
     """The days that a quote names, from the day on which it was said."""
     from datetime import datetime
 

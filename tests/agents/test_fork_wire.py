@@ -111,7 +111,8 @@ def test_a_notes_fork_in_the_middle_of_calls_carries_the_open_answer_whole(
     monkeypatch.setattr(wire, "answer_to", seen)
 
     async def story() -> None:
-        async with place.open(model_at(wire), tools=[look]) as session:
+        config = {"background.profile": "every-turn"}
+        async with place.open(model_at(wire), tools=[look], config=config) as session:
             await session.ask("look at both")
 
     usage = {"input_tokens": 100, "output_tokens": 11_000}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.cache.account import FETCHED, Account, Rates, rates
+from lamina.cache.account import ASIDE, FETCHED, Account, Rates, rates
 from lamina.ledger import edits, tokens
 from lamina.ledger.record import Ledger
 from lamina.messages import text, tool_result, tool_use
@@ -253,3 +253,60 @@ def test_rates_come_from_the_price_table_of_the_model() -> None:
     other = rates("m", CACHED, {"m": {"input": 4, "cache_read": 2, "cache_write_5m": 0}})
     assert other is not None
     assert (other.read, other.write) == (0.5, 1.0)
+
+
+# ---- background work, and caches that are kept
+
+
+def asked(talk: Talk, seconds: float, size: int = 40_000) -> None:
+    talk.now += seconds
+    talk.ledger.append(edits.request(talk.ledger.head, "", "main", 0, size))
+
+
+def keep(talk: Talk, seconds: float, price: int = 4_000, life: int = 300) -> None:
+    talk.now += seconds
+    talk.ledger.append(edits.state(ASIDE, {"price": price, "kept": life}))
+
+
+@pytest.mark.spec("F14", "F10")
+def test_a_pause_that_was_bridged_earns_the_writing_and_costs_what_bridged_it() -> None:
+    talk = Talk()
+    asked(talk, 10)
+    keep(talk, 280)
+    assert talk.account.saved == pytest.approx(-4_000)
+    asked(talk, 200)
+    assert talk.account.saved == pytest.approx(1.15 * 40_000 - 4_000)
+    assert talk.account.pauses == 0
+    keep(talk, 280)
+    asked(talk, 3_600)  # he came too late: nothing is earned
+    assert talk.account.saved == pytest.approx(1.15 * 40_000 - 8_000)
+    assert talk.account.pauses == 1
+
+
+@pytest.mark.spec("F10")
+def test_what_is_spent_beside_a_session_is_what_it_has_saved_and_half_a_percent() -> None:
+    talk = Talk()
+    for _ in range(10):
+        asked(talk, 10)
+    bill = 1.25 * 40_000 + 9 * 0.1 * 40_000
+    assert talk.account.bill == pytest.approx(bill)
+    assert talk.account.affords(0.005 * bill)
+    assert not talk.account.affords(0.006 * bill)
+
+
+@pytest.mark.spec("F14")
+def test_a_pause_is_bridged_by_other_sessions_odds_until_this_one_has_its_own() -> None:
+    talk = Talk()
+    asked(talk, 10)
+    fresh = talk.account.back_soon()
+    assert fresh == pytest.approx(0.34)
+    for _ in range(30):
+        asked(talk, 400)
+    assert talk.account.back_soon() > 0.7  # he is always back after seven minutes
+    talk = Talk()
+    for _ in range(60):
+        asked(talk, 7_000)
+    assert talk.account.back_soon() < 0.1
+    account = talk.account
+    account.saved = 1e6
+    assert not account.keeps_paying(40_000, 300)

@@ -232,10 +232,10 @@ def test_leaving_says_what_is_waited_for_and_ctrl_c_ends_the_wait(
     screen = talk(words=("--model", "anthropic:claude-sonnet-4-6"))
     screen.say("I always use tabs")
     screen.expect("Noted.\n")
-    screen.expect("background: extraction")
-    assert silent.silent.wait(30)
+    screen.expect(PROMPT)
     screen.press("\x04")
     screen.expect("Finishing extraction (Ctrl-C leaves it for next time) …")
+    assert silent.silent.wait(30)
     screen.press("\x03")
     assert screen.leave() == 0
     assert silent.left.wait(30)

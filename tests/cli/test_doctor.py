@@ -144,3 +144,19 @@ def test_a_terminal_that_is_not_utf_8_is_a_warning(world: Path) -> None:
         check=True,
     )
     assert b"warn  terminal" in done.stdout
+
+
+@pytest.mark.spec("L6.7")
+def test_a_daily_log_that_nothing_distils_is_named(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(world / "config"))
+    assert "daily log" not in lamina("doctor").out
+    lamina("settings", "set", "memory.daily_log", "true")
+    assert "nothing distils it" in " ".join(lamina("doctor").out.split())
+    units = lamina("dream", "--install-timer", "--print", "--json").json["units"]
+    folder = world / "config" / "systemd" / "user"
+    folder.mkdir(parents=True)
+    for name, text in units.items():
+        (folder / name).write_text(text)
+    assert "a timer distils it every night" in lamina("doctor").out

@@ -19,9 +19,10 @@ from tests.sessions import Place
 
 from lamina.cli.chat_commands import run_command
 from lamina.cli.chat_events import line_of
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.events import Event
 from lamina.layers.dream import lock as dream_lock
+from lamina.memory.history import History
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
 from lamina.testing import a_memory
@@ -376,3 +377,23 @@ def test_ctrl_c_ends_the_dream_and_not_the_conversation(
 
     anyio.run(story)
     assert "The dream was ended. Memory is as it was." in capfd.readouterr().err
+
+
+@pytest.mark.spec("L6.4")
+@pytest.mark.usefixtures("doubles")
+def test_a_dream_whose_history_alone_fails_is_done_and_the_history_follows(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = History.commit
+
+    def fails(self: History, changes: Any, note: Any) -> str:
+        if note.writer == "dream":
+            raise MemoryStoreError("Can't use the history: Input/output error.")
+        return real(self, changes, note)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(History, "commit", fails)
+        ran = lamina("dream", "--now")
+    assert (ran.code, len([*memory_of(world).glob("deploy_*.md")])) == (0, 1), ran
+    assert "the history follows later" in ran.err
+    assert any(one["writer"] == "dream" for one in lamina("memory", "log", "--json").json)

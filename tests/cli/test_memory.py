@@ -146,6 +146,37 @@ def test_the_history_is_shown_blamed_undone_and_restored(lamina: Run, directory:
     assert lamina("memory", "undo", "ffffffff").code == 2
 
 
+@pytest.mark.spec("M11", "M9")
+@pytest.mark.usefixtures("stdin")
+def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
+    lamina: Run, world: Path
+) -> None:
+    assert lamina("chat", "-p", "remember that the mascot is a walrus", "--model", "none").code == 0
+    [memory] = lamina("memory", "list", "--json").json
+    [commit] = lamina("memory", "log", memory["path"], "--json").json
+    words = f"you typed in session {commit['session'][:8]}: “remember that the mascot is a walrus”"
+    name = memory["path"].removesuffix(".md")
+    for ran in (
+        lamina("memory", "log"),
+        lamina("memory", "blame", name),
+        lamina("memory", "why", name),
+    ):
+        assert ran.code == 0
+        assert words in ran.out, ran
+        assert not commit["reason"] or f"because: {commit['reason']}" in ran.out
+    grounds = lamina("memory", "why", memory["path"], "--json").json["changes"][0]["grounds"]
+    assert grounds[0] == words
+    assert lamina("memory", "why", "nothing_of_the_kind").code == 2
+
+
+@pytest.mark.spec("M10")
+def test_forget_then_purge_works_in_that_order_by_the_name_without_its_ending(lamina: Run) -> None:
+    lamina("memory", "add", "Quokka habitats are classified.", "--file", "a")
+    assert lamina("memory", "forget", "a").code == 0
+    ran = lamina("memory", "forget", "a", "--purge")
+    assert (ran.code, ran.out) == (0, "Forgotten: a.md, and removed from the history for good.\n")
+
+
 def test_a_forgotten_memory_comes_back_by_undo_but_not_after_a_purge(
     lamina: Run, directory: Path
 ) -> None:

@@ -29,7 +29,7 @@ def transcript(folder: Path, name: str = "one.jsonl", rounds: int = 12) -> Path:
             "input": {"command": f"make {number}"},
         }
         session.answer([block], usage=None)
-        said = f"{number}: " + "a line of output\n" * 150
+        said = "".join(f"line {n} of output {number}\n" for n in range(130))
         session.user([{"type": "tool_result", "tool_use_id": f"t{number}", "content": said}])
     session.answer([{"type": "text", "text": "Done."}], usage=None)
     session.clock += 7200
@@ -49,8 +49,8 @@ def test_a_file_gives_a_table_with_money_cache_and_what_each_layer_did(
     assert ran.code == 0
     assert ran.err == ""
     assert "one.jsonl" in ran.out
-    rows = {line.split()[0]: line for line in ran.out.splitlines()[2:4]}
-    assert {"none", "lamina"} <= set(rows)
+    rows = {line.split()[0]: line for line in ran.out.splitlines()[2:5]}
+    assert {"recorded", "none", "lamina"} <= set(rows)
     assert "$" in rows["none"]
     assert re.search(r"lamina did: .*L2 microcompaction 1×", ran.out)
     assert "%" in rows["lamina"]
@@ -69,6 +69,10 @@ def test_json_is_one_object_a_file_with_the_agreed_names(lamina: Lamina, world: 
         assert set(value) == {"file", "format", "requests", "skipped", "recorded", "policies"}
         assert set(value["recorded"]) == {"input", "cache_read", "cache_write", "output"}
         none, own = value["policies"]["none"], value["policies"]["lamina"]
+        assert value["policies"]["recorded"]["cost"] == none["cost"]  # it never compacted
+        assert own["background"]["calls"] > 0
+        assert 0 < own["background"]["cost"] < own["cost"]
+        assert none["background"] == {"calls": 0, "cost": 0, "purposes": {}}
         names = {"input", "cache_read", "cache_write", "output", "cost", "max_context", "overflows"}
         assert names <= set(none)
         assert names | {"layers"} <= set(own)
@@ -250,7 +254,9 @@ def test_what_was_not_used_is_told_as_far_as_the_line_has_room(
 def test_one_policy_alone_is_compared_with_nothing(lamina: Lamina, world: Path) -> None:
     path = str(transcript(world))
     [_, alone, _, *_] = lamina("replay", path, "--policy", "lamina").out.splitlines()
-    assert re.fullmatch(r"  policy +cost  from cache  largest  over window  re-reads", alone)
+    assert re.fullmatch(
+        r"  policy +cost +background  from cache  largest  over window  re-reads", alone
+    )
 
 
 @pytest.mark.spec("I4")
@@ -297,4 +303,4 @@ def test_a_smaller_window_makes_compaction_work(lamina: Lamina, world: Path) -> 
     assert value["none"]["overflows"] > 0
     assert value["lamina"]["overflows"] == 0
     assert value["lamina"]["layers"]["compaction"]["count"] > 0
-    assert value["lamina"]["prices"] == ["claude-opus-4-6"]
+    assert value["lamina"]["prices"][0] == "claude-opus-4-6"  # then the small model's

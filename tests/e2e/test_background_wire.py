@@ -75,7 +75,8 @@ def test_extraction_keeps_what_was_typed_and_asks_on_the_parents_prompt(
         writes((memory / "feedback_no_mocks.md", RULE), (memory / "feedback_turned.md", DOUBTED)),
         says("done"),
     )
-    heard = run(lambda: talk(place, MODELS[provider], SAID))
+    config = {"background.profile": "every-turn"}
+    heard = run(lambda: talk(place, MODELS[provider], SAID, config=config))
     assert [event.files for event in heard if event.kind == "memory_updated"] == [  # type: ignore[attr-defined]
         ("feedback_no_mocks.md",)
     ]

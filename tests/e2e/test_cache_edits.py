@@ -41,6 +41,7 @@ def settings(provider: CacheProvider, *, edits: bool = True) -> dict[str, Any]:
         "anthropic.base_url": provider.url,
         "anthropic.cache_edits": edits,
         "notes.enabled": False,
+        "folds.enabled": False,  # the results have the same words
         "recall.enabled": False,
         "extraction.enabled": False,
         "microcompact.api_management": False,

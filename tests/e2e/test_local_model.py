@@ -88,3 +88,23 @@ def test_a_session_chats_uses_a_tool_and_is_resumed(tmp_path: Path) -> None:
             assert not joining.calls_are_paired(again.view().messages)
 
     run(story)
+
+
+@pytest.mark.model
+@pytest.mark.spec("F3", "F6")
+def test_a_local_model_answers_with_default_settings(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+
+    async def story() -> None:
+        async with Session.open(project, MODEL, home=tmp_path / "home") as session:
+            frame = session.ledger.projection.frame
+            assert frame is not None
+            reply = await session.ask("Say hello.")
+            assert reply.stop in ("end_turn", "max_tokens")
+            assert reply.text
+            # Counted by the model's own tokeniser: what the answer says of the prompt is a little
+            # more, for the question, the date and the template.
+            assert 0 <= reply.usage.input - frame["tokens"] < 500
+
+    run(story)

@@ -53,7 +53,7 @@ def test_write_and_edit_are_the_agents_though_another_process_opens_the_memory_m
         return await guard.around(spec, given, context, lambda: box.run(name, given, context))
 
     async def story(store: FileStore) -> None:
-        guard = MemoryGuard(store, "session", tuple)
+        guard = MemoryGuard(store, "", tuple)
         for number in range(12):
             path = str(directory / f"project_{number}.md")
             made = await call(guard, "Write", file_path=path, content=_text(number))

@@ -15,6 +15,7 @@ from lamina.errors import MemoryStoreError
 from lamina.memory.beneath import TEMPORARY_PREFIX
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import pointers_of
+from lamina.memory.intents import exclusive
 from lamina.testing import a_memory
 
 
@@ -110,3 +111,59 @@ def test_what_a_killed_writer_left_before_its_intent_had_a_name_is_swept(store: 
     with FileStore(store.directory) as again:
         again.forget("a.md", purge_history=True)
     assert not left.exists()
+
+
+@pytest.mark.spec("M9")
+def test_a_read_sweeps_what_killed_writers_left_but_nothing_of_one_at_work(
+    store: FileStore,
+) -> None:
+    store.remember(a_memory("a.md"))
+    store.close()
+    dead = 2**22 + 7  # beyond what the kernel gives to processes
+    left = [
+        store.state / "intents" / f"{TEMPORARY_PREFIX}feed",
+        store.directory / "topics" / f"{TEMPORARY_PREFIX}beef",
+        store.state / f"recall.index.{dead}-7f3c.tmp",
+        store.state / "dream" / f".status.json.{dead}",
+    ]
+    ours = store.state / f"recall.index.{os.getpid()}-7f3c.tmp"
+    for path in (*left, ours):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("half")
+    with exclusive(store.state / "lock"), FileStore(store.directory) as again:
+        assert [one.path for one in again.list()] == ["a.md"]
+        assert all(path.exists() for path in left)
+    with FileStore(store.directory) as again:
+        assert [one.path for one in again.list()] == ["a.md"]
+    assert not any(path.exists() for path in left)
+    assert ours.exists()
+
+
+@pytest.mark.spec("M10")
+def test_a_purge_takes_the_words_out_of_what_was_rescued_after_a_crash(store: FileStore) -> None:
+    store.remember(a_memory("a.md", body="The vault is behind the painting."))
+    other = "Nobody else ever wrote this line down.\n"
+    for name, text in (("a1", "draft\nThe vault is behind the painting.\n"), ("b2", other)):
+        (store.directory / f"{TEMPORARY_PREFIX}{name}").write_text(text)
+    store.forget("a.md", purge_history=True)
+    rescued = [path.read_text() for path in (store.state / "rescued").iterdir()]
+    assert rescued == [other]
+
+
+@pytest.mark.spec("M9")
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_write_that_is_in_the_files_succeeded_though_its_intent_could_not_be_marked(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    store.remember(a_memory("a.md"))
+    store.close()
+    with FileStore(store.directory) as writer:
+        with monkeypatch.context() as patched:
+            failing(patched, syscalls, "put_new", code, lambda _, old, new: new.endswith(".done"))
+            assert writer.forget("a.md") is None
+        assert [one.path for one in writer.list()] == []
+    with FileStore(store.directory) as again:
+        newest = next(again.history.log())
+        assert newest.subject == "forget a.md"
+        assert newest.marks.get("Tombstone")
+        assert [*(again.state / "intents").iterdir()] == []

@@ -6,8 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.layers.talks import NO_NOTES, SMALL, answer, answers, model, question, talk, view_text
-from tests.sessions import Place, run
+from tests.layers.talks import (
+    NO_NOTES,
+    SMALL,
+    answer,
+    answers,
+    filler,
+    model,
+    question,
+    summary,
+    talk,
+    view_text,
+)
+from tests.sessions import Place, run, use
 
 from lamina.layers import collapse
 from lamina.ledger import joining
@@ -79,7 +90,7 @@ def test_at_ninety_percent_each_fold_takes_effect_and_autocompaction_stays_off(
             assert acted.count == len(folds(session))
             assert session.ledger.tokens() < SMALL.window / 2
             shown = view_text(session)
-            assert shown.count("[A finished round, folded.") == len(folds(session))
+            assert shown.count("[A finished round, folded; Expand ") == len(folds(session))
             assert question(0) in shown
             assert answer(0) not in shown
             [broke] = [e for e in reply.events if e.kind == "cache_broke"]
@@ -149,5 +160,43 @@ def test_off_nothing_is_staged(place: Place) -> None:
         async with place.open(model(answers(40)), config=config) as session:
             await fill(session, 85)
             assert not staged(session)
+
+    run(story)
+
+
+@pytest.mark.spec("L4.10", "L4.1")
+@pytest.mark.parametrize("collapsing", [True, False])
+def test_one_long_job_folds_its_calls_and_comes_to_its_end(
+    place: Place, *, collapsing: bool
+) -> None:
+    for n in range(40):
+        (place.project / f"part{n}.txt").write_text(filler(n, 3_000).replace("00 ", "00\n"))
+
+    async def story() -> None:
+        work = [use("Read", f"call_{n}", file_path=f"part{n}.txt") for n in range(40)]
+        scripted = model([*work, "all read"], summary=summary())
+        config = {**NO_NOTES, "collapse.enabled": collapsing, "microcompact.worn": False}
+        async with place.open(scripted, config=config) as session:
+            reply = await session.ask("Read all parts, one by one.")
+            assert (reply.text, reply.stop) == ("all read", "end_turn")
+            assert bool(folds(session)) == collapsing
+            if collapsing:
+                assert "Read part0.txt" in view_text(session)
+                assert "w39q5" in view_text(session)
+                assert filler(0, 20) in session.state.tools.session.expand(
+                    folds(session)[0]["uuid"]
+                )
+
+    run(story)
+
+
+@pytest.mark.spec("L4.10")
+def test_where_nothing_can_be_folded_autocompaction_is_the_net(place: Place) -> None:
+    async def story() -> None:
+        scripted = model([*answers(1, 47_000), "short"], summary=summary())
+        async with place.open(scripted, config=ON) as session:
+            _, reply = await talk(session, 2)
+            assert reply.stop == "end_turn"
+            assert [e.layer for e in reply.events if e.kind == "layer_acted"] == ["compaction"]
 
     run(story)

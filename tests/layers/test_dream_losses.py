@@ -20,8 +20,9 @@ from lamina.layers import dream
 from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
-from lamina.memories import MemoryType
+from lamina.memories import Evidence, MemoryType
 from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext
 from lamina.memory.paths import memory_place
 from lamina.memory.topics import new_topic, read_topic
 from lamina.models.scripted import ScriptedModel
@@ -222,10 +223,10 @@ def test_the_other_half_of_a_refused_merge_stays_and_both_are_named(place: Place
 
 
 @contextmanager
-def a_store() -> Iterator[FileStore]:
+def a_store(gate: GateContext | None = None) -> Iterator[FileStore]:
     with (
         tempfile.TemporaryDirectory() as folder,
-        FileStore(Path(folder) / "home" / "memory") as store,
+        FileStore(Path(folder) / "home" / "memory", gate=gate or GateContext()) as store,
     ):
         store.directory.mkdir(parents=True)
         yield store
@@ -335,17 +336,23 @@ def test_keys_that_a_rewrite_forgot_come_back() -> None:
 
 def test_a_new_file_of_moved_lines_is_labelled_by_its_least_trusted_one() -> None:
     ferry = "The ferry leaves from pier three."
-    with a_store() as store:
+    gate = GateContext(origin_text=lambda *_: [("assistant", ferry)])
+    noted = replace(
+        a_memory("b.md", name="A", description=ferry, body=ferry, type="project"),
+        writer="agent",
+        evidence=(Evidence(ferry, "s", "e"),),
+    )
+    with a_store(gate) as store:
         put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
-        store.write(replace(a_memory("b.md", name="A", description=ferry, body=ferry, type="project"), writer="agent"))  # fmt: skip
+        store.write(noted)
         new = topic("project", "Freeze", FREEZE)
         leaves(store, {"new.md": new, "a.md": b"gone: it is in new.md\n"})
         assert "(new.md) — Freeze (source: outside)\n" in store.index().text
         leaves(store, {"new.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
         assert set(on_disk(store.directory)) == {"new.md"}
-    with a_store() as store:
+    with a_store(gate) as store:
         put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
-        store.write(replace(a_memory("b.md", name="A", description=ferry, body=ferry, type="project"), writer="agent"))  # fmt: skip
+        store.write(noted)
         leaves(store, {"a.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
         assert "(a.md) — Freeze (source: assistant)\n" in store.index().text
 
@@ -409,3 +416,40 @@ def test_whatever_a_model_leaves_all_that_was_said_still_stands_or_was_overruled
         wanted = {p for p in left if p in SAID and left[p].startswith(b"gone:")}
         for path in wanted & after.keys():
             assert any(problem.startswith(f"{path} ") for problem in step.problems)
+
+
+# ---- what the user typed in past sessions
+
+MOVED = "The staging server moved to stage2.example.org on port 8443."
+
+
+def typed_before(place: Place, words: str) -> None:
+    async def story() -> None:
+        async with place.open(ScriptedModel([Reply("Fine.")])) as session:
+            await session.ask(words)
+
+    run(story)
+
+
+@pytest.mark.spec("L6.3", "L5.6")
+def test_what_the_user_typed_in_a_past_session_is_evidence_and_what_nobody_typed_is_not(
+    place: Place,
+) -> None:
+    typed_before(place, f"By the way. {MOVED} Thanks!")
+    folder = memory_place(place.home, place.project).directory
+    kept = {"reference_staging.md": topic("reference", MOVED, MOVED, name="Staging server")}
+    made_up = {"reference_prod.md": topic("reference", "Prod is at prod9.example.org", name="Prod")}
+    there = {"nurse.md": topic("user", "Nurse", NURSE)}
+    put(folder, there)
+    done = dreamt(place, there | kept | made_up)
+    assert on_disk(folder).keys() == (there | kept).keys(), done.problems
+    assert any(problem.startswith("reference_prod.md") for problem in done.problems)
+
+
+@pytest.mark.spec("L6.3", "L6.6")
+def test_a_model_may_write_out_the_day_that_an_entry_names(place: Place) -> None:
+    folder = memory_place(place.home, place.project).directory
+    said = "2026-03-10: the demo of the warehouse is tomorrow."
+    put(folder, {"demo.md": topic("reference", "The demo", said)})
+    dreamt(place, None)
+    assert "tomorrow (2026-03-11)" in on_disk(folder)["demo.md"]

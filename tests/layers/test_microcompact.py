@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,22 @@ MOVED = LONG * 600  # layer 1 moves it to disk: so much is saved from the beginn
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    place = Place(tmp_path)
+    place.config = {"folds.enabled": False}  # the same words again and again are what is cleared
+    return place
+
+
+def is_cleared(block: dict[str, Any]) -> bool:
+    return block["content"].startswith(CLEARED)
+
+
+def brought_back(session: Any, marker: str) -> str:
+    """What Expand gives for the id in a marker, which has the one form (L2.1)."""
+    found = re.fullmatch(
+        r"\[Old tool result content cleared; Expand (\S+) brings it back\]", marker
+    )
+    assert found, marker
+    return session.state.tools.session.expand(found[1])
 
 
 def rounds(count: int, tool: str = "Probe") -> list[Any]:
@@ -45,7 +61,8 @@ def test_after_a_pause_longer_than_the_cache_lives_old_results_are_cleared_and_t
             place.clock.at += 301
             reply = await session.ask("go on")
             contents = [b["content"] for b in results(session)]
-            assert contents == [CLEARED] * 3 + [LONG * 20] * 5
+            assert [brought_back(session, words) for words in contents[:3]] == [LONG * 20] * 3
+            assert contents[3:] == [LONG * 20] * 5
             [acted] = [e for e in reply.events if e.kind == "layer_acted"]
             assert acted.count == 3
             assert acted.tokens_saved > 3_000
@@ -86,7 +103,7 @@ def test_only_results_of_tools_that_allow_it_are_cleared(place: Place) -> None:
             before = [m for m in session.view().messages if m["role"] == "assistant"]
             place.clock.at += 10_000
             await session.ask("third")
-            cleared = {b["tool_use_id"] for b in results(session) if b["content"] == CLEARED}
+            cleared = {b["tool_use_id"] for b in results(session) if is_cleared(b)}
             assert cleared == {"id5", "id6", "id7"}
             after = [m for m in session.view().messages if m["role"] == "assistant"]
             assert after[: len(before)] == before
@@ -106,7 +123,9 @@ def test_it_never_keeps_fewer_than_one_and_short_results_are_left_alone(place: P
             await session.ask("work")
             place.clock.at += 10_000
             await session.ask("on")
-            assert [b["content"] for b in results(session)] == [CLEARED, "short", LONG]
+            first, *kept = [b["content"] for b in results(session)]
+            assert brought_back(session, first) == LONG
+            assert kept == ["short", LONG]
 
     run(story)
 
@@ -175,12 +194,12 @@ def test_what_was_brought_back_by_undo_is_not_cleared_again(place: Place) -> Non
             for words in ("one", "two", "three"):
                 await session.ask(words)
                 place.clock.at += 10_000
-            cleared = [b["tool_use_id"] for b in results(session) if b["content"] == CLEARED]
+            cleared = [b["tool_use_id"] for b in results(session) if is_cleared(b)]
             assert cleared == ["r0", "r1", "s0"]
             first = next(e for e in session.ledger.entries if e["kind"] == "edit")
             session.state.leave(edits.revoke(first["uuid"], LAYER))
             await session.ask("four")
-            cleared = [b["tool_use_id"] for b in results(session) if b["content"] == CLEARED]
+            cleared = [b["tool_use_id"] for b in results(session) if is_cleared(b)]
             assert cleared == ["r1", "s0", "s1", "t0"]
 
     run(story)
@@ -230,6 +249,21 @@ def test_the_provider_s_own_clearing_is_set_below_the_autocompact_threshold(
     assert rule["trigger"]["value"] == trigger < window.autocompact
     assert rule["clear_at_least"]["value"] < rule["trigger"]["value"]
     assert api_management(flags.read(config), window, Capabilities(), {}) == {}
+
+
+@pytest.mark.spec("L2.3", "L2.4")
+def test_the_provider_is_told_which_tools_results_it_must_not_clear(place: Place) -> None:
+    async def story() -> None:
+        model = ScriptedModel(["ok"], capabilities=Capabilities(context_management=True))
+        tools = [Probe(saying("x")), Probe(saying("x"), "Mine", clearable=True)]
+        async with place.open(model, tools=tools) as session:
+            await session.ask("work")
+        [rule] = model.requests[0].params["context_management"]["edits"]
+        kept = rule["exclude_tools"]
+        assert {"Probe", "Expand", "Todo"} <= set(kept)
+        assert not {"Mine", "Read", "Bash", "Grep", "Glob", "Edit", "Write"} & set(kept)
+
+    run(story)
 
 
 @pytest.mark.spec("L2.3")
@@ -302,6 +336,40 @@ def test_what_the_server_cleared_is_booked_as_a_registered_break_never_as_an_edi
 CACHED = Capabilities(cache="anthropic", min_cacheable=0, cache_ttl=300)
 
 
+@pytest.mark.spec("L2.3", "F12")
+def test_a_report_that_is_repeated_counts_once_and_does_not_hide_a_loss_of_the_cache(
+    place: Place,
+) -> None:
+    def said(cleared: int, read: int) -> dict[str, Any]:
+        edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": cleared // 10_000}
+        report = {"applied_edits": [{**edit, "cleared_input_tokens": cleared}]}
+        usage = {"input": 10, "output": 5, "cache_read": read, "cache_write": 40_000 - read}
+        return {"text": "a", "usage": usage, "extra": {"context_management": report}}
+
+    async def story() -> None:
+        answers = [said(50_000, 0), said(50_000, 39_000), said(50_000, 0), said(70_000, 1_000)]
+        model = ScriptedModel(answers[:3], capabilities=CACHED)
+        async with place.open(model) as session:
+            asked = [await session.ask("go on") for _ in range(3)]
+            name = session.id
+        async with place.open(
+            ScriptedModel(answers[3:], capabilities=CACHED), session_id=name
+        ) as session:
+            asked.append(await session.ask("go on"))
+        acted = [[e for e in reply.events if e.kind == "layer_acted"] for reply in asked]
+        assert [[(e.count, e.tokens_saved) for e in some] for some in acted] == [
+            [(5, 50_000)],
+            [],
+            [],
+            [(2, 20_000)],
+        ]
+        [broke] = [e for e in asked[2].events if e.kind == "cache_broke"]
+        assert not broke.registered
+        assert "lost its cache" in broke.cause
+
+    run(story)
+
+
 @pytest.mark.spec("L2.4", "F12")
 def test_results_that_cost_more_to_carry_than_to_drop_are_dropped_with_a_line_that_names_them(
     place: Place,
@@ -316,14 +384,13 @@ def test_results_that_cost_more_to_carry_than_to_drop_are_dropped_with_a_line_th
             assert all("worn" in e.what for e in acted)
             assert not [e for e in reply.events if e.kind == "cache_broke" and not e.registered]
             contents = [b["content"] for b in results(session)][1:]
-            dropped = [words for words in contents if words.startswith(CLEARED[:-1])]
+            dropped = [words for words in contents if words.startswith(CLEARED)]
             assert contents[: len(dropped)] == dropped
             assert len(dropped) >= 20
             assert contents[-3:] == [LONG * 12] * 3
             # Nothing is lost: the model can ask for each by the name that stands there.
             for words in dropped:
-                name = words.rpartition("#")[2].rstrip("]")
-                assert LONG * 12 in session.state.tools.session.expand(name)
+                assert brought_back(session, words) == LONG * 12
 
     run(story)
 

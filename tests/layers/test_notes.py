@@ -88,6 +88,7 @@ def test_a_cap_that_is_reached_on_the_way_leaves_what_the_model_wrote(place: Pla
         config = {
             "spend.layer_caps": {"notes": 0.000001},
             "prices": {"scripted": {"input": 5.0, "output": 5.0}},
+            "background.profile": "every-turn",
         }
         async with place.open(scripted, config=config) as session:
             await talk(session, 2)
@@ -482,6 +483,25 @@ def test_any_doubt_means_a_full_compaction(place: Place, doubt: str) -> None:
                 notes_of(session).unlink()
             told = "Stress the table." if doubt == "instructions" else ""
             assert (await session.compact(told)).source == "model"
+
+    run(story)
+
+
+@pytest.mark.spec("L3.5", "L4.8")
+def test_notes_that_hold_less_than_head_and_tail_give_way_to_a_full_compaction(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        big = Capabilities(window=200_000, max_output=8_000)
+        chatter = "\n".join(f"line {n} of the log" for n in range(3_000))
+        steps = [*answers(24), writes("Worklog", chatter), Step("ok", purpose="notes")]
+        config = {"compact.fidelity": 0.0, "notes.section_tokens": 8_000}
+        scripted = model(steps, can=big, summary=summary())
+        async with place.open(scripted, config=config) as session:
+            for n in range(20):
+                await session.ask(" ".join(f"field_{n}_{k}" for k in range(250)))
+                await settle(session)
+            assert (await session.compact()).source != "notes"
 
     run(story)
 

@@ -31,7 +31,10 @@ def test_snipped_rounds_leave_one_line_and_the_rest_keeps_its_bytes(place: Place
             assert after[:2] == before[:2]
             assert after[-3:] == before[-3:]
             shown = view_text(session)
-            line = f"[2 finished rounds snipped: measuring two ports (Expand shows: #{name[:8]})]"
+            line = (
+                "[2 finished rounds snipped: measuring two ports; "
+                f"Expand {name[:8]} brings them back]"
+            )
             assert line in shown
             assert answer(1) not in shown
             assert answer(2) not in shown

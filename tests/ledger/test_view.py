@@ -160,7 +160,8 @@ def test_an_edit_that_changes_what_was_seen_must_say_so() -> None:
     ledger.append(edits.request(ledger.head, "h", "main", 1, 1))
     with pytest.raises(EditRefused, match="unannounced"):
         ledger.append(edits.replace(swap, "test"))
-    ledger.append(edits.replace(swap, "test", changes_prefix=True))
+    assert ledger.view().cached_blocks == 1
+    ledger.append(edits.replace([(first, 0, text("other"))], "test", changes_prefix=True))
     assert ledger.view().cached_blocks == 0
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.local.test_session_facts import call, said
 from tests.local.test_summariser import _entries, shapes
 
-from lamina.local.probes import KINDS, QUESTIONS, probes, score
+from lamina.local.probes import KINDS, QUESTIONS, likeliest, probes, score
 from lamina.messages import text
 
 
@@ -81,3 +81,29 @@ def test_a_span_answers_its_own_probes_and_an_empty_text_none(shape: list[Any]) 
 def test_more_text_never_answers_less(shape: list[Any], view: str, more: str) -> None:
     found = [p for p in probes(_entries(shape)) if p.kind != "numbers"]
     assert score(found, f"{view}\n{more}").share >= score(found, view).share
+
+
+@pytest.mark.spec("L4.8")
+def test_what_is_likelier_to_be_needed_counts_more() -> None:
+    seen = "\n".join(f"rare_name_{n} = 1" for n in range(20))
+    entries = [
+        *call("a", "Read", seen, n=1, file_path="src/a.py"),
+        *(said("assistant", text(f"Round {n}: busy_name again."), n=2 + n) for n in range(9)),
+    ]
+    found = [p for p in probes(entries) if p.kind == "names"]
+    assert score(found, "busy_name").share > score(found, seen).share
+    assert score(found, "busy_name_two").share == 0.0  # a name inside another is not it
+    assert score(found, "").missed[0].endswith("busy_name?")
+    assert [p.answers[0] for p in likeliest(found, each=1)] == ["busy_name"]
+
+
+@pytest.mark.spec("L4.8")
+def test_names_of_which_a_summary_says_nothing_lower_the_score() -> None:
+    seen = " ".join(f"useName{n}" for n in range(200))
+    entries = [
+        said("user", text("Read it please."), n=1),
+        *call("a", "Read", seen, n=2, file_path="src/hooks.ts"),
+    ]
+    told = "Read it please. src/hooks.ts"
+    assert score(probes(entries), told).share < 0.5
+    assert score(probes(entries), f"{told} {seen}").share == 1.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.local.session_facts import session_facts, telling_line
+from lamina.local.session_facts import mentions, session_facts, telling_line
 from lamina.messages import text, tool_result, tool_use
 
 
@@ -136,3 +136,44 @@ def test_entries_of_any_shape_are_read_without_a_fault(shape: list[tuple[str, li
     known = {entry["uuid"] for entry in entries}
     assert {s.entry for s in (*what.asked, *what.answered)} <= known
     assert {f.entry for f in what.files.values()} <= known
+
+
+@pytest.mark.spec("L4.2")
+def test_names_rank_by_what_was_said_or_done_with_them_and_how_lately() -> None:
+    entries = [
+        said("assistant", text("old_name is set."), n=1),
+        *call("a", "Read", "seen_name = 1", n=2, file_path="src/a.py"),
+        *call("b", "Edit", "ok", n=4, file_path="src/b.py", new_string="def tower(newName): ..."),
+        said("assistant", text("Done with newName."), n=6),
+    ]
+    names = mentions(entries).names
+    assert list(names) == ["newName", "tower", "old_name", "seen_name"]
+    assert names["newName"].file == "src/b.py"
+    assert names["seen_name"].file == "src/a.py"
+
+
+@pytest.mark.spec("L4.2")
+def test_figures_come_with_their_words_and_are_no_lines_times_or_parameters() -> None:
+    listing = "   101→first\n   102→second\nlistening on port 8080 at 12:30:55, 7 files"
+    entries = [
+        *call("a", "Read", listing, n=1, file_path="a.py", limit=2_000),
+        said("assistant", text("It took 1,250 ms in v1.2.3."), n=3),
+    ]
+    figures = mentions(entries).figures
+    assert set(figures) == {"1,250 ms", "8080"}
+    assert figures["1,250 ms"].words == "It took 1,250 ms in v1.2.3."
+    assert figures["8080"].words.startswith("listening on port 8080")
+
+
+@pytest.mark.spec("L4.2")
+def test_a_command_stands_where_it_ran_last() -> None:
+    entries = [
+        *call("a", "Bash", "1 failed", error=True, n=1, command="make test"),
+        *call("b", "Bash", "ok", n=3, command="make lint"),
+        *call("c", "Bash", "2 passed", n=5, command="make test"),
+    ]
+    ran = session_facts(entries).commands
+    assert [(r.command, r.runs, r.outcome) for r in ran] == [
+        ("make lint", 1, "ok"),
+        ("make test", 2, "2 passed"),
+    ]

@@ -97,9 +97,10 @@ def test_it_fits_its_budget_and_every_line_comes_from_the_record(
 
 @pytest.mark.spec("L4.2")
 def test_a_line_that_is_cut_keeps_its_reference_whole() -> None:
-    made = nine_parts(session_facts(_entries([("answer", 170, 0)])), budget=400)
-    assert "… [#entry-0]" in made
-    assert set(re.findall(r"\[#([^\]]+)\]", made)) == {"entry-0"}
+    shape = [("ask", 400, 1), ("answer", 170, 0)]
+    made = nine_parts(session_facts(_entries(shape)), budget=400)
+    assert "… [#entry-1]" in made
+    assert set(re.findall(r"\[#([^\]]+)\]", made)) == {"entry-0", "entry-1"}
 
 
 @pytest.mark.spec("L4.2")
@@ -118,3 +119,41 @@ def test_notes_sections_and_fold_lines_are_bounded(shape: list[tuple[str, int, i
     what = session_facts(_entries(shape))
     assert sum(map(tokens.of_text, sections(what).values())) <= 12_000
     assert tokens.of_text(short(what)) <= 450
+
+
+def _reads(count: int) -> list[Any]:
+    """Files whose names nobody speaks of, but for the last one's."""
+    entries: list[Any] = []
+    for n in range(count):
+        seen = "\n".join(f"field_{n}_{k} = {k}" for k in range(40))
+        entries += call(f"r{n}", "Read", seen, n=2 * n, file_path=f"/srv/project/src/f{n}.py")
+    entries.append(said("assistant", text("Now let me look at field_0_39."), n=2 * count))
+    return entries
+
+
+@pytest.mark.spec("L4.2")
+def test_names_likely_to_be_needed_are_listed_with_their_file_as_far_as_there_is_room() -> None:
+    made = nine_parts(session_facts(_reads(30)), budget=1_500)
+    assert "field_0_39" in made
+    listed = re.search(r"(?m)^- .*f29\.py: read 1× .*\n  (.*)$", made)
+    assert listed
+    assert "field_29_0" in listed[1]  # what was read last
+    assert "field_1_0," not in made
+    assert tokens.of_text(made) <= 1_500
+
+
+@pytest.mark.spec("L4.2")
+def test_names_that_stand_beside_the_summary_make_room_for_others() -> None:
+    what = session_facts(_reads(30))
+    kept = "\n".join(f"field_29_{k}" for k in range(40))
+    made = nine_parts(what, budget=1_500, kept=kept)
+    assert "field_29_0" not in made
+    assert len(set(re.findall(r"field_\w+", made))) > 50
+
+
+@pytest.mark.spec("L4.2")
+@given(st.integers(600, 8_000))
+def test_where_enough_was_said_the_budget_is_used(budget: int) -> None:
+    talk = [(kind, 60, n) for n in range(120) for kind in ("ask", "answer")]
+    made = nine_parts(session_facts(_entries(talk)), budget=budget)
+    assert 0.85 * budget <= tokens.of_text(made) <= budget * 1.05 + 30

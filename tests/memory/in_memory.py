@@ -93,6 +93,9 @@ class InMemoryStore:
     def newest(self, count: int) -> Sequence[Memory]:
         return self.list()[:count]
 
+    def read_only(self) -> Sequence[str]:
+        return ()
+
     def unreadable(self) -> Sequence[str]:
         return ()
 

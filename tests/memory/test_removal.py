@@ -162,7 +162,8 @@ def test_the_label_of_what_stands_there_stays_when_typed_words_are_added(
     store: FileStore, talk: Talk
 ) -> None:
     old = topic("The build takes 9 minutes.", type="project")
-    store.write_file("build.md", old, writer="agent", base=None, pointer=True)
+    asked = [talk.type("Is it true that the build takes 9 minutes?")]
+    store.write_file("build.md", old, writer="agent", base=None, evidence=asked, pointer=True)
     assert store.admission.origin_of("build.md") == "assistant"
     typed = "The build runs on Heron"
     new = topic("The build takes 9 minutes.", f"{typed}.", type="project")
@@ -269,11 +270,12 @@ def test_a_copy_that_left_a_moment_ago_counts_no_more(store: FileStore) -> None:
     assert rewrite(store, "role.md", topic(ROLE)).decision == "inbox"
 
 
-def test_what_the_agent_noted_of_facts_it_may_rewrite(store: FileStore) -> None:
+def test_what_the_agent_noted_of_facts_it_may_rewrite(store: FileStore, talk: Talk) -> None:
     old = topic("The build takes 9 minutes.", type="project", name="build")
-    store.write_file("build.md", old, writer="agent", base=None)
+    asked = talk.type("Is it true that the build takes 9 minutes, or 12 minutes?")
+    store.write_file("build.md", old, writer="agent", base=None, evidence=[asked])
     new = topic("The build takes 12 minutes.", type="project", name="build")
-    assert rewrite(store, "build.md", new).decision == "accept"
+    assert rewrite(store, "build.md", new, asked).decision == "accept"
     by_hand(store, "build.md", topic("The build takes 12 minutes on Heron.", type="project"))
     assert rewrite(store, "build.md", old).decision == "inbox"
 
@@ -584,3 +586,34 @@ def test_whatever_a_writer_does_each_statement_stands_or_the_user_took_it_back(
         for memory in before:
             for line in memory.body.splitlines():
                 assert still_said(line, now) or takes_back(typed, line, memory.path), line
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        topic("`The merge freeze ends on Friday.`", type="project"),
+        topic("Nothing new here.", type="project").replace(
+            b"type: project\n", b"type: project\nnote: The merge freeze ends on Friday.\n"
+        ),
+    ],
+    ids=["in backticks", "in a key that nobody reads"],
+)
+def test_a_statement_that_is_only_shown_or_put_aside_has_left(
+    store: FileStore, hidden: bytes, talk: Talk
+) -> None:
+    by_hand(store, "freeze.md", topic("The merge freeze ends on Friday.", type="project"))
+    asked = talk.type("Is there nothing new here to see?")
+    assert rewrite(store, "freeze.md", hidden, asked).decision == "inbox"
+
+
+def test_a_file_of_the_agents_own_does_not_take_over_what_a_person_said(
+    store: FileStore, talk: Talk
+) -> None:
+    freeze = topic("The merge freeze ends on Friday.", type="project", name="freeze")
+    by_hand(
+        store, "freeze.md", topic("The merge freeze ends on Friday.", "Ana knows.", type="project")
+    )
+    asked = talk.type("Is it true that the merge freeze ends on Friday?")
+    store.write_file("copy.md", freeze, writer="agent", base=None, evidence=[asked], session="s")
+    rest = topic("Ana knows.", type="project")
+    assert rewrite(store, "freeze.md", rest, asked).decision == "inbox"

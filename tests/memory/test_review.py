@@ -156,7 +156,7 @@ def test_what_a_tool_wrote_by_itself_is_attributed_and_gated(store: FileStore) -
     (store.directory / "taste.md").write_text(claim)
     before = store.read_bytes("old.md")
     (store.directory / "old.md").write_bytes(before + "hidden\u202e".encode())
-    outcomes = attribute(store, writer="agent", session="s-9", reason="Bash")
+    outcomes = attribute(store, writer="agent", reason="Bash")
     refused = [str(outcome) for outcome in outcomes if isinstance(outcome, GateRefused)]
     judged = {one.path: one.decision for one in outcomes if not isinstance(one, GateRefused)}
     assert judged == {"build.md": "accept", "taste.md": "inbox"}
@@ -169,7 +169,7 @@ def test_what_a_tool_wrote_by_itself_is_attributed_and_gated(store: FileStore) -
     assert store.read_bytes("old.md") == before
     assert store.catch_up() == []
     commit = next(store.journal.history.log("build.md"))
-    assert (commit.writer, commit.session, commit.reason) == ("agent", "s-9", "Bash")
+    assert (commit.writer, commit.reason) == ("agent", "Bash")
     for one in store.journal.history.log():
         for change in store.journal.history.changes(one.id):
             assert b"hidden" not in (change.after or b"")

@@ -21,7 +21,15 @@ from lamina.errors import (
     PromptTooLong,
     UsageError,
 )
-from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta, Warned, quiet
+from lamina.events import (
+    AttemptBroke,
+    Retrying,
+    StreamRestarted,
+    TextDelta,
+    ThinkingDelta,
+    Warned,
+    quiet,
+)
 from lamina.messages import Usage, text, tool_use
 from lamina.models import OPTIONS, open_model
 from lamina.models.anthropic import AnthropicModel, Assembly
@@ -347,7 +355,7 @@ def test_a_stream_that_breaks_starts_again_and_says_so(wire: WireServer, fault: 
     talk = Talk(wire)
     assert talk.ask(request()).text == "the whole answer"
     kinds = [type(event) for event in talk.events]
-    assert kinds[:4] == [TextDelta, TextDelta, StreamRestarted, Retrying]
+    assert kinds[:5] == [TextDelta, TextDelta, AttemptBroke, StreamRestarted, Retrying]
     assert "".join(e.text for e in talk.heard(TextDelta)[2:]) == "the whole answer"
 
 

@@ -19,7 +19,8 @@ from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import ToolOutcome, ToolSpec
 from lamina.recall.memory_index import MOST_AT_ONCE, MemoryIndex
 from lamina.recall.prefetch import Limits, Prefetch, question_in
-from lamina.recall.select import RecallRequest
+from lamina.recall.select import RecallRequest, Selector
+from lamina.recall.why import lines, recalls_of
 
 STAGING = "The staging database runs on the host pelican"
 
@@ -278,7 +279,7 @@ def test_a_cancelled_turn_cancels_its_search(place: Place) -> None:
                 group.start_soon(session.ask, "which host has the staging database?")
                 await model.asked.wait()
                 session.cancel()
-            await session.ask("good morning")
+            await session.ask("thanks")
             assert model.cancelled == 1
             assert session.state.recalls is not None
             assert session.state.recalls.underway == []
@@ -508,5 +509,74 @@ def test_whoever_waits_for_a_search_is_told_of_its_end_even_if_it_fails(place: P
             await prefetch.work()
         assert prefetch.ended.is_set()
         assert not prefetch.take()
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_the_selector_chooses_from_the_manifest_not_only_from_what_shares_words(
+    place: Place,
+) -> None:
+    put(place, "project_freeze.md", "Merge freeze from 14 December until 6 January", days=2)
+    line = "- [project] project_freeze.md (saved 2 days ago): Merge freeze"
+
+    async def story() -> None:
+        steps = [
+            Step(
+                '{"selected": ["project_freeze.md"]}',
+                {"last_user": [line, "user_cooking.md"]},
+                purpose="recall",
+            ),
+            Step(use("Probe")),
+            Step("No, there is a freeze.", {"contains": "project_freeze.md"}),
+        ]
+
+        async def selector_answers() -> None:
+            while "recall" in session.state.background.running():
+                await anyio.lowlevel.checkpoint()
+
+        async with place.open(steps, config=SMALL, tools=[Probe(selector_answers)]) as session:
+            await session.ask("can I ship my PR next week?")
+            assert "Memory (saved 2 days ago)" in said(session)
+            [recall] = kinds(session, "recall")
+            assert recall["picks"] == ["project_freeze.md"]
+            assert recall["offered"] == 4
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
+def test_of_more_than_200_memories_the_ranked_and_the_newest_are_offered(place: Place) -> None:
+    for number in range(230):
+        put(place, f"project_n{number:03}.md", f"Note {number} on nothing much", days=10 + number)
+    paths: list[str] = []
+
+    async def selected(request: Request) -> Response:
+        return Response([{"type": "text", "text": "[]"}], "end_turn", Usage())
+
+    async def story() -> None:
+        with FileStore(directory(place)) as store:
+            request = RecallRequest("e", SURE, place.clock.at, exclude=["project_n000.md"])
+            selector = Selector(selected, "scripted")
+            prefetch = Prefetch(MemoryIndex(store), request, Limits(), selector)
+            await prefetch.work()
+            paths.extend(one.path for one in prefetch.candidates)
+
+    run(story)
+    assert len(paths) == len(set(paths)) == 200
+    assert paths[0] == "project_staging.md"
+    assert {"user_cooking.md", "project_n001.md"} <= {*paths}
+    assert not {"project_n000.md", "project_n229.md"} & {*paths}
+
+
+@pytest.mark.spec("M11")
+def test_a_memory_that_fits_and_is_in_view_already_is_named_so(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["On pelican.", "As I said."]) as session:
+            await session.ask(SURE)
+            await session.ask("so which host is the staging database on?")
+            recalls = recalls_of(session.ledger.entries)
+            assert "fits too and was in view already" in "\n".join(lines(recalls[-1]))
+            assert recalls[-1].entry["in_view"] == ["project_staging.md"]
 
     run(story)

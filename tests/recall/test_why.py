@@ -37,6 +37,13 @@ def test_one_common_word_in_a_long_answer_is_no_use() -> None:
     assert not why.used(memory, "please fix the button", answer).used
 
 
+@pytest.mark.spec("M11")
+def test_an_answer_that_is_the_memory_used_it_whatever_the_question_said() -> None:
+    memory = "deploys\nWe deploy on Tuesday."
+    assert why.used(memory, "when do we deploy?", "From memory: We deploy on Tuesday.").used
+    assert not why.used(memory, "when do we deploy?", "On Tuesday I was ill.").used
+
+
 def typed(uuid: str, text: str) -> Json:
     content = [{"type": "text", "text": text}]
     return {

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from lamina.conversation.entries import entries_of
 from lamina.errors import TranscriptError
 from lamina.ledger.record import Ledger
 from lamina.messages import Usage
-from lamina.replay.entries import entries_of
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Recording
 
@@ -242,7 +242,7 @@ def test_only_what_the_person_typed_counts_as_typed(recorded: Recording) -> None
         block["text"]
         for one in recorded.messages
         if one.message["role"] == "user"
-        for entry in entries_of([one.message], ledger)
+        for entry, _ in entries_of([one.message], ledger)
         for block, origin in zip(entry["content"], entry["origins"], strict=True)
         if origin == "typed"
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.reach import checked
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.replay.conftest import Session
@@ -107,8 +108,8 @@ def test_a_recorded_pause_longer_than_the_cache_lives_clears_old_results(
     session.user("and now?")
     finish(session)
     _, result, sent = put_through(save(session), config)
-    assert results_in(sent[-2]).count(CLEARED) == 0
-    assert results_in(sent[-1]).count(CLEARED) == 4
+    cleared = [sum(words.startswith(CLEARED) for words in results_in(one)) for one in sent[-2:]]
+    assert cleared == [0, 4]
     [action] = [a for request in result.requests for a in request.actions if a.layer != "notes"]
     assert action.layer == "microcompact"
     assert action.tokens_saved > 3_000
@@ -160,7 +161,9 @@ def test_where_no_layer_acts_the_prompt_is_what_was_recorded(
     finish(session)
     plain, result, _ = put_through(save(session), config)
     assert [f.context for f in result.requests] == [f.context for f in plain.requests]
-    assert result.cost == pytest.approx(plain.cost)
+    calls, picking = result.background.pop("recall")
+    assert calls == 2  # one for each thing that was typed
+    assert result.cost == pytest.approx(plain.cost + picking)
 
 
 @pytest.mark.spec("I4")
@@ -384,7 +387,7 @@ def test_what_had_to_be_fetched_again_is_told_to_the_account(
         given = {"file_path": f"/f{number}"}
         block = {"type": "tool_use", "id": f"r{number}", "name": "Read", "input": given}
         session.answer([block], usage=None)
-        told = f"what the file number {number} says\n" * 300
+        told = "".join(f"line {n} of what the file number {number} says\n" for n in range(300))
         session.user([{"type": "tool_result", "tool_use_id": f"r{number}", "content": told}])
     finish(session)
     session.clock += 7200
@@ -418,6 +421,25 @@ def test_real_sessions_cost_less_with_lamina_and_fit_the_window(
         spent, saved = spent + plain.cost, saved + plain.cost - result.cost
         assert result.cost <= plain.cost * 1.03
     assert saved > 0.02 * spent
+
+
+@pytest.mark.spec("L1.5", "L2.1", "L1.6", "I4")
+def test_every_marker_of_recorded_sessions_leads_back_to_its_bytes(
+    real_data: Path, config: Config
+) -> None:
+    """A small sample; `make bench-reach` does all of them."""
+    paths = sorted(
+        (real_data / "claude-code-sessions").glob("*.jsonl"), key=lambda p: p.stat().st_size
+    )
+    count = 0
+    for path in paths[2:14:6]:
+        weigher = Weigher(read_recording(path))
+        with lamina_policy(weigher, config) as policy:
+            replay(weigher.recording, policy, weigher=weigher)
+            found, wrong = checked(policy.ledger())
+        assert wrong == []
+        count += found
+    assert count > 5
 
 
 @given(
@@ -456,3 +478,62 @@ def test_any_order_of_recorded_lines_is_replayed_without_a_fault(
     config = load(folder, home=folder / "home", env={})
     plain, result, _ = put_through(path, config)
     assert len(result.requests) == len(plain.requests)
+
+
+def background(path: Path, profile: str, folder: Path) -> PolicyResult:
+    config = load(folder, home=folder / "home", env={}, overrides={"background.profile": profile})
+    weigher = Weigher(read_recording(path))
+    with lamina_policy(weigher, config) as policy:
+        return replay(weigher.recording, policy, weigher=weigher)
+
+
+@pytest.mark.spec("I4", "F10")
+def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
+    session: Session, save: Save, tmp_path: Path
+) -> None:
+    for number in range(12):
+        session.user(f"Please always run step-{number} before a release.")
+        said = "".join(f"line {line} of output {number}\n" for line in range(150))
+        work(session, 2, said, start=2 * number)
+        finish(session)
+        session.clock += 400 if number == 3 else 30
+    path = save(session)
+    often = background(path, "every-turn", tmp_path)
+    seldom = background(path, "saving", tmp_path)
+    assert set(often.background) - {"keep_warm"} == {"notes", "extraction", "recall"}
+    assert set(seldom.background) - {"keep_warm"} == {"extraction", "recall"}
+    # After each turn, against: at the pause, when results left the view, and on leaving. What is
+    # found takes a second call.
+    assert 12 <= often.background["extraction"][0] <= 24
+    assert 2 <= seldom.background["extraction"][0] <= 6
+    assert seldom.cost < often.cost
+    asked = [call.usage for request in seldom.requests for call in request.calls]
+    # The small model is told what is new; the cache is kept only out of what was saved.
+    assert all(usage.cache_read or usage.prompt < 10_000 for usage in asked)
+
+
+@pytest.mark.spec("F14", "I4")
+def test_a_recorded_pause_is_bridged_with_what_the_session_has_saved(
+    session: Session, save: Save, tmp_path: Path
+) -> None:
+    session.user("look at this " * 2_000)
+    work(session, 1, "".join(f"line {line} of a long file\n" for line in range(4_000)))
+    work(session, 6, "short", start=1)
+    finish(session)
+    session.clock += 400
+    session.user("go on")
+    work(session, 2, "short", start=7)
+    finish(session)
+    path, found = save(session), dict[int, PolicyResult]()
+    for most in (0, 2):
+        changes = {"cache.keep_warm": most, "extraction.enabled": False}
+        config = load(tmp_path, home=tmp_path / "home", env={}, overrides=changes)
+        weigher = Weigher(read_recording(path))
+        with lamina_policy(weigher, config) as policy:
+            found[most] = replay(weigher.recording, policy, weigher=weigher)
+    calls, _ = found[2].background["keep_warm"]
+    assert 1 <= calls <= 4  # one before he is back; nobody knows that the session has ended
+    assert "keep_warm" not in found[0].background
+    # The first request after the pause, of which the request that kept the cache is a part.
+    cold, warm = (result.requests[8].usage for result in found.values())
+    assert cold.cache_write > 5_000 > warm.cache_write

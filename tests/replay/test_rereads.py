@@ -110,6 +110,48 @@ def test_a_quote_that_still_stands_elsewhere_is_no_extra() -> None:
     assert kinds(rereads, text("def settle_invoice(order, rate):")) == []
 
 
+@pytest.mark.parametrize("name", ["file_path", "command", "description"])
+def test_a_path_command_or_description_in_a_call_is_no_quote(name: str) -> None:
+    line = "/srv/app/reports/settle_invoice_of_the_month.py"
+    rereads = Rereads()
+    rereads.add("call", call("t1", "Other", **{name: line}), 20)
+    rereads.add("listing", result("t2", f"{line}\nand another line that is long enough"), 700)
+    for key in ("call", "listing"):
+        rereads.hide(key)
+    assert kinds(rereads, call("c", "Other", **{name: line})) == []
+    assert kinds(rereads, call("c", "Other", edits=[{name: line}])) == []
+    assert kinds(rereads, text(line)) == [("quote", line, 700)]  # said in an answer it is one
+
+
+LONG = "".join(f"     {n}→the {n}. line of a file that is read once\n" for n in range(1, 41))
+
+
+def long_read() -> Rereads:
+    rereads = Rereads()
+    rereads.add("call-read", call("t1", "Read", file_path="/app/billing.py"), 20)
+    rereads.add("read", result("t1", LONG + "<system-reminder>mind the dog</system-reminder>"), 900)
+    rereads.hide("read")
+    return rereads
+
+
+@pytest.mark.parametrize(("lines", "charged"), [(40, 0), (38, 0), (30, 1), (3, 1)])
+def test_a_result_of_which_nearly_all_lines_are_in_view_is_no_re_read(
+    lines: int, charged: int
+) -> None:
+    """A policy's shorter form of it, such as one without its reminder, is a view of the file."""
+    rereads = long_read()
+    rereads.tell("shorter", result("t1", "".join(LONG.splitlines(keepends=True)[:lines])))
+    assert len(kinds(rereads, EDIT)) == charged
+
+
+def test_lines_that_another_result_in_view_says_are_not_missing() -> None:
+    rereads = long_read()
+    rereads.add("elsewhere", result("t9", LONG), 900)
+    assert kinds(rereads, EDIT) == []
+    rereads.hide("elsewhere")
+    assert len(kinds(rereads, EDIT)) == 1
+
+
 def test_thinking_and_short_lines_are_no_quotes() -> None:
     rereads = told()
     rereads.hide("read")

@@ -20,8 +20,16 @@ from lamina.cache.simulate import PaperCache
 from lamina.messages import Message, Usage
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
-from lamina.replay.results import Action, OwnCall, PolicyResult, report_json, result_of
-from lamina.replay.run import CALL_TOKENS, NonePolicy, RecordedTurn, Sent, SentPrompt, replay
+from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, report_json, result_of
+from lamina.replay.run import (
+    CALL_TOKENS,
+    NonePolicy,
+    RecordedPolicy,
+    RecordedTurn,
+    Sent,
+    SentPrompt,
+    replay,
+)
 from lamina.replay.weigh import KINDS, USUAL, Scales, Weigher, calibrate, piece_of
 
 pytestmark = pytest.mark.spec("I4")
@@ -131,8 +139,11 @@ def test_requests_over_the_window_are_counted() -> None:
 def test_a_policy_that_rewrites_the_past_breaks_the_prefix() -> None:
     recording = reading_session(8)
     cleared = replay(recording, ClearOld())
-    assert cleared.max_context < replay(recording, NonePolicy()).max_context
-    assert cleared.layers == {"microcompact": (6, 600)}
+    plain = replay(recording, NonePolicy())
+    assert cleared.max_context < plain.max_context
+    # What the layers are said to have taken out is what the prompts lack.
+    missing = plain.requests[-1].context - cleared.requests[-1].context
+    assert cleared.layers == {"microcompact": (6, missing)}
     last, before = cleared.requests[-1], cleared.requests[-2]
     assert last.usage.cache_read < before.context - 500
 
@@ -348,7 +359,7 @@ def test_the_json_object_has_the_promised_fields() -> None:
     sums = {"input", "cache_read", "cache_write", "output", "cost", "max_context", "overflows"}
     assert sums <= none.keys()
     assert "layers" not in none
-    assert clear["layers"] == {"microcompact": {"count": 4, "tokens_saved": 400}}
+    assert clear["layers"]["microcompact"]["count"] == 4
     usages = [Usage(10, 1, 0, 5000), Usage(3, 2, 5010, 40)]
     with_usage = recording_of([([text("a")], [text("b")])] * 2, usages=usages)
     told = report_json(result_of(with_usage, []))["recorded"]
@@ -560,9 +571,61 @@ def test_the_whole_history_has_one_frame_however_often_the_recorder_began_anew()
         messages=[*recording.messages[:2], summary, replace(recording.messages[3], depth=2)],
     )
     weigher = Weigher(cut)
-    assert weigher.at(0) != weigher.at(1)
     whole = weigher.uncut()
     assert whole.at(0) == whole.at(1) == weigher.at(0)
+    contexts = [
+        figures.context for figures in replay(whole.recording, NonePolicy(), weigher=whole).requests
+    ]
+    assert contexts[1] > contexts[0] == 90_000
+
+
+def begun_in_the_middle(read: int) -> Recording:
+    """Of its first prompt 90,000 tokens are a conversation and a system prompt of some 13,000."""
+    recording = growing([90_000, 14_000], ["go on", "In short: a story"], input=0)
+    first = replace(recording.requests[0], usage=Usage(90_000 - read, 1, read))
+    last = replace(recording.requests[1], usage=Usage(4_000, 1, 10_000))
+    summary = replace(recording.messages[2], parent=-1, depth=1, summary=True, after=1)
+    messages = [*recording.messages[:2], summary, replace(recording.messages[3], depth=2)]
+    return replace(recording, messages=messages, requests=[first, last])
+
+
+@pytest.mark.parametrize("read", [0, 10_000, 89_990])
+def test_the_lost_beginning_of_a_conversation_is_no_system_prompt(read: int) -> None:
+    """A policy may take it out with the first message, as the recorder did."""
+    recording = begun_in_the_middle(read)
+    weigher = Weigher(recording)
+    assert sum(tokens for _, tokens in weigher.at(0)) < 14_500
+    first, second = replay(recording, NonePolicy(), weigher=weigher).requests
+    assert (first.context, second.context) == (90_000, 14_000)
+    assert first.usage.cache_read == pytest.approx(read, abs=100)
+    assert second.usage.cache_read == 10_000
+    whole = weigher.uncut()
+    turn = RecordedTurn(1, whole.recording.requests[1], 0, (), Frame(), False, 0)
+    without = SentPrompt(whole)
+    without.update(PaperCache(), whole.at(turn.number), [text_message("a summary")])
+    assert without.tokens < 15_000
+
+
+def text_message(words: str) -> Message:
+    return {"role": "user", "content": [text(words)]}
+
+
+def test_a_changed_result_weighs_as_much_for_its_bytes_as_it_did() -> None:
+    """A fold that only shortens a block never makes a prompt longer, whatever its anchor says."""
+    words = "".join(f"line {n} of a log that tokenises badly\n" for n in range(400))
+    turns = [([text("start")], [call("a", "/f")]), ([result("a", words)], [text("fine")])]
+    scale = 0.6  # of the tokens that the usual scales would give
+    plain = Weigher(recording_of(turns))
+    guess = plain.tokens(plain.recording.messages[2].message)
+    noted = [Usage(9_000), Usage(9_000 + 40 + round(scale * guess))]
+    recording = recording_of(turns, usages=noted)
+    weigher = Weigher(recording)
+    whole = weigher.block(recording.messages[2].message["content"][0])[1]
+    half = weigher.block(result("a", words[: len(words) // 2]))[1]
+    assert whole < 0.7 * guess
+    assert half == pytest.approx(whole / 2, rel=0.1)
+    other = weigher.block(result("never recorded", words))[1]
+    assert other == pytest.approx(whole, rel=0.1)  # as its kind does on the average
 
 
 def test_two_requests_are_too_few_to_fit_scales_to() -> None:
@@ -580,3 +643,60 @@ def test_a_request_that_carried_something_unrecorded_hardly_moves_the_scales() -
         return 1 / calibrate(growing(sizes, words)).weights[KINDS.index("text")]
 
     assert scale(extra=40_000) == pytest.approx(scale(extra=0), rel=0.05)
+
+
+class Aside(NonePolicy):
+    """Sends all, and has one side task at a time of its own before the second request."""
+
+    name = "aside"
+
+    def __init__(self, at: float, outputs: tuple[int, ...] = (400,)) -> None:
+        super().__init__()
+        self._fork = Fork("notes", 4_000, outputs, at)
+
+    def send(self, turn: RecordedTurn) -> Sent:
+        return replace(super().send(turn), forks=[self._fork] * (turn.number == 1))
+
+
+def test_a_side_task_reads_what_was_sent_last_and_leaves_the_prompt_as_it_was() -> None:
+    recording = reading_session(4)
+    plain, aside = replay(recording, NonePolicy()), replay(recording, Aside(2.0, (400, 0)))
+    assert aside.background["notes"][0] == 2
+    first, second = aside.requests[1].calls
+    assert first.usage.cache_read == plain.requests[0].context
+    assert 900 < first.usage.cache_write < 1_300  # the answer and the directive
+    assert second.usage.cache_read == first.usage.prompt
+    paid = aside.background["notes"][1]
+    assert paid == pytest.approx(first.cost + second.cost)
+    assert aside.cost == pytest.approx(plain.cost + paid)
+    assert [f.context for f in aside.requests] == [f.context for f in plain.requests]
+    told = report_json(result_of(recording, [aside]))["policies"]["aside"]
+    assert told["background"]["calls"] == 2
+    assert told["cost"] == pytest.approx(aside.cost, abs=1e-5)
+
+
+def test_a_side_task_in_a_pause_keeps_the_cache_for_who_comes_back() -> None:
+    turns = reading_session(3)
+    late = [replace(r, time=500.0 * n) for n, r in enumerate(turns.requests)]
+    recording = replace(turns, requests=late)
+    cold, kept = replay(recording, NonePolicy()), replay(recording, Aside(280.0))
+    assert cold.requests[1].usage.cache_read == 0
+    assert kept.requests[1].usage.cache_read >= cold.requests[0].context
+
+
+def test_what_the_tool_did_has_the_calls_of_its_own_compactions_in_it() -> None:
+    recording = begun_in_the_middle(0)
+    none, recorded = replay(recording, NonePolicy()), replay(recording, RecordedPolicy(recording))
+    assert none.background == {}
+    calls, dollars = recorded.background["summary"]
+    assert calls == 1
+    assert recorded.cost == pytest.approx(none.cost + dollars)
+    [call] = recorded.requests[1].calls
+    assert call.usage.prompt > 90_000  # it read all that it summed up
+
+
+def test_nothing_that_a_provider_would_refuse_goes_unmarked() -> None:
+    recording = reading_session(6)
+    for window, refused in ((1_000_000, False), (2_000, True)):
+        value = report_json(result_of(recording, [replay(recording, NonePolicy(), window=window)]))
+        assert value["policies"]["none"]["refused"] is refused

@@ -25,12 +25,8 @@ from lamina.models.none import understand
 from lamina.models.scripted import ScriptedModel
 from lamina.text.wishes import wish_in
 
-SENTENCES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "wishes.jsonl")
-    .read_text("utf-8")
-    .splitlines()
-]
+DATA = Path(__file__).parents[1] / "data"
+SENTENCES = [json.loads(line) for line in (DATA / "wishes.jsonl").read_text("utf-8").splitlines()]
 RIGHT = 0.9  # of the verdicts
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -72,6 +68,31 @@ def test_what_is_to_be_kept_is_nine_times_in_ten_what_a_reader_would_keep() -> N
         not in [kept.words.rstrip(".") for kept in understand(one["text"])]
     ]
     assert len(missed) <= (1 - RIGHT) * len(wishes), missed
+
+
+@pytest.mark.spec("L5.8")
+def test_the_wishes_that_the_phrases_were_chosen_with_are_still_told_from_near_misses() -> None:
+    lines = (DATA / "wishes_chosen.tsv").read_text("utf-8").splitlines()[1:]
+    chosen = [line.split("\t", 1) for line in lines]
+    assert [text for sign, text in chosen if by_none(text) != (sign == "+")] == []
+
+
+@pytest.mark.spec("L5.6", "L5.8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My name is Jonas. Remember it.",
+        "I use Colemak. Keep that in your memory, please.",
+        "Could you remember that the deploy key rotates every Monday?",
+        "Bitte nicht vergessen: der Server steht in Frankfurt.",
+        "你可以记一下我的名字叫李雷吗？",
+        "我是左撇子，请你记住。",
+    ],
+)
+def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(text: str) -> None:
+    assert by_extractor(text)
+    assert by_gate(text, "")
+    assert by_none(text)
 
 
 @pytest.mark.parametrize(

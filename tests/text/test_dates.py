@@ -85,3 +85,29 @@ def test_making_dates_absolute_twice_changes_nothing_and_loses_no_word(
     assert with_absolute_dates(once, said) == once
     remaining = iter(once)
     assert all(char in remaining for char in text)
+
+
+NOVEMBER = date(2026, 11, 16)
+
+
+@pytest.mark.spec("L6.6")
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("unchanged since May 8", "unchanged since May 8 (2026-05-08)"),
+        ("seit Freitag kaputt", "seit Freitag (2026-11-13) kaputt"),
+        ("The CSVs ended at Mar 4", "The CSVs ended at Mar 4"),
+        ("due by Mar 4", "due by Mar 4 (2027-03-04)"),
+        ("14.03.2026, Apr 14 2026, 2026/03/14", "14.03.2026, Apr 14 2026, 2026/03/14"),
+        ("Apr 2-3 2026", "Apr 2-3 2026"),
+        ("Monday, 2026-11-23", "Monday, 2026-11-23"),
+        ("bis heute offen, valid until today", "bis heute offen, valid until today"),
+        ('She wrote "see you tomorrow"', 'She wrote "see you tomorrow"'),
+        ("> tomorrow", "> tomorrow"),
+        ("yesterday's close, kiga heute 4/2023", "yesterday's close, kiga heute 4/2023"),
+        ("TIL - Today I Learned", "TIL - Today I Learned"),
+        ("run `make tomorrow`", "run `make tomorrow`"),
+    ],
+)
+def test_only_what_is_sure_and_not_written_out_yet_gets_a_date(text: str, written: str) -> None:
+    assert with_absolute_dates(text, NOVEMBER) == written

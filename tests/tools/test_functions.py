@@ -227,7 +227,8 @@ async def test_todo_replaces_and_reads_the_tasks_of_the_session(bench: Bench) ->
 
 async def test_expand_shows_a_span_in_bounded_parts(bench: Bench) -> None:
     assert "Nothing is folded" in await bench.error("Expand", id="a")
-    spans = {"a": "".join(f"line {n}\n" for n in range(1, 1_001)), "long": "x" * 100_000}
+    long = "".join(chr(97 + n % 26) for n in range(100_000))
+    spans = {"a": "".join(f"line {n}\n" for n in range(1, 1_001)), "long": long}
 
     class Spans(NoSession):
         def expand(self, name: str) -> str:
@@ -241,5 +242,10 @@ async def test_expand_shows_a_span_in_bounded_parts(bench: Bench) -> None:
         f"line {n}" for n in range(770, 780)
     )
     assert "No line with 'q'" in await bench.text("Expand", id="a", search="q")
-    assert len(await bench.text("Expand", id="long")) <= 40_000
+    pieces = [
+        await bench.text("Expand", id="long", offset=1, column=column)
+        for column in (1, 40_001, 80_001)
+    ]
+    assert "continue with offset 1 and column 40001." in pieces[0]
+    assert "".join(piece.split("\n")[0] for piece in pieces) == long
     assert "KeyError" in await bench.error("Expand", id="unknown")

@@ -64,6 +64,13 @@ async def decide(
         ("Edit", {"file_path": "deep/in.txt"}, True),
         ("Write", {"file_path": "/etc/passwd"}, False),
         ("Write", {"file_path": "../out.txt"}, False),
+        ("Write", {"file_path": ".git/hooks/pre-commit"}, False),
+        ("Edit", {"file_path": ".lamina/settings.toml"}, False),
+        ("Write", {"file_path": "AGENTS.md"}, False),
+        ("Write", {"file_path": "deep/claude.local.md"}, False),
+        ("Write", {"file_path": ".bashrc"}, False),
+        ("Edit", {"file_path": ".vscode/tasks.json"}, False),
+        ("Write", {"file_path": "docs/agent.md"}, True),
         ("Bash", {"command": "anything"}, True),
         ("deploy", {}, True),
         ("mcp__files__write", {}, False),
@@ -75,6 +82,13 @@ async def test_with_nobody_there_writes_stay_in_the_project(
     decision = await decide(bench, tool, **given)
     assert decision.allow is allowed
     assert decision.reason
+
+
+async def test_a_rule_of_the_users_opens_what_steers(bench: Bench) -> None:
+    given = {"file_path": "AGENTS.md"}
+    assert "Write(AGENTS.md)" in (await decide(bench, "Write", **given)).reason
+    assert (await decide(bench, "Write", allow=("Write(AGENTS.md)",), **given)).allow
+    assert (await decide(bench, "Write", person=Person("once"), **given)).allow
 
 
 async def test_a_link_out_of_the_project_is_outside(bench: Bench) -> None:

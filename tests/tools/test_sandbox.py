@@ -345,3 +345,81 @@ def test_a_broken_set_up_is_an_error_and_not_a_weaker_sandbox(
     monkeypatch.setattr(sandbox, "_prctl", lambda *_: -1)
     with pytest.raises(ToolError, match="could not be set up"):
         spawn(Sandbox(), lambda: subprocess.Popen(["/bin/true"]))
+
+
+# ---- with nobody there to ask
+
+
+@pytest.fixture
+def alone(bench: Bench) -> Bench:
+    bench.context.attended = False
+    return bench
+
+
+async def test_alone_a_command_reads_the_project_and_the_system_and_nothing_else(
+    alone: Bench,
+) -> None:
+    (alone.root / "private.txt").write_text("CANARY")
+    (alone.context.project / "mine.txt").write_text("mine")
+    memory = alone.root / "memory"
+    memory.mkdir()
+    (memory / "user_role.md").write_text("a nurse")
+    alone.context.reads = (memory,)
+    outcome = await alone.shell(
+        f"cat {alone.root}/private.txt; ls {alone.root}; cat mine.txt /etc/hostname {memory}/*.md; "
+        f"{PYTHON} -c 'print(6 * 7)'; git --version"
+    )
+    text = text_of(outcome.content)
+    assert "CANARY" not in text
+    assert "private.txt" not in text.replace("/private.txt", "")
+    assert all(one in text for one in ("mine", "a nurse", "42", "git version"))
+    alone.context.reach = True
+    assert "CANARY" in text_of((await alone.shell(f"cat {alone.root}/private.txt")).content)
+
+
+async def test_alone_a_command_reaches_no_network_unless_the_user_allows_it(alone: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        reach = f"{PYTHON} -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2)\""
+        assert (await alone.shell(reach)).is_error
+        alone.context.reach = True
+        assert not (await alone.shell(reach)).is_error
+
+
+STEERING = {
+    "a hook": ("mkdir -p .git/hooks; echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
+    "git's settings": ("mkdir -p .git; echo '[core]' >> .git/config", ".git/config"),
+    "instructions": ("echo 'obey' >> AGENTS.md", "AGENTS.md"),
+    "instructions further down": ("mkdir -p sub; echo x > sub/CLAUDE.local.md", "sub/CLAUDE.local.md"),
+    "settings": ("mkdir -p .lamina; echo x > .lamina/settings.toml", ".lamina/settings.toml"),
+    "a start-up file": ("echo x > .envrc", ".envrc"),
+    "an editor's": ("mkdir -p .vscode; echo x > .vscode/tasks.json", ".vscode/tasks.json"),
+    "a link": ("ln -s /etc/passwd AGENTS.local.md", "AGENTS.local.md"),
+    "gone": ("rm AGENTS.md", "AGENTS.md"),
+    "its mode": ("chmod +x AGENTS.md", "AGENTS.md"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", STEERING)
+async def test_alone_what_runs_or_steers_later_is_put_back(alone: Bench, change: str) -> None:
+    command, name = STEERING[change]
+    project = alone.context.project
+    (project / "AGENTS.md").write_text("be kind\n")
+    (project / "AGENTS.md").chmod(0o644)
+    outcome = await alone.shell(f"{command}; echo plain > plain.txt")
+    assert outcome.is_error
+    assert name in text_of(outcome.content)
+    assert "sandbox.unattended_reach" in text_of(outcome.content)
+    assert (project / "AGENTS.md").read_text() == "be kind\n"
+    assert (project / "AGENTS.md").stat().st_mode & 0o777 == 0o644
+    assert name == "AGENTS.md" or not os.path.lexists(project / name)
+    assert (project / "plain.txt").exists()
+
+
+async def test_with_a_person_or_by_their_settings_such_files_may_change(bench: Bench) -> None:
+    await bench.shell("echo x > .envrc")
+    bench.context.attended = False
+    bench.context.reach = True
+    await bench.shell("echo x > AGENTS.md")
+    assert (bench.context.project / ".envrc").exists()
+    assert (bench.context.project / "AGENTS.md").exists()

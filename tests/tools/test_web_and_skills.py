@@ -8,9 +8,9 @@ import pytest
 
 from lamina.messages import Json
 from lamina.ports import Tool, ToolOutcome
+from lamina.tools.functions import web_fetch, web_search
+from lamina.tools.memory_tools import SkillTool, find_skills
 from lamina.tools.registry import Toolbox
-from lamina.tools.skills import SkillTool, find_skills
-from lamina.tools.web import web_fetch, web_search
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

@@ -88,6 +88,13 @@ def _block_events(index: int, block: Json) -> Iterator[tuple[str, Json]]:
     yield "content_block_stop", {"type": "content_block_stop", "index": index}
 
 
+def anthropic_whole(content: list[Json], *, stop_reason: str, usage: Json, message: Json) -> Json:
+    """An answer that is not streamed."""
+    whole = {"id": "msg_wire", "type": "message", "role": "assistant", "model": "wire"}
+    end = {"content": content, "stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
+    return {**whole, **end, **message}
+
+
 def anthropic_error(kind: str, message: str) -> Json:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
@@ -133,6 +140,26 @@ def openai_chunks(
     if with_usage:
         last = chunk({})
         yield {**last, "choices": [], "usage": usage}
+
+
+def openai_whole(content: list[Json], *, stop_reason: str, usage: Json) -> Json:
+    """An answer that is not streamed."""
+    calls = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+        }
+        for block in content
+        if block["type"] == "tool_use"
+    ]
+    said = "".join(block["text"] for block in content if block["type"] == "text")
+    message = {"role": "assistant", "content": said or None}
+    finish = _FINISH.get(stop_reason, stop_reason)
+    message = {**message, "tool_calls": calls} if calls else message
+    choice = {"index": 0, "finish_reason": finish, "logprobs": None, "message": message}
+    whole = {"id": "chatcmpl-wire", "object": "chat.completion", "created": 1, "model": "wire"}
+    return {**whole, "choices": [choice], "usage": usage}
 
 
 def openai_error(kind: str, message: str, code: str | None) -> Json:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self
@@ -15,8 +15,10 @@ from tests.wire.formats import (
     Json,
     anthropic_error,
     anthropic_events,
+    anthropic_whole,
     openai_chunks,
     openai_error,
+    openai_whole,
 )
 
 Fault = Literal["half_open", "drop", "malformed", "wrong_event", "error_event"]
@@ -74,6 +76,8 @@ class WireServer:
     def __init__(self) -> None:
         self.received: list[Received] = []
         self.answers: list[Answer] = []
+        self.rule: Callable[[Json], Answer | None] | None = None  # asked first, by body
+        self.connections = 0
         self.token_count = 123
         self.closing = threading.Event()
         self._lock = threading.Lock()
@@ -115,12 +119,18 @@ class WireServer:
     def answer_to(self, received: Received) -> Answer:
         with self._lock:
             self.received.append(received)
+            if self.rule is not None and (answer := self.rule(received.body)) is not None:
+                return answer
             return self.answers.pop(0) if self.answers else Answer()
 
 
 class _Handler(BaseHTTPRequestHandler):
     wire: WireServer
     protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.wire.connections += 1
 
     def log_message(self, format: str, *args: Any) -> None:
         return
@@ -146,6 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
                 else anthropic_error(kind, message)
             )
             self._json(answer.status, body, answer.headers)
+            return
+        if not received.body.get("stream"):
+            self._json(200, _whole(answer, openai=openai), answer.headers)
             return
         # A client that hangs up in the middle is a part of the tests.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -220,14 +233,26 @@ def _sse(event: str | None, data: Json) -> bytes:
     return f"{name}data: {json.dumps(data)}\n\n".encode()
 
 
+_OPENAI_USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+_ANTHROPIC_USAGE = {"input_tokens": 10, "output_tokens": 5}
+
+
+def _whole(answer: Answer, *, openai: bool) -> Json:
+    usage = answer.usage or (_OPENAI_USAGE if openai else _ANTHROPIC_USAGE)
+    if openai:
+        return openai_whole(answer.content, stop_reason=answer.stop_reason, usage=usage)
+    return anthropic_whole(
+        answer.content, stop_reason=answer.stop_reason, usage=usage, message=answer.message
+    )
+
+
 def _lines(answer: Answer, body: Json, *, openai: bool) -> Iterator[bytes]:
     if openai:
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         with_usage = bool((body.get("stream_options") or {}).get("include_usage"))
         for chunk in openai_chunks(
             answer.content,
             stop_reason=answer.stop_reason,
-            usage=answer.usage or usage,
+            usage=answer.usage or _OPENAI_USAGE,
             with_usage=with_usage,
         ):
             yield _sse(None, chunk)
@@ -236,7 +261,7 @@ def _lines(answer: Answer, body: Json, *, openai: bool) -> Iterator[bytes]:
     for event, data in anthropic_events(
         answer.content,
         stop_reason=answer.stop_reason,
-        usage=answer.usage or {"input_tokens": 10, "output_tokens": 5},
+        usage=answer.usage or _ANTHROPIC_USAGE,
         message=answer.message,
         end=answer.end,
     ):

@@ -8,16 +8,25 @@ list. It leaves no transcript, and it can't fork. Touches what its permission fu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
-from lamina.events import Event, ModelCalled, PermissionRefused, Warned, quiet
+from lamina.events import (
+    AttemptBroke,
+    Event,
+    ModelCalled,
+    PermissionRefused,
+    ToolFinished,
+    Warned,
+    quiet,
+)
 from lamina.layers import snip
 from lamina.ledger import edits
+from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
 from lamina.messages import Json, Purpose, text, text_of, tool_result
 from lamina.ports import ForkResult, NoHooks, NoSession, Permit, SeenFile, Tool
@@ -44,6 +53,8 @@ class Forks:
         files: Mapping[str, SeenFile] | None = None,
         instead: Sequence[Tool] = (),
         changes: Sequence[Json] = (),
+        ends_with: Collection[str] = (),
+        apart: bool = False,
     ) -> ForkResult:
         parent = self._parent
         if parent.forked:
@@ -53,6 +64,10 @@ class Forks:
             _say_once(parent, reason)
             return ForkResult("", "refused", error=reason)
         child = branch_of(parent, purpose, permit, max_calls, instead)
+        if apart:
+            _set_apart(parent, child, ends_with)
+        if ends_with:
+            child.listeners.append(_Ending(child, ends_with))
         child.tools.files.update(files or {})
         start = len(child.ledger.entries)  # what is before is the parent's
         try:
@@ -63,7 +78,7 @@ class Forks:
         except LaminaError as error:
             return _result(child, start, "error", str(error))
         if stop == "blocked":  # not sent at all: it can't fit
-            over = child.ledger.tokens() - child.window.blocking
+            over = child.ledger.tokens() - child.window.size + child.window.least_answer
             return _result(child, start, stop, "the prompt is too long", too_long=max(1, over))
         if stop == "max_calls" and (reason := spend.refusal(purpose, parent.deps.clock.now())):
             _say_once(parent, reason)
@@ -96,6 +111,38 @@ def branch_of(
     return child
 
 
+def _set_apart(parent: State, child: State, tools: Collection[str]) -> None:
+    """A prompt of its own, for the small model: the instructions and the few tools that it needs,
+    without the conversation."""
+    frame = parent.ledger.projection.frame or {"system": [], "tools": []}
+    model = parent.deps.small(parent.deps.model) if parent.deps.small else parent.deps.model
+    kept = [tool for tool in frame["tools"] if tool["name"] in {"Read", *tools}]
+    child.deps = replace(child.deps, model=model)
+    child.ledger = Ledger.of(now=parent.deps.clock.now)
+    child.ledger.append(edits.frame(frame["system"], kept, model.name, {}))
+
+
+class _Ending:
+    """Ends a fork after an answer all of whose calls did what the fork was for: one more answer
+    would only say so."""
+
+    def __init__(self, child: State, tools: Collection[str]) -> None:
+        self._child, self._tools = child, tools
+        self._most, self._well, self._ended = child.max_calls, True, False
+
+    def __call__(self, event: Event) -> None:
+        child = self._child
+        if isinstance(event, ModelCalled):
+            self._well = True
+        elif isinstance(event, ToolFinished):
+            done = event.name in self._tools and not (event.is_error or event.refused)
+            self._well = self._well and done
+            if self._well and child.max_calls > child.calls:
+                child.max_calls, self._ended = child.calls, True
+            elif self._ended and not self._well:
+                child.max_calls, self._ended = self._most, False
+
+
 def _directive(child: State, directive: str) -> Json:
     """One user message: placeholders for what is open, then the words."""
     closing = [tool_result(name, PLACEHOLDER) for name in child.ledger.open_calls]
@@ -118,14 +165,14 @@ def _result(
 
 def _pass_on(parent: State, event: Event) -> None:
     """The parent's listeners hear of calls and refusals, not of a fork's own words."""
-    if isinstance(event, (ModelCalled, PermissionRefused)):
+    if isinstance(event, (AttemptBroke, ModelCalled, PermissionRefused)):
         for listener in list(parent.listeners):
             listener(event)
 
 
 def _mind_the_cap(child: State, event: Event) -> None:
     """The call that reaches a cap is the last one: a fork of thirty would go far beyond it."""
-    if isinstance(event, ModelCalled):
+    if isinstance(event, (AttemptBroke, ModelCalled)):
         deps = child.deps
         if deps.spend.refusal(child.purpose, deps.clock.now()):
             child.max_calls = child.calls

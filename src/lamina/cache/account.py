@@ -10,6 +10,8 @@ and a call.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -22,7 +24,17 @@ from lamina.messages import Block, Json, as_object, dicts
 from lamina.ports import Capabilities
 
 FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
+MARGIN = 20.0  # seconds before the cache ends in which no call is begun to keep it; set by hand
+SHORT_LIFE, LONG_LIFE = 300, 3600  # seconds; a long cache is seldom worth keeping through a pause
 CALL = 120  # tokens that a model writes to ask for something again; set by hand
+ASIDE = (
+    "aside"  # state entry: {"price": tokens of plain input, "kept": seconds that the cache lives}
+)
+# Chance that the user is back within one more life of the cache, after so many of them in silence.
+# From 182 recorded sessions, a session's end counted as never; its own pauses weigh against it.
+BACK = (1.0, 0.34, 0.19, 0.13, 0.07)
+BACK_WEIGHS = 10  # pauses; set by hand
+DEBT = 0.005  # share of a session's bill that background work may cost before it is earned
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,17 @@ def rates(
     )
 
 
+def saves(profile: str, model: str, prices: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
+    """Whether background work waits until a call is worth its price. A model that costs nothing is
+    asked whenever there is something to do."""
+    return profile == "saving" and model != "none" and price_of(model, prices).input > 0
+
+
+def keep_warm_after(life: float) -> float:
+    """Seconds without a request after which one would still find the cache, and keep it."""
+    return life - min(MARGIN, life / 4)
+
+
 class Account:
     """`saved` less what was spent, and what a decision needs besides."""
 
@@ -87,7 +110,49 @@ class Account:
         self._new_out = 0  # of these, never sent
         self._sent = 0  # entries before this one have been sent
         self._broken = -1  # first of them that was changed since the last request
-        self._last = 0.0  # when the cache was last used
+        self._until = 0.0  # the cache lives until then,
+        self._alone = 0.0  # and so long if nothing had been sent to keep it
+        self._asked_at = 0.0
+        self._used_at = 0.0
+        self._prompt = 0  # tokens of the last request, system prompt and tools included
+        self._away: Counter[int] = Counter()  # pauses, by how many lives of the cache they lasted
+        self.bill = 0.0  # of the conversation's own requests
+        self.kept = 0  # requests that kept the cache in this pause
+        self.aside = 0.0  # spent on background work
+
+    @property
+    def last_asked(self) -> float:
+        """When the last request began: from then on the cache lives; 0: never."""
+        return self._asked_at
+
+    @property
+    def used_at(self) -> float:
+        """When the cache was last used, by the conversation or to keep it; 0: never."""
+        return self._used_at
+
+    @property
+    def warm_until(self) -> float:
+        return self._until
+
+    def affords(self, price: float) -> bool:
+        """Has the session saved what a call beside it costs? A little may be owed."""
+        return self.saved - price >= -DEBT * self.bill
+
+    def back_soon(self) -> float:
+        """The chance that the user is back before the cache ends that is kept now: by other
+        sessions' pauses until there are some of this one's."""
+        silent = self.kept + 1
+        chance = BACK[silent] if silent < len(BACK) else 0.0
+        reached = sum(count for lasted, count in self._away.items() if lasted >= silent)
+        return (BACK_WEIGHS * chance + self._away[silent]) / (BACK_WEIGHS + reached)
+
+    def keeps_paying(self, tokens: int, life: float) -> bool:
+        """Is a request that only keeps a prompt of this size cached likely to save its price, and
+        is that price there? `life`: how long the cache lives after it."""
+        price = self.rates.read * tokens + self.rates.output
+        chance = 1.0 - math.prod(1.0 - one for one in BACK[1:]) if life > self.rates.life else 0.0
+        chance = max(chance, self.back_soon())
+        return price <= self.saved and chance * self.rates.again * tokens > price
 
     @property
     def warm_run(self) -> float:
@@ -122,6 +187,8 @@ class Account:
             self._request(at, entry)
         elif kind == "state" and entry.get("name") == FETCHED:
             self._fetch(int(entry.get("value") or 0))
+        elif kind == "state" and entry.get("name") == ASIDE:
+            self._beside(written_at(entry), as_object(entry.get("value")))
 
     # ---- what the view holds, and what doing nothing would hold besides
 
@@ -144,7 +211,17 @@ class Account:
         self._keep_out(-extra)
         self._said += size - extra
         if entry.get("role") == "assistant":
-            self._last = max(self._last, written_at(entry))
+            self._alone = max(self._alone, written_at(entry) + self.rates.life)
+            self._until = max(self._until, self._alone)
+
+    def _beside(self, now: float, paid: Json) -> None:
+        """A call beside the conversation; one that reads its prompt keeps the cache."""
+        price, life = float(paid.get("price") or 0.0), float(paid.get("kept") or 0.0)
+        self.saved -= price
+        self.aside += price
+        if life and now <= self._until:
+            self._until, self._used_at = max(self._until, now + life), now
+            self.kept += 1
 
     def _keep_out(self, amount: int) -> None:
         self._out += amount
@@ -215,19 +292,31 @@ class Account:
 
     def _request(self, at: int, entry: Json) -> None:
         now, rates = written_at(entry), self.rates
-        if not self.requests:
-            self.saved += rates.write * self._out
-        elif now - self._last > rates.life:
-            self.pauses += 1
+        prompt = int(entry.get("tokens") or 0)
+        cold = not self.requests or now > self._until
+        self.bill += rates.write * prompt if cold else rates.read * prompt
+        if cold:
+            self.pauses += self.requests > 0
             self.saved += rates.write * self._out  # all would have been written again
+        elif now > self._alone:
+            self.saved += rates.again * self._prompt + rates.write * self._out
         else:
             self.saved += rates.read * self._out + rates.again * self._new_out
+        if not cold:
+            self.bill += rates.again * max(0, prompt - self._prompt)
             if self._broken >= 0:
                 self.saved -= rates.again * sum(self._size[self._broken : self._sent])
+        if self.requests and (lasted := int((now - self._asked_at) // rates.life)):
+            self._away[lasted] += 1
         self.requests += 1
         self._grown.append(self._said)
-        self._last = max(self._last, now)
+        self._asked_at = self._used_at = now
+        self._alone, self._until = (
+            max(self._alone, now + rates.life),
+            max(self._until, now + rates.life),
+        )
         self._sent, self._new_out, self._broken = at, 0, -1
+        self._prompt, self.kept = prompt, 0
 
 
 def _fetches(call: Block) -> bool:

@@ -200,7 +200,7 @@ class Conversation:
 
     async def _finish(self, session: Session) -> None:
         """Background work may take its time; Ctrl-C leaves it for the next open."""
-        if not (names := session.status().background):
+        if not (names := session.leaving()):
             return
         said = f"  Finishing {', '.join(names)} (Ctrl-C leaves it for next time) …"
         enough = anyio.CancelScope()

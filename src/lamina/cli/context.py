@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from lamina.cache.account import LONG_LIFE, SHORT_LIFE
 from lamina.cli.options import config_of
 from lamina.cli.sessions import choose, find
 from lamina.cli.terminal import (
@@ -29,6 +30,7 @@ from lamina.ledger.view import Projection, Row
 from lamina.messages import Json, Usage, dicts
 
 if TYPE_CHECKING:
+    from lamina.cache.account import Account
     from lamina.config import Config
     from lamina.flags import Flags
     from lamina.ledger.record import Ledger
@@ -88,8 +90,12 @@ def run(args: argparse.Namespace) -> int:
             for layer, (count, saved) in savings_of(ledger.entries).items()
         },
         "balance": round(account.saved) if account is not None else None,
+        "background": round(account.aside) if account is not None else None,
         "cache": cache_of(ledger.entries),
-        "next": list(_next(ledger, flags.read(config), window, able)),
+        "next": [
+            *_next(ledger, flags.read(config), window, able),
+            *_keeping(account, ledger.tokens(), able, config.int("cache.keep_warm")),
+        ],
     }
     if args.json:
         out_json(value)
@@ -101,11 +107,15 @@ def run(args: argparse.Namespace) -> int:
 def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
     from dataclasses import replace
 
+    from lamina.cache import lifetime
     from lamina.ledger.window import capabilities, window_of
 
     able = capabilities(model, override=config.int("window.tokens") or None)
-    if able.cache == "anthropic" and config.str("cache.ttl") == "1h":
-        able = replace(able, cache_ttl=3600)
+    if able.cache == "anthropic":
+        proven = lifetime.upgrades(config.own_home, model, config.str("anthropic.base_url"))
+        able = replace(able, cache_upgrades=proven)
+        if config.str("cache.ttl") == "1h":
+            able = replace(able, cache_ttl=LONG_LIFE)
     window = window_of(
         able,
         percent=config.float("compact.percent") or None,
@@ -120,6 +130,9 @@ def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
 def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
     """Each layer that is on, and what would make it act."""
     tokens = ledger.tokens()
+    if flags.on("folds"):
+        words = "new text that the view says already is folded before it is sent"
+        yield {"layer": "folds", "when": words, "in_tokens": None}
     if flags.on("tool_results"):
         most: int = flags.value("tool_results.threshold")
         by_tool: dict[str, int] = flags.value("tool_results.thresholds")
@@ -163,6 +176,23 @@ def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
     what = f"{plural(len(rows), 'old result')} ({size:,} tokens)" if rows else "nothing yet"
     words = f"a pause of {minutes:g} min would clear {what}"
     return {"layer": "microcompact", "when": words, "in_tokens": None}
+
+
+def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int) -> Iterator[Json]:
+    """Whether a pause would be bridged, and by what right."""
+    from lamina.cache.account import keep_warm_after
+
+    if account is None or able.cache != "anthropic" or able.cache_ttl > SHORT_LIFE or not most:
+        return
+    life = LONG_LIFE if able.cache_upgrades else able.cache_ttl
+    times = "once, for an hour" if able.cache_upgrades else f"{most}× at most"
+    after = keep_warm_after(able.cache_ttl) / 60
+    words = f"a pause of {after:.1f} min: the provider's cache is kept, {times}"
+    if not account.keeps_paying(tokens, life):
+        price = account.rates.read * tokens
+        words = f"no pause is bridged: that costs {price:,.0f} tokens of input each time"
+        words += f", {account.saved:,.0f} are saved" if price > account.saved else ""
+    yield {"layer": "keep_warm", "when": words, "in_tokens": None}
 
 
 # ---- what fills the window
@@ -297,8 +327,10 @@ def _show(value: Json) -> None:
                 _line(harmless(layer), f"{row['count']}×, {row['tokens']:,} tokens")
     if value["balance"]:
         earned = "saved" if value["balance"] > 0 else "lost"
+        beside = f" and background work ({value['background']:,})" if value["background"] else ""
         words = (
-            f"After cache breaks and re-reads, {abs(value['balance']):,} tokens of input {earned}"
+            f"After cache breaks, re-reads{beside}, {abs(value['balance']):,} tokens of input "
+            f"{earned}"
         )
         out(wrapped(f"  {words}", room, 4))
     _show_cache(value["cache"])

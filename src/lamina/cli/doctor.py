@@ -17,13 +17,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from lamina.cache.spend import Spend
 from lamina.cli.options import config_of
-from lamina.cli.terminal import colours, out, out_json, style, width, wrapped
+from lamina.cli.terminal import colours, note, out, out_json, style, width, wrapped
 from lamina.config import KEYS, Config
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, UsageError
+from lamina.ports import Clock, SystemClock
 
 State = Literal["ok", "-", "warn", "fail"]  # "-": optional, and not there
 SECONDS = 10  # that a program may take to answer
@@ -55,6 +58,7 @@ class Check:
 EXAMPLES = """
 lamina doctor
 lamina doctor --json
+lamina doctor --cache-test                  how long does the provider's cache live? (cents, 10 min)
 lamina doctor --home /mnt/shared/lamina     are locks safe there?
 """
 
@@ -62,10 +66,17 @@ _COLOURS = {"ok": "green", "-": "dim", "warn": "yellow", "fail": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults()  # the common options are all it takes
+    parser.add_argument(
+        "--cache-test",
+        action="store_true",
+        help="ask the model's provider how long its prompt cache lives: 8 small requests in 10 minutes, "
+        "for a few cents",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.cache_test:
+        return _cache_test(args)
     checks = [*_settings(args), *all_checks(_config(args))]
     failed = any(check.state == "fail" for check in checks)
     if args.json:
@@ -83,6 +94,47 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         out(wrapped(_verdict(checks), room, 0))
     return 1 if failed else 0
+
+
+def _cache_test(args: argparse.Namespace) -> int:
+    """On the user's word: it costs money. What is found is kept, and rules what keeps the cache."""
+    config = config_of(args)
+    check = try_cache(config, SystemClock(), lambda words: None if args.json else note(words))
+    if args.json:
+        out_json({"ok": check.state == "ok", "checks": [asdict(check)]})
+    else:
+        out(f"{style(check.state, _COLOURS[check.state])}  {check.name}  {check.detail}")
+    return 0
+
+
+def try_cache(config: Config, clock: Clock, say: Callable[[str], None]) -> Check:
+    import anyio
+
+    from lamina.cache import lifetime
+    from lamina.cache.prices import money_text
+    from lamina.wiring import open_model
+
+    name, address = config.str("model"), config.str("anthropic.base_url")
+    if not name.startswith("anthropic:"):
+        raise UsageError(
+            f"{name} has no cache whose life can be chosen; set model to anthropic:NAME."
+        )
+
+    async def ask() -> lifetime.Findings:
+        model = open_model(name, config, clock)
+        try:
+            return await lifetime.ask_provider(model, clock, say, config.table("prices"))
+        finally:
+            await model.close()
+
+    found = anyio.run(ask)
+    day = datetime.fromtimestamp(clock.now(), UTC).date().isoformat()
+    lifetime.keep(config.own_home, name, address, found, day)
+    Spend(config.own_home / "spend").book(
+        purpose="probe", model=name, usage=found.usage, session="doctor", at=clock.now()
+    )
+    state: State = "ok" if found.forgets and found.renews else "warn"
+    return Check("prompt cache", state, f"{found.told()} ({money_text(found.cost)})")
 
 
 def _verdict(checks: Sequence[Check]) -> str:
@@ -124,6 +176,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield check_python()
     yield from check_home(config.own_home)
     yield check_memory(config)
+    yield from check_daily_log(config)
     yield check_program("git", ["git", "--version"], "needed for history and worktrees")
     yield check_ripgrep()
     yield check_sandbox()
@@ -230,6 +283,22 @@ def check_memory(config: Config) -> Check:
             "memory", "fail", f"{place.directory} can't be written. Check its permissions."
         )
     return Check("memory", "ok", str(place.directory))
+
+
+def check_daily_log(config: Config) -> Iterator[Check]:
+    """In that mode only a dream makes memories of what is logged."""
+    from lamina.cli.dream import has_timer
+
+    if not config.bool("memory.daily_log"):
+        return
+    if has_timer(config):
+        yield Check("daily log", "ok", "a timer distils it every night")
+    else:
+        yield Check(
+            "daily log",
+            "warn",
+            "nothing distils it: run `lamina dream --install-timer`, or `lamina dream --now` by hand",
+        )
 
 
 # ---- programs, packages, keys

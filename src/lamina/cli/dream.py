@@ -348,6 +348,11 @@ _VERBS = {"diff": _diff, "log": _log, "undo": _undo, "kill": _kill}
 _HOUR = 3
 
 
+def has_timer(config: Config) -> bool:
+    """Does something dream every night here, as far as systemd knows?"""
+    return (_folder() / f"{_name(config)}.timer").exists()
+
+
 def _install(args: argparse.Namespace, config: Config) -> int:
     """Print the timer, or install it."""
     name = _name(config)

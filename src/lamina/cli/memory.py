@@ -55,6 +55,7 @@ lamina memory undo 3f2a91                undo any change; of an undo: redo it
 lamina memory inbox                      what is waiting for your review
 lamina memory inbox accept --all
 lamina memory why                        what was recalled in the last session, and why
+lamina memory why user_role              where a memory comes from: who, from which words, when
 lamina memory audit --fix
 lamina memory export > memories.json
 lamina memory export --to mem0           or agents, or folder -o DIR
@@ -119,7 +120,8 @@ def run(args: argparse.Namespace) -> int:
         return _everywhere(args, config)
     with open_store(config, quiet=args.quiet or args.json) as store:
         if args.verb == "audit":
-            return memory_reports.audit(args, store, with_index=config.bool("memory.index"))
+            with_index = config.bool("memory.index")
+            return memory_reports.audit(args, store, with_index=with_index, project=config.project)
         if args.verb == "inbox":
             return memory_inbox.run(args, store)
         if args.verb == "import":
@@ -315,13 +317,20 @@ def _gone(store: MemoryStore, word: str) -> str:
     path = md(word)
     if any(store.content(one, 1) is not None for one in (word, path)):
         return ""
-    if path == word:
-        return path
-    history = store.history
-    if history is None:
+    return path if path == word else known(store, word)
+
+
+def known(store: MemoryStore, word: str) -> str:
+    """The path of a memory that exists, or did; "" if nothing is known of it."""
+    from lamina.memory import is_memory_path
+
+    for path in (word, md(word)):
+        if is_memory_path(path) and store.content(path, 1) is not None:
+            return path
+    if store.history is None:
         return ""
-    history.settle()
-    return path if any(history.log(path)) else ""
+    store.history.settle()
+    return md(word) if any(store.history.log(md(word))) else ""
 
 
 def _pin(args: argparse.Namespace, store: MemoryStore) -> int:

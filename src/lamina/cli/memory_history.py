@@ -5,7 +5,7 @@ what was changed outside Lamina; `undo` and `restore` write through the store.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,11 @@ from lamina.cli.terminal import (
 from lamina.errors import MemoryStoreError, UsageError
 
 if TYPE_CHECKING:
+    from lamina.ledger.record import Quotes
     from lamina.memories import Change, Commit
     from lamina.ports import MemoryHistory, MemoryStore
 
+_QUOTED = 3  # messages of a change that are quoted
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
 
@@ -47,7 +49,7 @@ def add_verbs(verbs: Any) -> None:
     log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     diff = add_verb(verbs, "diff", "show what a change did")
     diff.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
-    blame = add_verb(verbs, "blame", "show for each line who wrote it, and when")
+    blame = add_verb(verbs, "blame", "show for each line who wrote it, when and why")
     blame.add_argument("path", help="the file")
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
     restore.add_argument("path", help="the file")
@@ -103,8 +105,69 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
         ]
         for commit in commits
     ]
-    out(table(rows))
+    quotes = _quotes(args)
+    for commit, row in zip(commits, table(rows).splitlines(), strict=True):
+        out(row)
+        for line in grounds(commit, quotes):
+            out(style(f"         {one_line(line, max(40, width() - 9))}", "dim"))
     return 0
+
+
+def _quotes(args: argparse.Namespace) -> Quotes:
+    from lamina.cli.options import config_of
+    from lamina.ledger.places import find_project_folder
+    from lamina.ledger.record import Quotes
+
+    config = config_of(args)
+    return Quotes(find_project_folder(config.own_home, config.project))
+
+
+def grounds(commit: Commit, quotes: Quotes) -> Iterator[str]:
+    """What a change rests on: in which session, on which words, and why it was accepted."""
+    session = f" in session {commit.session[:8]}" if commit.session else ""
+    said = [
+        words
+        for entry in commit.entries
+        for origin, words in quotes.origin_text(commit.session, entry)
+        if not commit.origin or origin == commit.origin
+    ]
+    for words in said[:_QUOTED]:
+        whose = (
+            "you typed" if commit.origin == "typed" else f"from {commit.origin or 'what was said'}"
+        )
+        yield f"{whose}{session}: “{one_line(words, 200)}”"
+    if not said and (commit.session or commit.origin):
+        yield f"{'from ' + commit.origin if commit.origin else 'made'}{session}"
+    if commit.reason:
+        yield f"because: {commit.reason}"
+
+
+def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> int:
+    """`lamina memory why NAME`: where a memory comes from, newest change first."""
+    history = store.history
+    if history is None:
+        raise UsageError("This memory keeps no history.")
+    store.catch_up()
+    commits = list(history.log(path))
+    quotes = _quotes(args)
+    mtime = store.mtime(path)
+    if args.json:
+        rows = [{**as_json(one), "grounds": [*grounds(one, quotes)]} for one in commits]
+        out_json({"path": path, "changes": rows})
+        return 0
+    out(style(harmless(path), "bold"))
+    for commit in commits:
+        when = moment(_when(commit, mtime))
+        out(f"  {commit.id[:8]} {when}  {commit.writer}: {one_line(commit.subject, 80)}")
+        for line in grounds(commit, quotes):
+            out(style(f"    {harmless(line)}", "dim"))
+    return 0
+
+
+def _when(commit: Commit, mtime: float) -> float:
+    from lamina.memory import written_at
+
+    return written_at(commit, mtime)
 
 
 def _diff(args: argparse.Namespace, history: MemoryHistory) -> int:
@@ -126,7 +189,7 @@ def _diff(args: argparse.Namespace, history: MemoryHistory) -> int:
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
-    from lamina.memory import blame, written_at
+    from lamina.memory import blame
 
     path = _named(store, args.path)
     lines = blame(history.versions(path))
@@ -143,8 +206,12 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
     mtime = store.mtime(path)
     for line in lines:
         commit = line.commit
-        who = f"{commit.id[:8]} {commit.writer:<10} {moment(written_at(commit, mtime))}"
+        who = f"{commit.id[:8]} {commit.writer:<10} {moment(_when(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
+    quotes = _quotes(args)
+    for commit in {line.commit.id: line.commit for line in lines}.values():
+        for ground in grounds(commit, quotes):
+            out(style(f"{commit.id[:8]} {harmless(ground)}", "dim"))
     return 0
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, count
@@ -42,8 +44,14 @@ def add_search(verbs: Any) -> argparse.ArgumentParser:
 
 
 def add_why(verbs: Any) -> None:
-    verb = add_verb(verbs, "why", "say why memories were recalled, and whether they were used")
-    verb.add_argument("session", nargs="?", default="", help="its id or a prefix of it (the last)")
+    verb = add_verb(verbs, "why", "say why memories were recalled, or where one comes from")
+    verb.add_argument(
+        "session",
+        nargs="?",
+        default="",
+        metavar="SESSION | MEMORY",
+        help="a session's id or a prefix of it (the last), or a memory's name",
+    )
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
@@ -98,7 +106,14 @@ def why(args: argparse.Namespace, config: Config) -> int:
     from lamina.cli import sessions, transcript
     from lamina.recall.why import recalls_of, turns_of
 
-    file = sessions.choose(sessions.find(config), args.session)
+    files = sessions.find(config)
+    if args.session and not any(file.stem.startswith(args.session) for file in files):
+        from lamina.cli import memory, memory_history
+
+        with memory.open_store(config) as store:
+            if path := memory.known(store, args.session):
+                return memory_history.why_it_is_there(args, store, path)
+    file = sessions.choose(files, args.session)
     entries = transcript.read(file).entries
     found = recalls_of(entries)
     if args.turn is not None:
@@ -132,15 +147,31 @@ def show_recalls(found: Sequence[RecallRecord]) -> None:
 # ---- audit
 
 
-def audit(args: argparse.Namespace, store: MemoryStore, *, with_index: bool = True) -> int:
+def audit(
+    args: argparse.Namespace,
+    store: MemoryStore,
+    *,
+    with_index: bool = True,
+    project: Path | None = None,
+) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
     from lamina.memory import look_over, repair
+    from lamina.recall.memory_index import USES_FILE, load_uses
 
-    found, steps = look_over(store, time.time(), with_index=with_index)
+    uses = load_uses(store.state / USES_FILE)
+    look = partial(
+        look_over,
+        store,
+        time.time(),
+        with_index=with_index,
+        last_used={path: use.last for path, use in uses.items()},
+        exists=(lambda name: (project / name).exists()) if project else None,
+    )
+    found, steps = look()
     done: Sequence[Repaired] = ()
     if args.fix and steps:
         done = repair(store, steps)
-        found, steps = look_over(store, time.time(), with_index=with_index)
+        found, steps = look()
     if args.json:
         out_json(_audit_json(found, steps, done))
     else:

@@ -35,7 +35,7 @@ from lamina.cli.terminal import (
 )
 from lamina.errors import LaminaError, TranscriptError, UsageError
 from lamina.replay.charts import layer_name, tokens_text
-from lamina.replay.results import PolicyResult, ReplayResult, merged
+from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -68,8 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy",
         action="append",
         metavar="NAMES",
-        help="none (as recorded), lamina, clear-oldest, drop-oldest; separate several by commas, "
-        "or repeat it (none,lamina)",
+        help="recorded (what the tool did, its own compactions with their calls), none (everything "
+        "is sent), lamina, clear-oldest, drop-oldest; separate several by commas, or repeat it "
+        "(recorded,none,lamina)",
     )
     parser.add_argument(
         "--window",
@@ -90,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    names = _policies("none,lamina" if args.policy is None else ",".join(args.policy))
+    names = _policies("recorded,none,lamina" if args.policy is None else ",".join(args.policy))
     if args.window < 1_000:
         raise UsageError(f"A window of {args.window} tokens is too small; give 1000 or more.")
     config = config_of(args)
@@ -226,12 +227,12 @@ def _replayed(
     with suppress(OSError):
         progress.say(f"{label}: reading", now=path.stat().st_size > LARGE)
     recording: Recording = _read(path, piped=path == args.piped)
-    weigher = Weigher(recording)
-    if args.uncut:
-        weigher = weigher.uncut()
+    as_recorded = Weigher(recording)
+    whole = as_recorded.uncut() if args.uncut else as_recorded
     done: list[PolicyResult] = []
     for name in names:
         progress.say(f"{label}: {name}, {len(recording.requests)} requests")
+        weigher = as_recorded if name == "recorded" else whole
         with open_policy(name, weigher, config, window=args.window, model=args.model) as policy:
             done.append(
                 replay(
@@ -272,7 +273,7 @@ def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -
 # ---- for a person
 
 
-HEADING = ("policy", "cost", "", "from cache", "largest", "over window", "re-reads")
+HEADING = ("policy", "cost", "", "background", "from cache", "largest", "over window", "re-reads")
 
 
 def _lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[str]:
@@ -291,20 +292,24 @@ def _lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[
 
 
 def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
-    plain = next((policy for policy in policies if policy.policy == "none"), None)
+    plain = compared_with(policies)
     rows = [_row(policy, plain) for policy in policies]
     kept = [at for at in range(len(HEADING)) if HEADING[at] or any(row[at] for row in rows)]
     shown = fitted(
         [[row[at] for at in kept] for row in rows],
         [HEADING[at] for at in kept],
         width() - 2,
-        gives_way=[kept.index(at) for at in (4, 6, 5, 3)],
+        gives_way=[kept.index(at) for at in (5, 7, 4, 6, 3)],
         cut=0,
         right=range(1, len(kept)),
     )
     for line in shown.splitlines():
         yield f"  {_coloured(line)}"
     yield from _acted(policies)
+    refused = next((p.overflows for p in policies if p.policy == "none" and p.overflows), 0)
+    if refused:
+        what = f"{plural(refused, 'prompt')} of none would be refused: they are over the window."
+        yield style(wrapped(f"  {what}", width(), 4), "dim")
     if any(policy.guessed_price for policy in policies):
         prices = ", ".join(dict.fromkeys(name for p in policies for name in p.prices))
         words = f"  Prices are guessed ({one_line(prices, 60)}); --model chooses another model."
@@ -322,11 +327,19 @@ def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
         policy.policy,
         money_text(policy.cost),
         change,
+        _aside(policy),
         f"{usage.cache_read / max(1, usage.prompt):.1%}",
         tokens_text(policy.max_context),
         str(policy.overflows),
         again,
     ]
+
+
+def _aside(policy: PolicyResult) -> str:
+    """What the calls beside the conversation cost; it is in the sum."""
+    told = policy.background.values()
+    calls, dollars = sum(calls for calls, _ in told), sum(dollars for _, dollars in told)
+    return f"{money_text(dollars)} ({plural(calls, 'call')})" if calls else "0"
 
 
 def _acted(policies: Sequence[PolicyResult]) -> Iterator[str]:
@@ -336,6 +349,11 @@ def _acted(policies: Sequence[PolicyResult]) -> Iterator[str]:
             f"{layer_name(name)} {times}×" + (f" {tokens_text(saved)}" if saved else "")
             for name, (times, saved) in policy.layers.items()
         )
+        asked = ", ".join(
+            f"{layer_name(purpose)} {plural(calls, 'call')} {money_text(dollars)}"
+            for purpose, (calls, dollars) in policy.background.items()
+        )
+        told = "; ".join(filter(None, (told, f"asked for {asked}" if asked else "")))
         if told:
             words = f"  {policy.policy} did: {told}"
             yield "\n".join(style(line, "dim") for line in wrapped(words, width(), 4).split("\n"))

@@ -38,20 +38,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lamina.cache.spend import Spend, grouped
+    from lamina.cache.spend import BACKGROUND, Spend, grouped
     from lamina.messages import Usage
 
     config = config_of(args)
     spend = Spend(config.own_home / "spend")
     groups = grouped(spend.calls(), args.by)
     total = sum(group.cost for group in groups)
+    aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]
+    background = {"calls": sum(g.calls for g in aside), "cost": sum(g.cost for g in aside)}
     caps = list(_caps(config, spend.background(time.time())))
     if args.json:
         rows = [
             {"name": g.name, "calls": g.calls, **g.usage.to_json(), "cost": round(g.cost, 6)}
             for g in groups
         ]
-        out_json({"by": args.by, "groups": rows, "cost": round(total, 6), "caps": caps})
+        told = {**background, "cost": round(background["cost"], 6)}
+        out_json(
+            {
+                "by": args.by,
+                "groups": rows,
+                "cost": round(total, 6),
+                "background": told,
+                "caps": caps,
+            }
+        )
         return 0
     if not groups:
         note("No model calls have been made yet.")
@@ -76,6 +87,13 @@ def run(args: argparse.Namespace) -> int:
         f"{used.prompt:,} tokens in, {used.output:,} out"
     )
     out(style(wrapped(words, width(), 2), "bold"))
+    if background["calls"]:
+        share = background["cost"] / total if total else 0.0
+        words = (
+            f"Of it background work: {money_text(background['cost'])} in "
+            f"{plural(int(background['calls']), 'call')}, {share:.0%} of the whole"
+        )
+        out(style(wrapped(words, width(), 2), "dim"))
     for cap in caps:
         _show_cap(cap)
     return 0

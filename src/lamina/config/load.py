@@ -34,7 +34,7 @@ CLAUDE_MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLE_MEMORY = "LAMINA_DISABLE_MEMORY"
 CLAUDE_DISABLE_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
 # Variables of ours that are not settings.
-_OTHERS = frozenset({"LAMINA_HOME", "LAMINA_DATA", DISABLE_MEMORY, KEYS["team"]})
+_OTHERS = frozenset({"LAMINA_HOME", "LAMINA_DATA", "LAMINA_DISABLED", DISABLE_MEMORY, KEYS["team"]})
 
 # The getters below are named for types, so inside the class the types need other names.
 _Str: TypeAlias = str

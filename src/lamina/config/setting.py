@@ -223,6 +223,13 @@ def hooks(table: Mapping[str, Any]) -> None:
                 ) from None
 
 
+def texts(table: Mapping[str, Any]) -> None:
+    """A table of strings, by name."""
+    for name, value in table.items():
+        if not isinstance(value, str) or any(char in name + value for char in "\0\r\n"):
+            raise BadValue(f"must give {name} one line of text")
+
+
 def servers(table: Mapping[str, Any]) -> None:
     """MCP server → {command, args, env, cwd} or {url, headers}."""
     known: dict[str, type] = dict.fromkeys(("type", "command", "cwd", "url"), str)

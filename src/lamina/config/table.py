@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from lamina.config.setting import Setting, figures, hooks, prices, servers
+from lamina.config.setting import Setting, figures, hooks, prices, servers, texts
 
 # What is taken when no model is set: the first provider whose key is there. (model, small model)
 MODELS_BY_KEY: dict[str, tuple[str, str]] = {
@@ -21,7 +21,16 @@ KEYS = {
 
 _WITH_KEYS = "; ".join(f"`{main}` with {KEYS[name]}" for name, (main, _) in MODELS_BY_KEY.items())
 
-_PURPOSES = ("notes", "summary", "recall", "extraction", "dream", "agent_summary", "probe")
+_PURPOSES = (
+    "notes",
+    "summary",
+    "recall",
+    "extraction",
+    "dream",
+    "agent_summary",
+    "probe",
+    "keep_warm",
+)
 
 # As dense as it is: the formatter would stretch the table to eight hundred lines.
 # fmt: off
@@ -40,21 +49,43 @@ _MODELS = (
     Setting("anthropic.cache_edits", "bool", False,
             "The server behind that address can delete tool results from its cached prefix (`cache_edits`); the "
             "public API can't."),
+    Setting("anthropic.thinking", "str", "off",
+            "Extended thinking: off, adaptive (the model chooses how much), or enabled with a budget of tokens.",
+            choices=("off", "adaptive", "enabled")),
+    Setting("anthropic.thinking_tokens", "int", 16_000, "That budget, for each answer.", minimum=1_024),
+    Setting("anthropic.betas", "strings", [],
+            "More `anthropic-beta` headers, such as context-1m-2025-08-07.", adds_up=True),
+    Setting("anthropic.headers", "table", {}, "More headers of every request to that address.", check=texts),
+    Setting("anthropic.diagnostics", "bool", False,
+            "Ask the provider why its prompt cache was missed; the cache guard names the reason."),
     Setting("openai.base_url", "str", "", "Any OpenAI-compatible endpoint; empty means the provider's own address.",
             variable="OPENAI_BASE_URL"),
+    Setting("openai.headers", "table", {}, "More headers of every request to that address.", check=texts),
+    Setting("openai.cache_key", "str", "",
+            "`prompt_cache_key`: requests with the same key go to the same cache, where the endpoint has several."),
     Setting("api.timeout", "float", 300.0, "Seconds of silence after which a call counts as broken.", minimum=1,
             maximum=86_400),
     Setting("api.retries", "int", 5, "How often a call is retried that failed for a passing reason.", minimum=0,
             maximum=20),
     Setting("cache.ttl", "str", "5m", "Life of the provider's prompt cache, where it can be chosen.",
             choices=("5m", "1h")),
+    Setting("cache.keep_warm", "int", 2,
+            "Most requests that keep a five-minute cache through one pause, each paid from what the session has saved; "
+            "0 sends none.", "lower", minimum=0, maximum=11),
     Setting("window.tokens", "int", 0,
             "The context window of a model that Lamina's table does not know; 0 means 200,000.", minimum=0,
             maximum=100_000_000, variable="LAMINA_WINDOW"),
     Setting("turn.max_calls", "int", 200, "Most model calls of one turn; 0 sets no limit.", minimum=0),
+    Setting("turn.recover", "bool", False,
+            "Make room for a prompt that the provider refused even where layer 2 and autocompaction are off."),
     Setting("turn.continuations", "int", 3,
             "How often an answer that was cut off is continued after its limit was raised once.", minimum=0,
             maximum=20),
+    Setting("background.profile", "str", "saving",
+            "When notes and extraction ask a model that costs money: `saving` waits for a pause, the session's end or "
+            "a near compaction, and keeps notes by rules until then; `every-turn` asks as often as notes.* and "
+            "extraction.* say.", choices=("saving", "every-turn")),
+    Setting("background.turns", "int", 10, "Turns after which `saving` waits for a pause no longer.", minimum=1),
     Setting("background.drain_seconds", "float", 60.0,
             "How long leaving a session waits for background work; the rest runs at the next open.", minimum=0,
             maximum=600),
@@ -73,6 +104,9 @@ _LAYERS = (
             flag="tool_results.message_limit"),
     Setting("tool_results.preview_bytes", "int", 2_000, "About how many bytes of a result on disk stay in the view.",
             minimum=100, maximum=20_000),
+    Setting("folds.enabled", "bool", True,
+            "Layer 1: what the view says already is folded into a line before it is first sent.", flag="folds"),
+    Setting("folds.least", "int", 120, "Characters that a fold must save.", minimum=50, flag="folds.least"),
     Setting("microcompact.time_based", "bool", True,
             "Layer 2: after a pause that let the prompt cache go cold, old tool results are cleared.",
             flag="time_clearing"),
@@ -115,7 +149,7 @@ _LAYERS = (
             flag="notes.section_tokens"),
     Setting("notes.total_tokens", "int", 12_000, "Most tokens of the whole file.", minimum=1_000,
             flag="notes.total_tokens"),
-    Setting("notes.keep_tokens", "int", 10_000, "Tokens of messages that a compaction from notes keeps at least.",
+    Setting("notes.keep_tokens", "int", 5_000, "Tokens of messages that a compaction from notes keeps at least.",
             minimum=0, flag="notes.keep_tokens"),
     Setting("notes.keep_messages", "int", 5, "Messages with text that it keeps at least.", minimum=0,
             flag="notes.keep_messages"),
@@ -139,7 +173,8 @@ _LAYERS = (
     Setting("compact.warning_margin", "int", 20_000, "Warn this many tokens before autocompaction.", minimum=0),
     Setting("compact.blocking_margin", "int", 3_000,
             "Take no more input when only this many tokens of the effective window are left.", minimum=0),
-    Setting("compact.tries", "int", 3, "Tries when the text to summarise is itself too long.", minimum=1, maximum=10),
+    Setting("compact.tries", "int", 3, "How often a summary is tried again when the text is itself too long.",
+            minimum=0, maximum=10),
     Setting("compact.failures", "int", 3, "Failures in a row after which a session autocompacts no more.", minimum=1),
     Setting("compact.fidelity", "float", 0.6,
             "Share of probed facts that must survive; below it a compaction is done again once.", minimum=0, maximum=1),
@@ -228,6 +263,9 @@ _SAFETY = (
             "What shell commands may write: anything, the project and temporary files, or nothing.",
             choices=("full", "workspace", "read-only")),
     Setting("sandbox.network", "bool", True, "Shell commands of the main agent may use the network.", "switch off"),
+    Setting("sandbox.unattended_reach", "bool", False,
+            "With nobody there to ask, shell commands may use the network, read outside the project and the system, "
+            "and change what runs or steers later: git hooks, instruction files, start-up files."),
     Setting("bash.timeout", "float", 120.0,
             "Seconds after which a shell command is stopped, unless the call says otherwise.", "set", minimum=1,
             maximum=86_400),
@@ -241,6 +279,15 @@ _SAFETY = (
     Setting("mcp.servers", "table", {},
             "MCP servers whose tools the agent may use: [mcp.servers.NAME] with command, args, env, cwd or url, "
             "headers; clearable = true lets old results be cleared.", adds_up=True, check=servers),
+    Setting("skills.directories", "strings", [],
+            "Where skills are kept, each as NAME/SKILL.md, beside the folder `skills` of the home. Absolute, or from "
+            "~/.", adds_up=True),
+    Setting("web.search", "str", "",
+            "A command that searches the web for its last argument and prints what it found; it makes the tool "
+            "WebSearch. Lamina itself reaches no web."),
+    Setting("web.fetch", "str", "",
+            "A command that prints the text of the page at its last argument, such as `lynx -dump -nolist`; it makes "
+            "the tool WebFetch."),
     Setting("secrets.rules", "strings", [], "More rules for the secret scanner: TOML files in gitleaks' format.",
             adds_up=True),
     Setting("spend.daily_cap", "float", 5.0,

@@ -17,7 +17,6 @@ from lamina._version import __version__
 TYPE_CHECKING = False  # as in typing, whose import would take a third of the start
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
     from typing import Any
 
     from lamina.integrations.hook_events import Events
@@ -31,6 +30,14 @@ LOG = "hooks.log"
 _LONGEST_EVENT = 10_000_000  # bytes; transcripts come by path, so an event is a few kilobytes
 _LONGEST_LOG = 200_000
 _WAITS = 3.0  # seconds that a prompt is held up at most; then the client goes on without us
+# Variables that settings are read from; not CLAUDE_CODE_…, which differ from session to session.
+_SETTINGS = (
+    "HOME",
+    "LAMINA_",
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_DISABLE_",
+    "CLAUDE_COWORK_MEMORY_",
+)
 _IDLE = 1_200.0  # seconds after which the resident process ends
 _HANGS = 60  # seconds after which one event has the resident process ended, so that a new one comes
 
@@ -46,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: Any) -> int:
     """Answer the event on stdin, whatever it is."""
-    place = _home(home)
-    here: Events | None = None
+    place, events = _home(home, claude=claude), None
     try:
         data = sys.stdin.buffer.read(_LONGEST_EVENT + 1)
         if len(data) > _LONGEST_EVENT:
@@ -62,35 +68,41 @@ def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: 
         if answer is None:
             from lamina.integrations.hook_events import Events
 
-            here = Events()
-            answer = here.answer(asked)
+            events = Events()
+            answer = events.answer(asked)
     except Exception as error:  # noqa: BLE001 - the host goes on, whatever happens here
-        log(place, f"{client}: {type(error).__name__}: {error}")
+        log(own_home(place, claude=claude), f"{client}: {type(error).__name__}: {error}")
         answer = {}
     sys.stdout.write(json.dumps(answer) + "\n")
-    if here and here.due:
-        sys.stdout.flush()
-        _leave_behind(here.afterwards)
+    sys.stdout.flush()
+    if events is not None and events.due:
+        _afterwards(events)
     return 0
 
 
-def _leave_behind(work: Callable[[], None]) -> None:
-    """Do it in a process that the client does not wait for: no resident one is there to."""
+def _afterwards(events: Events) -> None:
+    """Without a resident process: in a child that nobody waits for."""
     if os.fork():
         return
     try:
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nowhere, stream)
-        work()
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        events.afterwards()
     finally:
         os._exit(0)
 
 
-def _home(given: str | None) -> str:
-    found = given or os.environ.get("LAMINA_HOME") or "~/.lamina"
+def _home(given: str | None, *, claude: bool) -> str:
+    theirs = os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude"
+    found = given or os.environ.get("LAMINA_HOME") or (theirs if claude else "~/.lamina")
     return os.path.abspath(os.path.expanduser(found))
+
+
+def own_home(home: str, *, claude: bool) -> str:
+    """Where our own files are: in another tool's home a folder of its own, as in the settings."""
+    return os.path.join(home, "lamina") if claude else home
 
 
 def log(home: str, sentence: str) -> None:
@@ -149,7 +161,10 @@ def socket_path(home: str) -> str:
         return ""
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         return ""
-    path = f"{folder}/lamina-hook-{crc32(f'{home} {__version__}'.encode()):08x}.sock"
+    # It has its starter's environment: where that says something else, another process answers.
+    said = [pair for pair in sorted(os.environ.items()) if pair[0].startswith(_SETTINGS)]
+    asked = repr((home, __version__, said)).encode("utf-8", "surrogatepass")
+    path = f"{folder}/lamina-hook-{crc32(asked):08x}.sock"
     return path if len(path) < 100 else ""
 
 
@@ -207,12 +222,14 @@ def reside(home: str) -> None:
 def _serve(connection: Any, home: str, events: Events) -> None:
     with connection:
         connection.settimeout(5.0)
+        claude = False
         try:
-            asked = json.loads(connection.makefile("rb").readline(_LONGEST_EVENT + 4_096))
+            asked: Any = json.loads(connection.makefile("rb").readline(_LONGEST_EVENT + 4_096))
+            claude = bool(asked.get("claude"))
             if asked.get("home") == home:
                 connection.sendall(json.dumps(events.answer(asked)).encode())
         except Exception as error:  # noqa: BLE001 - the next event is somebody else's
-            log(home, f"{type(error).__name__}: {error}")
+            log(own_home(home, claude=claude), f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

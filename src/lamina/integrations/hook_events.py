@@ -6,7 +6,6 @@ files, reminders and our own text into the same message, and those are cut off o
 from __future__ import annotations
 
 import json
-import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +30,7 @@ MOMENTS = {
     "PostCompact": "compacted",
     "SessionEnd": "end",
 }
-_HOOK_CONTEXT = re.compile(r"<(hook_context|system-reminder)>.*?</\1>", re.DOTALL)
+_ADDED = ("hook_context", "system-reminder")  # tags around what a client puts into a prompt
 _HOW = (
     "The tools of the MCP server lamina save and find memories; without it, `lamina memory add` and "
     "`lamina memory search` do."
@@ -42,7 +41,7 @@ class Events:
     """Answers events; in a resident process, one after the other."""
 
     def __init__(self) -> None:
-        self.due: list[dict[str, Any]] = []
+        self.due: list[dict[str, Any]] = []  # for afterwards
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The client's answer to one event, `{}` where there is nothing to say."""
@@ -59,7 +58,7 @@ class Events:
             else:
                 if moment == "compacted":
                     here.forget_shown()
-                elif here.answered():
+                elif here.saves():
                     self.due.append(asked)
                 said = ""
         if not said:
@@ -73,7 +72,8 @@ class Events:
                 with _Here(asked, as_object(asked.get("event"))) as here:
                     here.extract()
             except (LaminaError, OSError) as error:
-                hook.log(str(asked["home"]), f"{asked['client']}: {error}")
+                home = hook.own_home(str(asked["home"]), claude=bool(asked["claude"]))
+                hook.log(home, f"{asked['client']}: {error}")
         self.due.clear()
 
 
@@ -109,8 +109,8 @@ class _Here:
 
     def prompt(self) -> str:
         """Memories that fit what was typed, each once a session."""
-        typed = _HOOK_CONTEXT.sub("", str(self._event.get("prompt") or "")).strip()
-        if not typed:
+        typed = _without_added(str(self._event.get("prompt") or ""))
+        if not typed or not self._config.bool("memory.enabled"):
             return ""
         try:
             typed_prompts.record(self._config, self._client, self._session, typed, time.time())
@@ -121,12 +121,9 @@ class _Here:
             hook.log(str(self._config.own_home), f"{self._client}: not recorded: {error}")
         return "\n\n".join(self._recalled(typed))
 
-    def answered(self) -> bool:
-        """Keep the answer, for confirmations; is there anything to look for memories in?"""
-        said = self._event.get("last_assistant_message") or self._event.get("prompt_response")
-        if isinstance(said, str) and said.strip():
-            args = (self._config, self._client, self._session, said, time.time())
-            typed_prompts.record(*args, origin="assistant")
+    def saves(self) -> bool:
+        """Do the settings let it look for memories? The answer itself is not kept: what its tools
+        showed the agent is not known here, so a "yes" to it proves nothing."""
         return self._config.bool("extraction.enabled") and self._config.bool("memory.enabled")
 
     def extract(self) -> None:
@@ -173,3 +170,12 @@ class _Here:
         except (OSError, ValueError):
             return {}
         return {path: size for path, size in found.items() if isinstance(size, int)}
+
+
+def _without_added(prompt: str) -> str:
+    """What was typed. From the first tag to the last: text in between may close one by itself."""
+    for tag in _ADDED:
+        start, end = prompt.find(f"<{tag}>"), prompt.rfind(f"</{tag}>")
+        if start >= 0:
+            prompt = prompt[:start] + (prompt[end + len(tag) + 3 :] if end > start else "")
+    return prompt.strip()

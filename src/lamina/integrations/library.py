@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
@@ -89,6 +90,7 @@ class Memory:
     ) -> None:
         from lamina.events import quiet
         from lamina.integrations import typed_prompts
+        from lamina.ledger.edits import written_at
         from lamina.ledger.record import Quotes
         from lamina.memory import GateContext, open_store
 
@@ -96,7 +98,15 @@ class Memory:
         self._users = user is not None
         self._typed: dict[str, str] = {}  # what a person typed, by the id that evidence names
         self._quotes = Quotes(typed_prompts.folder_of(self._config))
-        gate = GateContext(origin_text=self._origin_text, before=self._quotes.before)
+        # Nothing `before`: what else the other agent had in view is not known, so no "yes" lends it
+        # the words of an answer.
+        gate = GateContext(
+            origin_text=self._origin_text,
+            whole=self._quotes.whole,
+            complete=False,
+            dates=self._dates,
+            said_at=lambda session, entry: written_at({"ts": self._when(session, entry)}),
+        )
         self._store: MemoryStore = open_store(self._config, on_event or quiet, gate=gate)
         self._index: MemoryIndex | None = None
         self._writing = Lock()
@@ -284,6 +294,17 @@ class Memory:
             return (("typed", self._typed[entry]),)
         return self._quotes.origin_text(session, entry)
 
+    def _when(self, session: str, entry: str) -> str:
+        """When an entry was typed: what a call hands over, now."""
+        if entry in self._typed:
+            return datetime.now(UTC).isoformat()
+        return self._quotes.when(session, entry)
+
+    def _dates(self, quote: str, session: str, entry: str) -> list[str]:
+        from lamina.wiring import days_named
+
+        return days_named(quote, self._when(session, entry))
+
     def _recall_index(self) -> MemoryIndex:
         from lamina.recall.memory_index import MemoryIndex
 
@@ -389,16 +410,16 @@ def settings_for(
         return config
     if claude:
         raise UsageError("Claude Code's memory has no users: leave out `user` or `claude`.")
-    folder = config.home / "users" / _own_name(user)
+    folder = config.home / "users" / own_name(user)
     if project is not None:
         from lamina.memory import canonical_root
 
-        folder = folder / "projects" / _own_name(str(canonical_root(project)))
+        folder = folder / "projects" / own_name(str(canonical_root(project)))
     overrides = {"memory.directory": str(folder / "memory")}
     return load(project or ".", home=home, overrides=overrides)
 
 
-def _own_name(given: str) -> str:
+def own_name(given: str) -> str:
     """A folder's name that no two different names share, and that a person can still read."""
     if not given.strip():
         raise UsageError("`user` is empty: give a name or an id.")

@@ -1,6 +1,6 @@
-"""What was said in another agent's session, as our hooks saw it: each prompt that the person typed,
-and the last answer before the next one. It is the only proof of their word that a tool called over
-MCP can have. One file a session, in the ledger's own form, under the project's folder in Lamina's home.
+"""What was typed in another agent's session, prompt by prompt, as our hooks saw it: the only proof of
+the person's word that a tool called over MCP can have. One file a session, in the ledger's own form,
+under the project's folder in Lamina's home.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from lamina.ledger.places import (
     slug,
     write_private,
 )
+from lamina.memory import canonical_root
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.messages import Json, Origin
+    from lamina.messages import Json
 
 _RECENT = 4  # sessions of a project that may be under way at once
 
 
 def folder_of(config: Config) -> Path:
-    return find_project_folder(config.own_home, config.project) / "hooks"
+    """Where the memory is: agents change their directory within a repository, the session stays."""
+    return find_project_folder(config.own_home, canonical_root(config.project)) / "hooks"
 
 
 def file_of(config: Config, client: str, session: str) -> Path:
@@ -35,23 +37,21 @@ def file_of(config: Config, client: str, session: str) -> Path:
     return folder_of(config) / f"{name}.jsonl"
 
 
-def record(
-    config: Config, client: str, session: str, said: str, now: float, *, origin: Origin = "typed"
-) -> None:
-    """Keep what the person typed, or what the agent answered."""
+def record(config: Config, client: str, session: str, said: str, now: float) -> None:
+    """Keep what the person typed."""
     from datetime import UTC, datetime
 
     from lamina.ledger.log import LogFile, encode
 
-    project_folder(config.own_home, config.project)
+    project_folder(config.own_home, canonical_root(config.project))
     private_folder(folder_of(config))
     entry: dict[str, Any] = {
         "kind": "message",
-        "role": "user" if origin == "typed" else "assistant",
+        "role": "user",
         "uuid": str(uuid4()),
         "ts": datetime.fromtimestamp(now, UTC).isoformat(),
         "content": [{"type": "text", "text": said}],
-        "origins": [origin],
+        "origins": ["typed"],
     }
     log, _ = LogFile.open(file_of(config, client, session))
     try:

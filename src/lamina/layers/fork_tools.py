@@ -97,7 +97,7 @@ def _names(input: Json, folder: Path) -> bool:  # noqa: A002
 
 
 def _shut(context: ToolContext) -> ToolContext:
-    return replace(context, sandbox="read-only", network=False)
+    return replace(context, sandbox="read-only", network=False, attended=False)
 
 
 class _StandIn:

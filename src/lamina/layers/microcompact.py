@@ -9,24 +9,29 @@ break with the guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from lamina.events import LayerActed
 from lamina.flags import Flags
 from lamina.ledger import edits
+from lamina.ledger.places import RESULTS, write_private
 from lamina.ledger.record import Ledger
+from lamina.ledger.spans import block_id, whole_text
 from lamina.ledger.view import Row
 from lamina.ledger.window import Window
-from lamina.messages import Json, Response
-from lamina.ports import Capabilities
+from lamina.messages import Json, Response, dicts
+from lamina.ports import Capabilities, ToolSpec
 from lamina.state import State
 
 LAYER = "microcompact"
+REPORTED = "provider_cleared"  # state entry: what the server said last that it has cleared
 # Share of the view that clearing after a pause must free; less costs more than it saves. Set by hand
 # on the recorded sessions.
 WORTH_IT = 0.02
-CLEARED = "[Old tool result content cleared]"
+CLEARED = "[Old tool result content cleared"
+MARKER = CLEARED + "; Expand {} brings it back]"  # one form for all that was cleared (L2.1)
+IN_FILE = CLEARED + "; all of it is in {}]"  # the form for a model that has no Expand
 CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
 
 
@@ -62,6 +67,9 @@ def _cold_for(state: State) -> float:
     """Seconds since the last answer, if that is longer than the cache lives."""
     minutes: float = state.flags.value("microcompact.gap_minutes")
     lifetime = minutes * 60 or state.capabilities.cache_ttl
+    account = state.balance()
+    if account is not None and account.kept and state.deps.clock.now() <= account.warm_until:
+        return 0.0  # it was kept through the pause
     for entry in reversed(state.ledger.entries):
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             gap = state.deps.clock.now() - edits.written_at(entry, float("inf"))
@@ -71,17 +79,26 @@ def _cold_for(state: State) -> float:
 
 def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
     old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
-    if not old or sum(row.tokens for row in old) < least * state.ledger.tokens():
+    if not old or _freed(state, old) < least * state.ledger.tokens():
         return 0
     return _replace(state, old, why)
 
 
-def _replace(state: State, old: list[Row], why: str, words: str = CLEARED) -> int:
-    """Put a marker in the place of results; `{}` in it becomes the entry that Expand takes."""
-    names = [str(state.ledger.entries[row.entry]["uuid"]) for row in old]
+def _freed(state: State, old: list[Row]) -> int:
+    """Tokens that clearing these frees: what leans on them is whole again then."""
+    return sum(row.tokens for row in old) - state.ledger.projection.comes_back(old)
+
+
+def _replace(state: State, old: list[Row], why: str) -> int:
+    """Put a marker in the place of results, with the id that Expand takes."""
     items = [
-        (name, row.number, {**row.block, "content": words.format(name[:8])})
-        for name, row in zip(names, old, strict=True)
+        (
+            str(entry["uuid"]),
+            row.number,
+            {**row.block, "content": _marker(state, entry, row.number)},
+        )
+        for row in old
+        for entry in (state.ledger.entries[row.entry],)
     ]
     before = state.ledger.projection.tokens
     state.guard.register(why)
@@ -89,6 +106,15 @@ def _replace(state: State, old: list[Row], why: str, words: str = CLEARED) -> in
     saved = before - state.ledger.projection.tokens
     state.emit(LayerActed(LAYER, why, saved, len(old)))
     return len(old)
+
+
+def _marker(state: State, entry: Json, number: int) -> str:
+    name = block_id(entry, number)
+    if state.expands:
+        return MARKER.format(name)
+    path = state.deps.folder / RESULTS / f"{name}.txt"
+    write_private(path, whole_text(dicts(entry["content"])[number]).encode("utf-8", "replace"))
+    return IN_FILE.format(path)
 
 
 def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> list[Row]:
@@ -99,12 +125,12 @@ def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> li
         if row.block.get("type") != "tool_result" or row.number < 0:
             continue
         content = row.block.get("content")
-        if row.edit and isinstance(content, str) and content.startswith(CLEARED[:-1]):
+        if row.edit and isinstance(content, str) and content.startswith(CLEARED):
             break  # so is everything before it: the work of a turn is what came since
         if allowed(str(ledger.entries[row.entry].get("tool") or "")):
             rows.append(row)
     old = rows[max(1, keep) :]
-    return [row for row in reversed(old) if row.tokens > 2 * len(CLEARED) // 4 or row.edit]
+    return [row for row in reversed(old) if row.tokens > 2 * len(MARKER) // 4 or row.edit]
 
 
 def clearable(state: State, tool: str) -> bool:
@@ -123,7 +149,6 @@ WITHOUT = 1 / 9
 # Both set by hand.
 FETCHED_BACK = 0.25
 RECKONED = 20_000  # tokens of record that weigh as much as this guess
-WORN = CLEARED[:-1] + "; Expand shows it: #{}]"
 
 
 def _drop_worn(state: State) -> None:
@@ -134,7 +159,7 @@ def _drop_worn(state: State) -> None:
         return
     keep: int = state.flags.value("microcompact.worn_keep")
     old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
-    gone = sum(row.tokens for row in old)
+    gone = _freed(state, old)
     account = state.balance() if gone >= least else None
     if account is None:
         return
@@ -147,7 +172,7 @@ def _drop_worn(state: State) -> None:
     ahead = account.warm_run
     if likely <= WITH_SAVINGS * ahead * each and open_ <= WITHOUT * ahead * each:
         why = f"layer 2 dropped worn results: {gone:,} tokens that no answer needed"
-        _replace(state, old, why, WORN)
+        _replace(state, old, why)
 
 
 # ---- L2.2
@@ -190,8 +215,14 @@ def request_parts(state: State) -> dict[str, Any]:
 # ---- L2.3
 
 
-def api_management(flags: Flags, window: Window, capabilities: Capabilities, params: Json) -> Json:
-    """The provider's own context management for the frame, or {}."""
+def api_management(
+    flags: Flags,
+    window: Window,
+    capabilities: Capabilities,
+    params: Json,
+    specs: Sequence[ToolSpec] = (),
+) -> Json:
+    """The provider's own context management for the frame, or {}. It clears what `specs` allow."""
     if not flags.on("api_management") or not capabilities.context_management:
         return {}
     trigger: int = flags.value("microcompact.api_trigger")
@@ -209,17 +240,29 @@ def api_management(flags: Flags, window: Window, capabilities: Capabilities, par
             "clear_at_least": {"type": "input_tokens", "value": int(least * scale)},
         }
     )
+    if protected := [spec.name for spec in specs if not spec.clearable]:
+        rules[-1]["exclude_tools"] = protected
     return {"context_management": {"edits": rules}}
 
 
 def book_cleared(state: State, response: Response) -> None:
-    """What the server says it cleared: a registered break and an event, never an edit."""
+    """What the server says it cleared: a registered break and an event, never an edit. It gets the
+    whole history each time and may tell of the same clearing with each answer: only what it
+    cleared beyond its last report is new."""
     report: Any = response.extra.get("context_management")
-    applied: Any = cast("Json", report).get("applied_edits") if isinstance(report, dict) else None
-    for edit in cast("list[Json]", applied or []):
+    if state.purpose != "main" or not isinstance(report, dict):
+        return
+    told: dict[str, list[int]] = state.ledger.state(REPORTED, {})
+    now: dict[str, list[int]] = {}
+    for edit in dicts(cast("Json", report).get("applied_edits")):
         tokens = int(edit.get("cleared_input_tokens") or 0)
         count = int(edit.get("cleared_tool_uses") or edit.get("cleared_thinking_turns") or 0)
-        if not tokens and not count:
-            continue
-        state.guard.register("the provider cleared old content from the prompt")
-        state.emit(LayerActed(LAYER, "the provider cleared old content", tokens, count))
+        kind = str(edit.get("type"))
+        before = told.get(kind, [0, 0])
+        now[kind] = [tokens, count]
+        if tokens > before[0] or count > before[1]:
+            state.guard.register("the provider cleared old content from the prompt")
+            more, many = max(0, tokens - before[0]), max(0, count - before[1])
+            state.emit(LayerActed(LAYER, "the provider cleared old content", more, many))
+    if now != told:
+        state.ledger.append(edits.state(REPORTED, now))

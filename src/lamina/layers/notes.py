@@ -26,6 +26,13 @@ from lamina.state import State
 from lamina.tools.files import seen as as_seen
 
 LAYER = "notes"
+# While a model that costs money is spared; all set by hand. From this share of the autocompact
+# threshold on the rules keep the notes up to date, and the model is asked once a compaction: when
+# that is so many requests away, at the session's pace.
+_NEAR = 0.9
+_ASKED_BEFORE = 2
+_WRITTEN = 700  # tokens of an update
+_NEW_SHARE = 1 / 3  # of the record that must be new, so that reading it all stays linear
 
 
 def check(state: State, response: Response) -> None:
@@ -34,20 +41,55 @@ def check(state: State, response: Response) -> None:
         return
     last = _cursor(state)
     now = state.ledger.tokens()
+    ask = not state.thrifty or (not last.get("asked") and _compacts_soon(state))
     if not last:
         due = now >= state.flags.value("notes.first_tokens")
     else:
         grown = now - int(last.get("tokens") or 0)
-        calls = _calls_since(state, str(last.get("entry")))
-        enough = calls >= state.flags.value("notes.tool_calls") or not response.tool_uses
-        due = grown >= state.flags.value("notes.every_tokens") and enough
         if grown < 0:  # a compaction made the view smaller: count from there
-            state.ledger.append(edits.state("notes", {**last, "tokens": now}))
+            last = {**last, "tokens": now, "asked": False}
+            state.ledger.append(edits.state("notes", last))
+        due = grown >= state.flags.value("notes.every_tokens") and _enough(state, last, response)
+        due = due or (ask and state.thrifty)
     if due:
-        state.background.start(LAYER, lambda: update(state))
+        state.background.start(LAYER, lambda: update(state, by_model=ask))
 
 
-async def update(state: State) -> None:
+def _enough(state: State, last: Json, response: Response) -> bool:
+    """Has enough been done since the last update? Where the rules write the notes, which read the
+    whole record, it must have grown by a share of itself; near a compaction they keep up with it."""
+    start = state.ledger.projection.position.get(str(last.get("entry")), -1) + 1
+    new = len(state.ledger.entries) - start
+    if state.thrifty and new < _NEW_SHARE * start and not _near(state):
+        return False
+    calls = state.flags.value("notes.tool_calls")
+    return not response.tool_uses or _calls_since(state, start) >= calls
+
+
+def _compacts_soon(state: State) -> bool:
+    """Is a compaction so near that notes by the model will most likely be used?"""
+    account = state.balance()
+    if not _near(state) or account is None:
+        return _near(state)
+    now = state.ledger.tokens()
+    weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
+    soon = now + _ASKED_BEFORE * account.pace * weight >= state.window.autocompact
+    return soon and account.affords(_price(state))
+
+
+def _price(state: State) -> float:
+    """What asking the model costs, in tokens of plain input."""
+    size = state.flags.value("notes.total_tokens") // 2
+    account = state.balance()
+    write = account.rates.write * size if account is not None else 0.0
+    return state.price_aside("", apart=False, output=_WRITTEN) + write
+
+
+def _near(state: State) -> bool:
+    return state.ledger.tokens() >= _NEAR * state.window.autocompact
+
+
+async def update(state: State, *, by_model: bool = True) -> None:
     """One update; the cursor moves when it succeeded."""
     path = notes_path(state)
     upto = next(
@@ -56,16 +98,20 @@ async def update(state: State) -> None:
     tokens_now = state.ledger.tokens()
     template = await anyio.to_thread.run_sync(_template, state)
     before = await anyio.to_thread.run_sync(_ensure, path, template)
-    by_model = False
-    if state.fork is not None and state.deps.model.name != "none":
+    asked = by_model and state.fork is not None and state.deps.model.name != "none"
+    if asked and state.fork is not None:
         by_model = await _by_fork(state, state.fork, path, before, template)
+    else:
+        by_model = False
     if not by_model:
         mixed = _cursor(state).get("by") == "model"
         await anyio.to_thread.run_sync(_by_hand, state, path, before, mixed)
     after = await anyio.to_thread.run_sync(_read, path)
     if upto:
-        by = "model" if by_model or _cursor(state).get("by") == "model" else "record"
-        cursor = {"entry": upto, "tokens": tokens_now, "by": by}
+        last = _cursor(state)
+        by = "model" if by_model or last.get("by") == "model" else "record"
+        asked = asked or bool(last.get("asked"))
+        cursor = {"entry": upto, "tokens": tokens_now, "by": by, "asked": asked}
         state.ledger.append(edits.state("notes", cursor))
     if after != before:
         who = "by the model" if by_model else "from the record"
@@ -88,6 +134,7 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
         prompts.load("notes") if own is None else own,
         {"currentNotes": before, "notesPath": str(path), "shorten": "\n".join(shorten)},
     )
+    state.ledger.append(state.paid_for(directive, output=_WRITTEN))
     seen = as_seen(before.encode(), path.stat(), whole=True)
 
     async def only_the_notes(spec: Any, input: Json, context: Any) -> Decision:  # noqa: A002, ARG001
@@ -97,7 +144,12 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
         return Decision(allow=False, reason=f"only {path} may be edited here")
 
     result = await fork(
-        directive, purpose="notes", permit=only_the_notes, max_calls=4, files={str(path): seen}
+        directive,
+        purpose="notes",
+        permit=only_the_notes,
+        max_calls=4,
+        files={str(path): seen},
+        ends_with=("Edit",) if state.thrifty else (),
     )
     if result.stop == "error" or (result.stop == "refused" and not result.calls):
         return False  # a cap that was reached on the way leaves what was done
@@ -184,8 +236,7 @@ def _cursor(state: State) -> Json:
     return as_object(state.ledger.state("notes"))
 
 
-def _calls_since(state: State, entry: str) -> int:
-    start = state.ledger.projection.position.get(entry, -1) + 1
+def _calls_since(state: State, start: int) -> int:
     return sum(
         block.get("type") == "tool_use"
         for later in state.ledger.entries[start:]

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import LaminaError, RefusedError
-from lamina.events import MemoryRecalled, quiet
+from lamina.events import MemoryRecalled
 from lamina.ledger import edits
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Memory
@@ -192,7 +192,7 @@ async def _ask(state: State, request: Request) -> Response:
         raise RefusedError(reason)
     model = deps.small(deps.model) if deps.small else deps.model
     started = deps.clock.monotonic()
-    response = await model.complete(request, quiet)
+    response = await model.complete(request, partial(state.hear, request, aside=True))
     state.book(request, response, started, aside=True)
     return response
 
@@ -234,7 +234,7 @@ def _show(
         limits=recalls.limits,
         room=recalls.limits.session_bytes - spent,
     )
-    if not prefetch.candidates:
+    if not prefetch.candidates and not prefetch.in_view:
         return
     rows = [one.to_json() for one in shown]
     left = ""
@@ -250,6 +250,7 @@ def _show(
         attached=message if shown else "",
         shown=rows,
         left=left,
+        in_view=prefetch.in_view,
     )
     if not shown:
         state.ledger.append({**reason, "uuid": recall})

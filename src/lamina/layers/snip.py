@@ -38,7 +38,7 @@ def by_agent(state: State, first: int, last: int, what: str) -> str:
     """For the agent's tool: snip, or list what there is with 0."""
     if first:
         edit = snip(state, first, last, what)
-        return f"Rounds {first} to {last} left the view; Expand shows them: #{edit['uuid'][:8]}"
+        return f"Rounds {first} to {last} left the view; Expand {edit['uuid'][:8]} brings them back"
     return "\n".join(["Rounds in view, the last one present:", *listed(state)])
 
 
@@ -68,9 +68,8 @@ def snip(state: State, first: int, last: int, what: str) -> Json:
     name = str(uuid4())
     count = last - first + 1
     said = " ".join(what.split())[:300] or _begins(state, known[first - 1][0])
-    line = (
-        f"[{count} finished round{'s' * (count > 1)} snipped: {said} (Expand shows: #{name[:8]})]"
-    )
+    many, them = ("s", "them") if count > 1 else ("", "it")
+    line = f"[{count} finished round{many} snipped: {said}; Expand {name[:8]} brings {them} back]"
     before = state.ledger.projection.tokens
     state.guard.register("a span was snipped")
     [edit] = state.leave(

@@ -1,8 +1,10 @@
-"""Layer 1: a large tool result goes to disk, a preview with its path stays in the view.
+"""Layer 1, what is done to content before it is first sent: what the view says already is folded into
+a line that says where (`ledger/folding.py`), and a large tool result goes to disk, a preview with
+its path stays in the view.
 
-Touches `<session>/tool-results/` and appends one edit. Only results that the model has not seen are
-moved: what was shown whole stays whole, and a replacement keeps its bytes for ever. The record has
-every result whole; what a command does to the files is undone from it.
+Touches `<session>/tool-results/` and appends edits. Only what the model has not seen is changed: what
+was shown whole stays whole, and a replacement keeps its bytes. The record has every result whole;
+what a command does to the files is undone from it.
 """
 
 from __future__ import annotations
@@ -19,12 +21,16 @@ from typing import Any, cast
 from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
+from lamina.ledger.folding import Folding, foldable_text, label_of, said_in, with_text
 from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.spans import block_id
 from lamina.ledger.view import Row
-from lamina.messages import Block, Json, text_of, tool_result
-from lamina.state import MovedResult, State
+from lamina.messages import Block, Json, as_list, as_object, dicts, text_of, tool_result
+from lamina.state import FoldedView, MovedResult, State
 
 LAYER = "tool_results"
+FOLDS = "folds"
+_NEVER_FOLDED = frozenset({"Expand"})  # whoever asks for an original wants it whole
 _TOLD = re.compile(
     r"<persisted-output>\nThis result has [^\n]*? KB\. All of it is in ([^\n]+); read that"
 )
@@ -43,10 +49,97 @@ class _Result:
     moved: str = ""  # the preview that takes its place
 
 
+# ---- folds
+
+
+def fold(state: State) -> None:
+    """Fold what is new into what the view says already."""
+    if state.purpose != "main" or not state.flags.on(FOLDS):
+        return
+    entries, projection = state.ledger.entries, state.ledger.projection
+    view = state.folding
+    if view is None or view.entries is not entries:  # a new process, or the recorder went back
+        view = state.folding = FoldedView(entries, Folding(state.flags.value("folds.least")))
+    fresh = state.ledger.seen + 1
+    items: list[tuple[str, int, Block]] = []
+    needs: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for row in projection.rows_of(view.until, len(entries)):
+        if row.number < 0:
+            continue
+        key, block, entry = (row.entry, row.number), row.block, entries[row.entry]
+        if row.block.get("type") == "tool_use":
+            view.calls[str(row.block.get("id"))] = row.block
+        elif row.entry >= fresh and _may_fold(state, view, row, entry):
+            words = foldable_text(block)
+            name = block_id(entry, row.number) if state.expands else ""
+            found = view.folding.fold(words, name, lambda key: _stands(state, view, key))
+            if found is not None:
+                block = with_text(block, found.text)
+                items.append((str(entry["uuid"]), row.number, block))
+                needs[str(entry["uuid"]), row.number] = [
+                    (str(entries[at]["uuid"]), number) for at, number in found.needs
+                ]
+        _note_shown(view, key, block, entry)
+    view.until = len(entries)
+    if not items:
+        return
+    before = projection.tokens
+    # All of it stands in the view: nothing leaves that extraction would have to see first.
+    [edit] = state.ledger.append(edits.replace(items, FOLDS, needs=needs))
+    for item in edit["items"]:
+        at = projection.position[item["entry"]]
+        view.blocks[at, item["block"]] = item["with"]
+    view.until = len(entries)
+    what = f"{len(items)} block{'s' * (len(items) > 1)} folded into what the view says already"
+    state.emit(LayerActed(FOLDS, what, before - projection.tokens, len(items)))
+
+
+def _may_fold(state: State, view: FoldedView, row: Row, entry: Json) -> bool:
+    """Results, and what the program adds by itself; never the user's words, nor what was moved, nor
+    what was asked for again."""
+    if row.edit or row.role != "user":
+        return False
+    if row.block.get("type") == "text":
+        origins = as_list(entry.get("origins"))
+        return row.number < len(origins) and origins[row.number] in ("system", "hook")
+    tool = str(entry.get("tool") or "")
+    call = view.calls.get(str(row.block.get("tool_use_id")), {})
+    if tool in _NEVER_FOLDED or f"/{RESULTS}/" in str(as_object(call.get("input"))):
+        return False
+    limit = _limit(state, tool) if state.flags.on("tool_results") else 0
+    return not limit or len(foldable_text(row.block)) <= limit  # else it goes to disk
+
+
+def _stands(state: State, view: FoldedView, key: tuple[int, int]) -> bool:
+    """Whether a block is in the view as it was when its lines were noted."""
+    row = state.ledger.projection.row(*key)
+    return row is not None and (row.entry > state.ledger.seen or row.block is view.blocks[key])
+
+
+def _note_shown(view: FoldedView, key: tuple[int, int], block: Block, entry: Json) -> None:
+    if block.get("type") == "tool_use":
+        words, label = "\n".join(said_in(block)), f"your {label_of(block)}"
+    elif block.get("type") == "tool_result":
+        call = view.calls.get(str(block.get("tool_use_id")), {"name": entry.get("tool")})
+        words, label = foldable_text(block), label_of(call)
+    else:
+        words = foldable_text(block) if entry.get("role") == "user" else ""
+        label = "a reminder" if words.startswith("<system-reminder>") else "a message"
+    if words:
+        view.folding.add(key, label, words)
+        view.blocks[key] = block
+
+
+# ---- moving
+
+
 def act(state: State) -> None:
     """Move what is over its tool's threshold, then the largest until each message fits."""
-    if not state.flags.on("tool_results"):
-        return
+    while state.flags.on("tool_results") and _moved_some(state):
+        pass  # what leant on a moved result is whole again, and may be too long now
+
+
+def _moved_some(state: State) -> bool:
     fresh = state.ledger.projection.rows_of(state.ledger.seen + 1, len(state.ledger.entries))
     calls = [row.block.get("id") for row in fresh if row.block.get("type") == "tool_use"]
     places = {call: place for place, call in enumerate(calls, 1)}  # results come as they are done
@@ -56,7 +149,7 @@ def act(state: State) -> None:
         results = [result for result in found if result is not None]
         changed += _move(state, results, sum(_length(row.block) for row in group))
     if not changed:
-        return
+        return False
     entries = state.ledger.entries
     items = [(entries[r.row.entry]["uuid"], r.row.number, _preview_block(r)) for r in changed]
     before = state.ledger.projection.tokens
@@ -64,6 +157,7 @@ def act(state: State) -> None:
     saved = before - state.ledger.projection.tokens
     what = f"{len(changed)} large result{'s' * (len(changed) > 1)} moved to disk"
     state.emit(LayerActed(LAYER, what, saved, len(changed)))
+    return True
 
 
 def _messages(rows: list[Row]) -> Iterator[list[Row]]:
@@ -82,13 +176,20 @@ def _messages(rows: list[Row]) -> Iterator[list[Row]]:
 
 def _movable(state: State, row: Row, places: dict[Any, int]) -> _Result | None:
     """A result of text alone that nobody replaced yet."""
-    content = row.block.get("content")
-    if row.edit or not isinstance(content, (str, list)):
+    entry = state.ledger.entries[row.entry]
+    block = row.block
+    if row.edit:
+        edit = state.ledger.projection.entry(row.edit) or {}
+        if edit.get("layer") != FOLDS:
+            return None
+        block = dicts(entry["content"])[row.number]  # the file gets all of it
+    content = block.get("content")
+    if not isinstance(content, (str, list)):
         return None
     parts = cast("list[Any]", content) if isinstance(content, list) else []
     if any(not isinstance(p, dict) or cast("Block", p).get("type") != "text" for p in parts):
         return None  # images are never moved
-    tool = str(state.ledger.entries[row.entry].get("tool") or "")
+    tool = str(entry.get("tool") or "")
     place = places.get(row.block.get("tool_use_id"), 1)
     words = text_of(cast("str | list[Block]", content))
     return _Result(row, tool, words, _limit(state, tool), place)
@@ -139,13 +240,16 @@ def _gives_way(result: _Result) -> tuple[bool, int]:
 def _store(state: State, result: _Result) -> int:
     """Write the whole result to disk; return by how much the message changed."""
     data, call = result.text.encode("utf-8", "replace"), str(result.row.block.get("tool_use_id"))
-    name = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
-    path = state.deps.folder / RESULTS / f"{name}.txt"
+    file = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
+    path = state.deps.folder / RESULTS / f"{file}.txt"
+    name = block_id(state.ledger.entries[result.row.entry], result.row.number)
+    expand = f", or Expand {name} brings it back" if state.expands else ""
     preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
     size = f"{len(data) / 1024:,.1f} KB"
     words = (
         f"<persisted-output>\nThis result has {size}. All of it is in {path}; "
-        f"read that file for the rest.\n\n{preview}\n</persisted-output>"
+        f"read that file for the rest{expand}."
+        f"\n\n{preview}\n</persisted-output>"
     )
     if len(words) >= len(result.text):
         return 0

@@ -45,10 +45,16 @@ def answer(content: Sequence[Block], usage: Usage, **more: Any) -> Json:
 
 
 def frame(
-    system: Sequence[Block], tools: Sequence[Json], model: str, params: Mapping[str, Any]
+    system: Sequence[Block],
+    tools: Sequence[Json],
+    model: str,
+    params: Mapping[str, Any],
+    **more: Any,
 ) -> Json:
+    """`more`: `tokens` as the model's own tokeniser counts them, `short` for the short form."""
     return {
         "kind": "frame",
+        **more,
         "system": list(system),
         "tools": list(tools),
         "model": model,
@@ -75,14 +81,21 @@ def replace(
     layer: str,
     *,
     changes_prefix: bool = False,
+    needs: Mapping[tuple[str, int], Sequence[tuple[str, int]]] | None = None,
     **more: Any,
 ) -> Json:
-    """Put other blocks in the place of (entry uuid, block number)."""
+    """Put other blocks in the place of (entry uuid, block number). `needs`: a block that is put in
+    holds only while these others stand in the view as they do now; then the original is back."""
+    put: list[Json] = []
+    for entry, number, new in items:
+        leans = [list(other) for other in (needs or {}).get((entry, number), ())]
+        more_of_it = {"needs": leans} if leans else {}
+        put.append({"entry": entry, "block": number, "with": new, **more_of_it})
     return {
         "kind": "edit",
         "op": "replace",
         "layer": layer,
-        "items": [{"entry": entry, "block": number, "with": new} for entry, number, new in items],
+        "items": put,
         "changesPrefix": changes_prefix,
         **more,
     }

@@ -10,8 +10,8 @@ without cache breakpoints, so growth costs only what is new.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol, cast, overload
@@ -338,6 +338,96 @@ def _clean_question(blocks: list[Block], asked: Iterable[str]) -> list[Block]:
     return results + others
 
 
+# ---- where a prompt cache is marked
+
+NEAR = 10  # blocks: a provider looks back twice as far from a breakpoint for what it has cached
+
+
+def breakpoints(cached: int, stable: int, end: int) -> list[int]:
+    """After how many blocks of the messages a request is marked, three places at most. `cached`: up
+    to there an earlier request was marked and nothing has changed. `stable`: where the last change
+    ends; marked in each request, it is still cached when the next change begins behind it."""
+    if stable > cached:  # this request is the first with that change
+        wanted = {cached, stable, end}
+    else:
+        wanted = {cached if end - cached > NEAR or not stable else stable, end}
+    return sorted(place for place in wanted if 0 < place <= end)
+
+
+def settled(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
+    """Behind how many of the new blocks the old ones go on as they were; all, if none is left."""
+    places: dict[Hashable, list[int]] = {}
+    for place, key in enumerate(old):
+        places.setdefault(key, []).append(place)
+    at = changed = 0
+    found = False
+    ends = 0
+    for number, key in enumerate(new, 1):
+        known = places.get(key, ())
+        place = bisect_left(known, at)
+        if place < len(known):
+            at, found, ends = known[place] + 1, True, changed
+        else:
+            changed = number
+    return ends if found else len(new)
+
+
+class Marks:
+    """What a conversation's requests have marked so far (F4)."""
+
+    def __init__(self) -> None:
+        self._ends: list[int] = []  # of earlier requests, as far as nothing before them changed
+        self._stable = 0
+
+    def copy(self) -> Marks:
+        other = Marks()
+        other._ends, other._stable = list(self._ends), self._stable
+        return other
+
+    def after(self, keep: int, stable: int) -> Marks:
+        """The same once the prompt has changed between these two places."""
+        other = Marks()
+        other._ends = self._ends[: bisect_right(self._ends, keep)]
+        if 0 < self._stable <= keep and (not other._ends or other._ends[-1] < self._stable):
+            other._ends.append(self._stable)
+        other._stable = stable
+        return other
+
+    @property
+    def cached(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def stable(self) -> int:
+        return self._stable
+
+    def sent(self, end: int) -> None:
+        """A request of so many blocks went out."""
+        self._stable = min(self._stable, end) or end
+        if end > self.cached:
+            self._ends.append(end)
+
+
+def marks_for(marks: Marks, old: Sequence[Message] | None, new: Sequence[Message]) -> Marks:
+    """The marks for a request that sends `new` after one that sent `old`."""
+    if old is None:
+        return marks
+    same = old.shared(new) if isinstance(old, Snapshot) else 0
+    most = min(len(old), len(new))
+    while same < most and old[same] is new[same]:
+        same += 1
+    before = [block for _, block in flat(old[same:])]
+    now = [block for _, block in flat(new[same:])]
+    pairs = zip(before, now, strict=False)
+    parts = (n for n, (a, b) in enumerate(pairs) if a is not b and canonical(a) != canonical(b))
+    keep = next(parts, min(len(before), len(now)))
+    if keep == len(before):
+        return marks
+    start = keep + sum(len(message["content"]) for message in new[:same])
+    rest = [[canonical(block) for block in blocks[keep:]] for blocks in (before, now)]
+    return marks.after(start, start + settled(*rest))
+
+
 def as_list(messages: Any) -> list[Message]:
     """Messages as a plain list of their own, for those who change it."""
     return [{"role": m["role"], "content": list(m["content"])} for m in messages]
@@ -362,12 +452,14 @@ def calls_are_paired(messages: Sequence[Message]) -> list[str]:
     return wrong
 
 
-def sendable(request: Request) -> list[str]:
-    """Why a provider would refuse this request, checked on its last messages (growth is cheap)."""
+def sendable(request: Request, *, paused: bool = False) -> list[str]:
+    """Why a provider would refuse this request, checked on its last messages (growth is cheap). A
+    model that paused goes on from its own last word."""
     tail = request.messages[-3:] if len(request.messages) > 3 else request.messages
     if not request.messages:
         return ["there is no message"]
     start = 0 if len(request.messages) <= 3 else int(tail[0]["role"] == "user")
     part = tail[start:]
     wrong = calls_are_paired(part) if part else []
-    return wrong + ([] if part and part[-1]["role"] == "user" else ["the last word is the model's"])
+    theirs = not part or part[-1]["role"] != "user"
+    return [*wrong, *(["the last word is the model's"] if theirs and not paused else [])]

@@ -15,7 +15,7 @@ import mmap
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -140,7 +140,55 @@ def _entry(data: mmap.mmap, start: int, end: int) -> tuple[Json | None, str]:
     entry = cast("Json", value)
     if not isinstance(entry.get("kind"), str) or not isinstance(entry.get("uuid"), str):
         return None, "no entry: kind or uuid is missing"
-    return entry, ""
+    return (
+        (None, f"not what an entry holds: {wrong}") if (wrong := _misshapen(entry)) else (entry, "")
+    )
+
+
+def _objects(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) for one in cast("list[Any]", value)
+    )
+
+
+def _blocks(value: object) -> bool:
+    """Blocks, of which a tool's result holds text or blocks itself."""
+    return _objects(value) and all(
+        isinstance(block.get("content", ""), str | None) or _objects(block["content"])
+        for block in cast("list[Json]", value)
+        if block.get("type") == "tool_result"
+    )
+
+
+def _strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+
+
+# What readers rely on, where a field is there at all; the rest they look at before they use it.
+_SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
+    "frame": {
+        "system": _objects,
+        "tools": _objects,
+        "model": lambda value: isinstance(value, str),
+        "params": lambda value: isinstance(value, dict),
+    },
+    "message": {
+        "role": lambda value: isinstance(value, str),
+        "content": _blocks,
+        "origins": _strings,
+        "recalled": _objects,
+        "meta": lambda value: isinstance(value, dict),
+    },
+    "request": {"blocks": lambda value: isinstance(value, int)},
+}
+
+
+def _misshapen(entry: Json) -> str:
+    """The field that has a shape which no reader could use, "" if there is none."""
+    for name, fits in _SHAPES.get(entry["kind"], {}).items():
+        if entry.get(name) is not None and not fits(entry[name]):
+            return f"`{name}` of a {entry['kind']} is of another kind"
+    return ""
 
 
 def _mark_known(problems: list[Problem], entries: list[Json]) -> list[Problem]:

@@ -160,7 +160,8 @@ def _claim(folder: Path, path: str) -> bool:
                 os.fsync(file.fileno())
             _put_if_absent(temporary, record)
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the record itself has its name, or has not
+                temporary.unlink()
     except OSError as error:
         raise StorageError(f"Can't write {record}: {error.strerror}.") from error
     return _owner(folder) == path

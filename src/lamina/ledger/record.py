@@ -21,7 +21,18 @@ from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import joining, log, tokens
 from lamina.ledger.places import open_private, private_folder
 from lamina.ledger.view import Projection
-from lamina.messages import Block, Json, Origin, Purpose, Request, Usage, as_object, dicts, text_of
+from lamina.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    Purpose,
+    Request,
+    Usage,
+    as_object,
+    dicts,
+    text_of,
+)
 
 
 class Ledger:
@@ -38,9 +49,9 @@ class Ledger:
         self._ids: set[str] = set()  # tool calls ever made
         self._states: dict[str, Json] = {}  # last `state` and `job` entries by name
         self._anchor = _Anchor()
-        self._frame_tokens = 0
-        self._last_request: Json | None = None
-        self._broken = False  # an edit changed the prefix since the last request
+        self.frame_tokens = 0  # of system prompt and tools
+        self._sent: Sequence[Message] | None = None  # what the last request showed
+        self._marks = joining.Marks()
 
     # ---- opening and closing
 
@@ -69,8 +80,8 @@ class Ledger:
         other = Ledger(None, self._now)
         other.projection = self.projection.copy()
         other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
-        other._anchor, other._frame_tokens = self._anchor.copy(), self._frame_tokens
-        other._last_request, other._broken = self._last_request, self._broken
+        other._anchor, other.frame_tokens = self._anchor.copy(), self.frame_tokens
+        other._sent, other._marks = self._sent, self._marks.copy()
         return other
 
     def close(self) -> None:
@@ -112,15 +123,17 @@ class Ledger:
     def view(self, purpose: Purpose = "main") -> Request:
         """What the model would be sent now. Cost: what was added since the last view."""
         frame = self.projection.frame or {}
-        last = self._last_request
+        messages = self.projection.messages
+        marks = joining.marks_for(self._marks, self._sent, messages)
         return Request(
             system=frame.get("system") or [],
             tools=frame.get("tools") or [],
-            messages=self.projection.messages,
+            messages=messages,
             model=str(frame.get("model") or ""),
             params=frame.get("params") or {},
             purpose=purpose,
-            cached_blocks=0 if last is None or self._broken else int(last.get("blocks") or 0),
+            cached_blocks=marks.cached,
+            stable_blocks=marks.stable if purpose == "main" else 0,  # a fork changes nothing later
         )
 
     def fingerprint(self) -> tuple[int, str]:
@@ -132,7 +145,7 @@ class Ledger:
 
     def tokens(self) -> int:
         """Size of the view (F2): the last answer's usage, plus what came, less what went since."""
-        return self._anchor.count(self.projection.tokens + self._frame_tokens)
+        return self._anchor.count(self.projection.tokens + self.frame_tokens)
 
     # ---- appending
 
@@ -218,15 +231,16 @@ class Ledger:
                 if block.get("type") == "tool_use":
                     self._ids.add(str(block.get("id")))
             now = self.projection.tokens
-            self._anchor.message(entry, now - before, now + self._frame_tokens)
+            self._anchor.message(entry, now - before, now + self.frame_tokens)
         elif kind == "frame":
-            self._frame_tokens = tokens.of_frame(
-                entry.get("system") or [], entry.get("tools") or []
+            measured = entry.get("tokens")
+            self.frame_tokens = (
+                measured
+                if isinstance(measured, int)
+                else tokens.of_frame(entry.get("system") or [], entry.get("tools") or [])
             )
         elif kind == "request":
             self._take_request(entry)
-        elif kind == "edit":
-            self._broken = self._broken or bool(entry.get("changesPrefix"))
         elif kind in ("state", "job"):
             self._states[f"{kind}:{entry.get('name')}"] = entry
 
@@ -234,7 +248,10 @@ class Ledger:
         if entry.get("purpose") != "main":
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
-        self._last_request, self._broken = entry, False
+        messages = self.projection.messages
+        self._marks = joining.marks_for(self._marks, self._sent, messages)
+        self._marks.sent(int(entry.get("blocks") or 0))
+        self._sent = messages
 
     def _roll_back(self, length: int) -> None:
         """Forget entries that never reached the disk."""
@@ -332,7 +349,7 @@ class Quotes:
         self._folder = folder
         self._session = session
         self._live = live
-        self._read: Callable[[str], Sequence[Json]] = lru_cache(maxsize=4)(self._recorded)
+        self._read: Callable[[Path, int, int], Sequence[Json]] = lru_cache(maxsize=4)(_recorded)
 
     def origin_text(self, session: str, entry: str) -> Said:
         entries, at = self._find(session, entry)
@@ -342,6 +359,10 @@ class Quotes:
         entries, at = self._find(session, entry)
         return tuple(block for one in entries[: max(at, 0)] for block in blocks_of_entry(one))
 
+    def whole(self, session: str) -> Said:
+        entries, _ = self._find(session, "")
+        return tuple(block for one in entries for block in blocks_of_entry(one))
+
     def when(self, session: str, entry: str) -> str:
         """The time of an entry as it was recorded; "" for one that nobody has."""
         entries, at = self._find(session, entry)
@@ -350,14 +371,19 @@ class Quotes:
     def _find(self, session: str, entry: str) -> tuple[Sequence[Json], int]:
         if self._live is not None and session == self._session:
             return self._live.entries, self._live.projection.position.get(entry, -1)
-        entries = self._read(session)
+        entries = self._recorded(session)
         return entries, next((n for n, one in enumerate(entries) if one.get("uuid") == entry), -1)
 
     def _recorded(self, session: str) -> Sequence[Json]:
         path = self._folder / f"{session}.jsonl"
         if not _SESSION_ID.fullmatch(session) or not path.is_file():
             return ()
-        return log.read(path).entries
+        now = path.stat()  # a session that another process records grows meanwhile
+        return self._read(path, now.st_size, now.st_mtime_ns)
+
+
+def _recorded(path: Path, _size: int, _changed: int) -> Sequence[Json]:
+    return log.read(path).entries
 
 
 def blocks_of_entry(entry: Json) -> Said:

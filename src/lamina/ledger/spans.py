@@ -101,9 +101,25 @@ def tail_border(
 # ---- what a span says
 
 
+def block_id(entry: Json, number: int) -> str:
+    """The id by which `expand` gives this block of an entry back."""
+    name, blocks = str(entry["uuid"])[:8], dicts(entry.get("content"))
+    alone = len(blocks) == 1 and blocks[0].get("type") == "tool_result"
+    return name if alone else f"{name}.{number + 1}"
+
+
 def expand(projection: Projection, name: str) -> str:
-    """The text behind an id as the view shows it: an entry, or all entries of a fold."""
-    entry = find(projection, name)
+    """The text behind an id as the view shows it: a result or another block byte for byte, an entry,
+    or all entries of a fold. The id of a tool call stands for its result."""
+    wanted = name.strip().strip("[]#").strip()
+    head, dot, number = wanted.partition(".")
+    if dot and number.isascii() and number.isdigit() and len(number) < 9:
+        blocks = dicts(find(projection, head).get("content"))
+        if 1 <= int(number) <= len(blocks):
+            return whole_text(blocks[int(number) - 1])
+    if (result := _result_of(projection, wanted)) is not None:
+        return whole_text(result)
+    entry = find(projection, wanted)
     if entry["kind"] == "edit" and entry.get("op") == "fold":
         first = projection.position[str(entry["first"])]
         last = projection.position[str(entry["last"])]
@@ -112,7 +128,28 @@ def expand(projection: Projection, name: str) -> str:
         names = [str(item.get("entry")) for item in dicts(entry.get("items"))]
         originals = [e for n in names if (e := projection.entry(n))]
         return "\n\n".join(shown(originals))
+    blocks = dicts(entry.get("content"))
+    if len(blocks) == 1 and blocks[0].get("type") == "tool_result":
+        return whole_text(blocks[0])
     return "\n\n".join(shown([entry])) or "(this entry has no text)"
+
+
+def _result_of(projection: Projection, call: str) -> Json | None:
+    """The result of the tool call with this id, as it was recorded."""
+    for entry in reversed(projection.entries):
+        if entry["kind"] == "message":
+            for block in dicts(entry.get("content")):
+                if block.get("type") == "tool_result" and block.get("tool_use_id") == call:
+                    return block
+    return None
+
+
+def whole_text(block: Json) -> str:
+    """All text of a result or of a text block."""
+    if block.get("type") != "tool_result":
+        return _block(block)
+    content: Any = block.get("content") or ""
+    return text_of(content if isinstance(content, str) else dicts(content))
 
 
 def find(projection: Projection, name: str) -> Json:
@@ -154,8 +191,7 @@ def _block(block: Json) -> str:
         given = msgspec.json.encode(block.get("input")).decode()
         return f"→ {block.get('name')} {given}"
     if kind == "tool_result":
-        content: Any = block.get("content") or ""
-        return f"← {text_of(content if isinstance(content, str) else dicts(content))}"
+        return f"← {whole_text(block)}"
     if kind in ("image", "document"):
         return f"[{kind}]"
     return ""

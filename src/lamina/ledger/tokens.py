@@ -16,6 +16,7 @@ from lamina.messages import Block, Json
 MEDIA_TOKENS = 2_000
 
 _encode = msgspec.json.Encoder().encode
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def of_text(value: str) -> int:
@@ -36,7 +37,7 @@ def of_block(block: Block) -> int:
         return MEDIA_TOKENS
     if kind == "tool_result":
         content = block.get("content", "")
-        return of_text(content) if isinstance(content, str) else of_parts(content)
+        return of_output(content) if isinstance(content, str) else of_parts(content)
     if kind == "tool_use":
         return of_text(str(block.get("name", ""))) + of_json(block.get("input"))
     if kind == "thinking":
@@ -44,14 +45,40 @@ def of_block(block: Block) -> int:
     return of_json(block)
 
 
+def of_output(value: str) -> int:
+    """What a tool printed: JSON is as dense there as anywhere else."""
+    return of_text(value) * (2 if _is_json(value) else 1)
+
+
+def _is_json(value: str) -> bool:
+    """One JSON value with parts, or a line each."""
+    if value[:1] not in ("{", "[") or value.rstrip()[-1:] not in ("}", "]"):
+        return False
+    try:
+        _skip(value)
+    except msgspec.DecodeError:
+        lines = value.split("\n", 2)
+        if len(lines) < 2:
+            return False
+        try:
+            return all(isinstance(_skip(line), msgspec.Raw) for line in lines[:2] if line.strip())
+        except msgspec.DecodeError:
+            return False
+    return True
+
+
 def of_parts(content: Any) -> int:
     """A tool result's content that is not plain text."""
     if not isinstance(content, list):
         return of_json(content)
-    parts = cast("list[Any]", content)
-    return sum(
-        of_block(cast("Block", part)) if isinstance(part, dict) else of_json(part) for part in parts
-    )
+    return sum(map(_of_part, cast("list[Any]", content)))
+
+
+def _of_part(part: Any) -> int:
+    if not isinstance(part, dict):
+        return of_json(part)
+    block = cast("Block", part)
+    return of_output(str(block.get("text", ""))) if block.get("type") == "text" else of_block(block)
 
 
 def of_blocks(blocks: Iterable[Block]) -> int:

@@ -9,12 +9,12 @@ changes (an undo projects anew).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from lamina.ledger import tokens
 from lamina.ledger.joining import THINKING, Joiner, Snapshot
-from lamina.messages import Block, Json, dicts
+from lamina.messages import Block, Json, as_list, dicts
 
 _PAIRED = ("tool_use", "tool_result")
 _MEDIA = ("image", "document")
@@ -44,6 +44,8 @@ class Projection:
         self.tokens = 0  # estimate of all rows
         self._keys: list[int] = []  # row.entry of each row, for bisection
         self._folds: list[tuple[int, int]] = []  # spans of the folds in force
+        # Blocks (entry, number) that others lean on: by which edit these were put where.
+        self._leant_on: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
         self._joiner = Joiner()
         self._changed: int | None = None  # first row that the joiner has not seen as it is
 
@@ -142,6 +144,7 @@ class Projection:
         other.frame, other.tokens, other.inert = self.frame, self.tokens, dict(self.inert)
         other.rows, other._keys = list(self.rows), list(self._keys)
         other._folds, other._joiner = list(self._folds), self._joined().copy()
+        other._leant_on = {key: list(leaning) for key, leaning in self._leant_on.items()}
         return other
 
     # ---- rows
@@ -182,20 +185,63 @@ class Projection:
                 continue
             old = self.rows[index]
             new = Row(old.role, item["with"], old.entry, old.number, edit["uuid"])
-            self.rows[index] = new
-            self.tokens += new.tokens - old.tokens
-            earliest = min(earliest, index)
+            self._put(index, new)
+            earliest = min(earliest, index, self._restore([(old.entry, old.number)]))
+            for other, number in _pairs(item.get("needs")):
+                key = (self.position.get(other, -1), number)
+                leaning = (old.entry, old.number, str(edit["uuid"]))
+                self._leant_on.setdefault(key, []).append(leaning)
         return earliest
+
+    def _put(self, index: int, new: Row) -> None:
+        self.tokens += new.tokens - self.rows[index].tokens
+        self.rows[index] = new
+
+    def _restore(self, gone: Iterable[tuple[int, int]]) -> int:
+        """Blocks that leant on these are whole again; returns the first row that changed."""
+        earliest, gone = len(self.rows), list(gone)
+        while gone:
+            for entry, number, edit in self._leant_on.pop(gone.pop(), ()):
+                index = self._index(entry, number)
+                if index >= 0 and self.rows[index].edit == edit:
+                    row = self.rows[index]
+                    whole = dicts(self.entries[entry].get("content"))[number]
+                    self._put(index, Row(row.role, whole, entry, number))
+                    earliest = min(earliest, index)
+        return earliest
+
+    def comes_back(self, gone: Sequence[Row]) -> int:
+        """Tokens by which blocks that lean on these would grow if these were changed."""
+        keys = {(row.entry, row.number) for row in gone}
+        leaning = {one for key in keys for one in self._leant_on.get(key, ())}
+        more = 0
+        for entry, number, edit in leaning:
+            row = None if (entry, number) in keys else self.row(entry, number)
+            if row is not None and row.edit == edit:
+                whole = dicts(self.entries[entry].get("content"))[number]
+                more += tokens.of_block(whole) - row.tokens
+        return more
+
+    def _index(self, entry: int, number: int) -> int:
+        """The row of an entry's block; -1: it is not in the view."""
+        for index in range(bisect_left(self._keys, entry), bisect_right(self._keys, entry)):
+            if self.rows[index].number == number >= 0:
+                return index
+        return -1
+
+    def row(self, entry: int, number: int) -> Row | None:
+        index = self._index(entry, number)
+        return self.rows[index] if index >= 0 else None
 
     def _item_problem(self, item: Json) -> tuple[str, int]:
         at, new = self.position.get(str(item.get("entry"))), item.get("with")
         if at is None or not isinstance(new, dict):
             return "there is no such entry", -1
-        for index in range(bisect_left(self._keys, at), bisect_right(self._keys, at)):
-            row = self.rows[index]
-            if row.number >= 0 and row.number == item.get("block"):
-                return _replacement_problem(row.block, cast("Block", new)), index
-        return "the block is not in the view", -1
+        number = item.get("block")
+        index = self._index(at, number) if isinstance(number, int) else -1
+        if index < 0:
+            return "the block is not in the view", -1
+        return _replacement_problem(self.rows[index].block, cast("Block", new)), index
 
     def _fold(self, edit: Json) -> int:
         problem, first, last = self._fold_problem(edit)
@@ -209,6 +255,7 @@ class Projection:
         self._keys[low:high] = [first] * len(new)
         self._folds = [f for f in self._folds if not (first <= f[0] and f[1] <= last)]
         self._folds.append((first, last))
+        self._restore([key for key in self._leant_on if first <= key[0] <= last])
         return low
 
     def _fold_problem(self, edit: Json) -> tuple[str, int, int]:
@@ -242,7 +289,7 @@ class Projection:
     def _rebuild(self) -> None:
         """Project everything again: the edit that an undo takes away may have hidden others."""
         active = {edit["uuid"] for edit in self.active_edits()}
-        self.rows, self._keys, self._folds = [], [], []
+        self.rows, self._keys, self._folds, self._leant_on = [], [], [], {}
         self.inert, self.tokens, self._joiner, self._changed = {}, 0, Joiner(), 0
         for at, entry in enumerate(self.entries):
             if entry["kind"] == "message":
@@ -258,6 +305,16 @@ def literals(edit: Json) -> Iterator[tuple[str, Block]]:
         role = "assistant" if message.get("role") == "assistant" else "user"
         for block in dicts(message.get("content")):
             yield role, block
+
+
+def _pairs(value: object) -> Iterator[tuple[str, int]]:
+    """(entry, block) of each block that an item leans on."""
+    for pair in as_list(value):
+        match as_list(pair):
+            case [str(entry), int(number)]:
+                yield entry, number
+            case _:
+                continue
 
 
 def _ids(rows: list[Row]) -> tuple[set[str], set[str]]:

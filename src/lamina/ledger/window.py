@@ -64,6 +64,16 @@ class Window:
             return self.effective - self.margins.blocking
         return self.effective * 30 // 33
 
+    @property
+    def frame(self) -> int:
+        """What system prompt and tools may take; above it they are given in their short form."""
+        return self.size // 4
+
+    @property
+    def least_answer(self) -> int:
+        """The shortest answer that is worth a call."""
+        return min(1_000, self.max_output, self.size // 8)
+
     def _effective(self, size: int) -> int:
         # The last bound matters only for small local models: half is kept for the prompt.
         return size - min(self.margins.output, self.max_output, size // 2)
@@ -148,6 +158,19 @@ def needs_long_beta(name: str) -> bool:
     row = _find(bare_name(name))
     return name.endswith(LONG_SUFFIX) and (
         row is None or (row.provider == "anthropic" and row.limits[0] == "beta")
+    )
+
+
+def no_long_window(name: str) -> str:
+    """Why `[1m]` can't be had of this model, in one sentence; "" if it can."""
+    row = _find(bare_name(name))
+    if not name.endswith(LONG_SUFFIX) or row is None or row.limits[0] == "beta":
+        return ""
+    if int(row.limits[0]) >= MILLION:
+        return ""
+    return (
+        f"{bare_name(name)} has a window of {int(row.limits[0]):,} tokens and no longer one: "
+        f"write its name without {LONG_SUFFIX}."
     )
 
 

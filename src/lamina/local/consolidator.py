@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from lamina.local.index_order import TidyIndex, hook_beyond_limit, repaired
+from lamina.local.index_order import TidyIndex, fits, long_pointers, repaired, shortened
 from lamina.local.working_set import (
     Doubt,
     Drop,
@@ -29,9 +29,17 @@ from lamina.local.working_set import (
     with_lines,
 )
 from lamina.memories import Memory
-from lamina.memory import pointers_of
-from lamina.text.claims import Statement, claim, declares_over, judge, negations, statements
-from lamina.text.likeness import tells_apart
+from lamina.memory import contradicting, resolver
+from lamina.text.claims import (
+    Statement,
+    claim,
+    declares_over,
+    judge,
+    negations,
+    said_in,
+    statements,
+)
+from lamina.text.likeness import contradictions, disagreement, tells_apart
 from lamina.text.wording import content_stems, hard_tokens, likeness
 
 # Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
@@ -40,6 +48,7 @@ _FEWEST = 3  # stems that a memory must have before it counts as part of a longe
 _PAST = timedelta(days=30)  # after its date a project fact may still be asked for …
 _IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and never of use
 _USED = timedelta(days=90)  # and one that was of use stays this long after the last time
+_MOST_ENDED = 200  # statements that share their rarest word
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
 _UNTIL = re.compile(
@@ -79,6 +88,7 @@ def consolidate(
     said: Mapping[str, date | None] | None = None,
     overrules: Overrules | None = None,
     by_hand: Callable[[str], bool] = lambda _: False,
+    compare: bool = True,
 ) -> ConsolidationPlan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
 
@@ -87,7 +97,7 @@ def consolidate(
     from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
     not the user's own word, what their index line ends with; such a memory never takes in one that
     is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
-    somebody wrote past the store: those never age out.
+    somebody wrote past the store: those never age out. `compare`: look for `quarrels` too.
     """
     working = WorkingSet(
         memories,
@@ -101,7 +111,7 @@ def consolidate(
         overrules=overrules,
         by_hand=by_hand,
     )
-    move_long_hooks(working, index)
+    shorter = move_long_lines(working, index)
     for _ in range(_MOST_ROUNDS):
         changed = write_out_dates(working)
         changed |= drop_replaced(working)
@@ -110,18 +120,18 @@ def consolidate(
         if not changed:
             break
     tidy = repaired(
-        index,
+        shorter,
         working.all(),
         uses=working.uses,
         labels=working.labels,
         in_vain=working.in_vain,
         removed=working.gone,
-        said=working.said_on,
+        before={memory.path: memory for memory in memories},
     )
     _doubt_what_the_index_lost(working, tidy)
     return ConsolidationPlan(
         working.merges(), working.drops(), working.rewrites(), tidy.text, tidy.text != index,
-        working.doubts(), tuple(working.all()),
+        (*working.doubts(), *(quarrels(working.all()) if compare else ())), tuple(working.all()),
     )  # fmt: skip
 
 
@@ -146,19 +156,21 @@ def drop_replaced(working: WorkingSet) -> bool:
         current = working.get(older.path)
         if current is None or working.get(newer.path) is None or old.text not in current.body:
             continue
-        judgement = judge(new.text, old.text)
-        if not judgement and stamp(one) == stamp(other):
-            judgement = judge(old.text, new.text)
-        if not judgement:
-            continue
-        if judgement == "sure" and working.overrules(newer, new.text, older, old.text):
+        if judge(new.text, old.text) == "sure" and working.overrules(
+            newer, new.text, older, old.text
+        ):
             _remove(working, current, old.text, newer)
             changed = True
-        else:
-            both = f"“{old.text[:60]}” and “{new.text[:60]}”"
-            paths = sorted((older.path, newer.path))
-            working.doubt(paths, f"these may contradict each other: {both}")
     return changed
+
+
+def quarrels(memories: Sequence[Memory]) -> list[Doubt]:
+    """Contradictions that are for a person, by the detector that `lamina memory audit` has."""
+    texts = [contradicting(one) for one in memories if not one.team]
+    return [
+        Doubt(tuple(sorted((path, other))), f"these may contradict each other: {reason}")
+        for path, other, reason in contradictions(texts)
+    ]
 
 
 def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
@@ -186,13 +198,22 @@ def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Sta
 def _endings(
     spoken: list[tuple[Memory, Statement]],
 ) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
-    for memory, statement in spoken:
+    """What ends a statement has all of its words, its rarest too: only those are compared."""
+    stems = [content_stems(statement.text) - _SIGNS for _, statement in spoken]
+    often = Counter(stem for found in stems for stem in found)
+    by_rarest: defaultdict[str, list[int]] = defaultdict(list)
+    for number, found in enumerate(stems):
+        if found:
+            by_rarest[min(found, key=lambda stem: (often[stem], stem))].append(number)
+    for number, (memory, statement) in enumerate(spoken):
         if not re.search(r"(?i)longer|any ?more|mehr\b|不再|不", statement.text):
             continue
-        for other, second in spoken:
-            same = other.path != memory.path and other.type == memory.type
-            if same and declares_over(statement.text, second.text):
-                yield other, second, memory, statement
+        for stem in sorted(stems[number]):
+            for place in by_rarest.get(stem, ())[:_MOST_ENDED]:
+                other, second = spoken[place]
+                same = other.path != memory.path and other.type == memory.type
+                if same and declares_over(statement.text, second.text):
+                    yield other, second, memory, statement
 
 
 def _remove(working: WorkingSet, older: Memory, text: str, newer: Memory) -> None:
@@ -220,9 +241,9 @@ def write_out_dates(working: WorkingSet) -> bool:
     """Relative dates of facts become absolute. `user` and `feedback` stay the user's words."""
     changed = False
     for memory in working.open():
-        said = working.said_on(memory)
-        if memory.type in {"user", "feedback"} or said is None:
+        if memory.type in {"user", "feedback"}:
             continue
+        said = working.said_on(memory)
         body, description = dated(memory.body, said), dated(memory.description, said)
         if (body, description) != (memory.body, memory.description):
             absolute = replace(memory, body=body, description=description, size=0)
@@ -273,17 +294,43 @@ def _due(memory: Memory) -> date | None:
         return None
 
 
-def move_long_hooks(working: WorkingSet, index: str) -> None:
-    """Words of an over-long index line that the topic file lacks move into it."""
-    for pointer in pointers_of(index.encode("utf-8", "surrogateescape")):
-        memory = working.get(pointer.file)
-        if memory is None or not working.may_change(memory) or not hook_beyond_limit(pointer):
+def move_long_lines(working: WorkingSet, index: str) -> str:
+    """An index that is not loaded whole, with its longest lines cut, one after the other, until it is:
+    what only the line says moves into the file. Where the file says otherwise, the line stays."""
+    resolve = resolver(memory.path for memory in working.all())
+    for line, pointer in long_pointers(index):
+        if fits(index):
+            break
+        memory = working.get(resolve(pointer.file))
+        if memory is None or not working.may_change(memory):
             continue
-        hook = pointer.hook.removesuffix(working.labels.get(memory.path, ""))
-        lacking = [part.text for part in statements(hook) if not covered(part.text, memory)]
-        if lacking:
-            grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
-            working.rewrite(grown, "its long index line moved here")
+        label = working.labels.get(memory.path, "")
+        short = shortened(line, pointer, memory, label)
+        lacking = [
+            part.text
+            for part in statements(pointer.hook.removesuffix(label.strip()))
+            if not covered(part.text, memory)
+        ]
+        if against := _conflict(lacking, memory):
+            working.doubt(
+                (memory.path,), f"its line in the index says otherwise than it: {against}"
+            )
+        elif short != line:
+            if lacking:
+                grown = replace(memory, body=with_lines(memory.body, lacking), size=0)
+                working.rewrite(grown, "its long index line moved here")
+            index = index.replace(line, short, 1)
+    return index
+
+
+def _conflict(lacking: Sequence[str], memory: Memory) -> str:
+    """ "" or what a file says against words of its index line."""
+    clauses = [clause.strip() for text in lacking for clause in (text, *text.split(","))]
+    for text in clauses:
+        for other in said_in(memory):
+            if reason := disagreement(text, other):
+                return f"“{text[:60]}” and “{other[:60]}” ({reason})"
+    return ""
 
 
 # ---- near-duplicates

@@ -17,22 +17,24 @@ from typing import Any
 
 from lamina.local import finding
 from lamina.local.facts import (
+    ASKS_FOR_HELP,
     correction,
     date_that_matters,
-    decision,
-    habit,
+    fitting,
     place_of_things,
     role,
+    telling,
     wish,
 )
 from lamina.local.finding import Find
-from lamina.local.judge import completed, judged, opinion, weighed
+from lamina.local.judge import anchored, completed, judged, opinion, weighed
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
+from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 
 
@@ -66,7 +68,9 @@ def kind_of(fact: str) -> MemoryType:
     found = wish(message, 0, LANGUAGES[message[0].lang]) if message else None
     if found is None:
         return "user" if _ABOUT_ME.search(fact) else "project"
-    return found.type if found.certain else opinion(message, 0).type
+    if found.certain:
+        return found.type
+    return fitting(opinion(message, 0).type, found.text)
 
 
 _ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
@@ -87,7 +91,9 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
         if sentence.material or sentence in told or SECRET.search(sentence.text):
             continue
         for find in _finds_of(message, place):
-            if told.get(find.because[0]) == find.type:
+            completes = any(set(one.because) < set(find.because) for one in finds)
+            asked = find.reason == finding.ASKED and completes
+            if told.get(find.because[0]) == find.type and not asked:
                 continue  # "keep it that way": what it leans on was kept a moment ago
             told.update(dict.fromkeys(find.because, find.type))
             # A rule that brings along what it leans on says that, too.
@@ -109,8 +115,14 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
         if wished and (kept := weighed(wished, message)):
             yield kept
         return
-    first = _first_find(message, place, rules)
+    if ASKS_FOR_HELP.match(sentence.plain) and not POLITE_ORDER.match(sentence.plain):
+        first = telling(sentence, rules)
+        if first is None:
+            return
+    else:
+        first = _first_find(message, place, rules)
     first = first and weighed(first, message)
+    first = first and anchored(first, message, place)
     if first is None:
         if learned := judged(message, place, rules):
             yield completed(learned, message, place, _room_after(message, place))
@@ -140,8 +152,7 @@ def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None
         or rule(message, place, rules)
         or role(sentence, rules)
         or correction(message, place, rules)
-        or decision(sentence, rules)
-        or habit(sentence, rules)
+        or telling(sentence, rules)
     )
 
 
@@ -173,7 +184,7 @@ def _proposal(find: Find, session: str) -> Proposal:
     text = " ".join(find.text.split())
     said = first.said.date()
     body, extra = _body(find, text, rules), {"said": said.isoformat()}
-    if find.type == "project" and (due := _due(text, said)):
+    if find.type == "project" and (due := _due(find, text, said)):
         extra["due"] = due
     subject = find.assistant or text
     # The index is read on another day: "tomorrow" must not stand there alone either.
@@ -200,27 +211,28 @@ def _body(find: Find, text: str, rules: Cues) -> str:
         text = with_absolute_dates(text, said)
     if find.assistant:
         return finding.rule_body(find.assistant, "", text)
-    if find.type == "project" and (due := _due(text, said)):
+    if find.type == "project" and (due := _due(find, text, said)):
         return finding.rule_body(text, find.why, f"holds until {due}")
-    scope = finding.scope_of(text, rules)
-    return finding.rule_body(text, find.why, scope or finding.title(text, rules))
+    return finding.rule_body(text, find.why, finding.scope_of(text, rules))
 
 
-def _due(text: str, said: date) -> str:
-    """The last day that a statement speaks of, if it lies ahead."""
+def _due(find: Find, text: str, said: date) -> str:
+    """The last day that a statement speaks of, if it lies ahead; what was settled may only begin then."""
+    if find.reason == finding.TOLD and not _ENDS.search(text):
+        return ""
     ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said]
     return max(ahead).isoformat() if ahead else ""
 
 
+_ENDS = words("telling.ends")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)\.md$")
 _ENTRY = re.compile(r"^(?:[-*•]\s+)?(?:\[?\d{1,2}[:.h]\d\d(?::\d\d)?\]?\s*(?:[-–—:]\s*)?)?")
 _BULLET = re.compile(r"^(?:[-*•]\s|\[?\d{1,2}[:.]\d\d)")
 # An agent writes of the user; the rules know how a user speaks of themselves.
 _AS_SAID = (
-    (re.compile(r"(?i)^(?:the )?user (?:asked|wants|told) (?:me )?to (?:remember|note|keep in mind)(?: that)?[:,]?\s+"), "Remember that "),
-    (re.compile(r"(?i)^(?:to )?remember(?: that)?[:,]?\s+"), "Remember that "),
-    (re.compile(r"(?i)^(?:the )?user (?:said|mentioned|noted|told me)(?: that)?[:,]?\s+"), ""),
-)  # fmt: skip
+    (Listed("finders.reported_wish"), "Remember that "),
+    (Listed("finders.reported"), ""),
+)
 
 
 def entries(log: str) -> Iterator[str]:
@@ -247,15 +259,15 @@ def distil(
             said = datetime.fromisoformat(day[1]).replace(hour=12, tzinfo=UTC)
         except ValueError:
             continue
-        for words in entries(log):
-            mark = hashlib.sha256(f"{day[1]}\n{words}".encode("utf-8", "replace")).hexdigest()[:20]
+        for entry in entries(log):
+            mark = hashlib.sha256(f"{day[1]}\n{entry}".encode("utf-8", "replace")).hexdigest()[:20]
             if mark in known:
                 continue
             for pattern, instead in _AS_SAID:
-                words = pattern.sub(instead, words, count=1)  # noqa: PLW2901 - step by step
+                entry = pattern.sub(instead, entry, count=1)  # noqa: PLW2901 - step by step
             message = {
                 "role": "user",
-                "content": words,
+                "content": entry,
                 "origin": "typed",
                 "time": said.isoformat(),
             }

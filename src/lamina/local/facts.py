@@ -9,17 +9,16 @@ from lamina.local.finding import (
     ASKED,
     CORRECTED,
     DATE,
-    DECISION,
-    HABIT,
     PLACE,
     ROLE,
+    TOLD,
     Find,
-    content_words,
 )
 from lamina.memories import MemoryType
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
-from lamina.text.own_words import Asked, Sentence, asked_at
+from lamina.text.lists import Listed, words
+from lamina.text.own_words import Sentence, asked_at
 
 
 def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
@@ -30,21 +29,20 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     kind = _kind_of(asked.text, message[place], rules)
     why = finding.reason_in(asked.text, rules)
     certain = kind is not None
-    bar = _bar(asked, rules)
-    return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=bar)
+    # The user decides what is worth keeping, not the judge.
+    return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=0.0)
 
 
-def _bar(asked: Asked, rules: Cues) -> float | None:
-    """How likely it must be worth keeping: nothing else is meant by "add to your notes"."""
-    if asked.wish.plain:
-        return 0.0
-    soft = _SOFT.search(asked.wish.asking) and rules.this_time.search(asked.text)
-    return _OF_THE_TASK if soft else None
+def fitting(kind: MemoryType, text: str) -> MemoryType:
+    """The type of an asked-for statement, where its grammar is against what it reads like: what speaks
+    of neither the user nor the agent is a fact of the project."""
+    if kind == "user" and not _MYSELF.search(text):
+        return "project"
+    return "project" if kind == "feedback" and _IS_SO.match(text) else kind
 
 
-# Said of the task at hand as well: "keep in mind that the beam here is fixed".
-_OF_THE_TASK = 0.5
-_SOFT = re.compile(r"(?i)\bin mind|\bforget|\bvergiss|\bdenk|别忘|不要忘")
+_MYSELF = words("telling.myself")
+_IS_SO = Listed("telling.is_so")
 
 
 def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
@@ -55,12 +53,11 @@ def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
         return "reference"
     if any(hit.day >= sentence.said.date() for hit in find_dates(text, sentence.said.date())):
         return "project"
-    return None
+    return "user" if _I_AM.match(text) else None
 
 
-_CONTACT = re.compile(
-    r"(?i)\b(?:contact|belongs to|point of contact|ansprechpartner\w*|zuständig ist|gehört)\b|负责人是|联系人|找.{1,8}要"
-)
+_I_AM = Listed("telling.i_am")
+_CONTACT = words("finders.contact")
 
 
 def role(sentence: Sentence, rules: Cues) -> Find | None:
@@ -70,20 +67,7 @@ def role(sentence: Sentence, rules: Cues) -> Find | None:
     return Find("user", finding.without_opener(sentence.text), (sentence,), ROLE)
 
 
-_AT_WORK = re.compile(
-    r"(?i)\b(?:right now|at the moment|gerade|momentan|of this (?:bug|mess|commit|line|function|file|error|crash)|line \d+|error|exception)\b|正在|报错"
-)
-
-
-def decision(sentence: Sentence, rules: Cues) -> Find | None:
-    """What was settled or is meant to be so: the code shows what is, never that it was wanted."""
-    plain = sentence.plain
-    if not rules.decided.search(plain) or rules.imagined.search(plain) or NAMELESS.match(plain):
-        return None
-    text = finding.without_opener(sentence.text)
-    if UNSETTLED.search(plain) or len(content_words(text)) < 3:
-        return None
-    return Find("project", text, (sentence,), DECISION, finding.reason_in(text, rules))
+_AT_WORK = words("finders.at_work")
 
 
 def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
@@ -107,50 +91,54 @@ def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     return Find("project", text, because, CORRECTED, finding.reason_in(text, rules))
 
 
-_SAYS_NO = re.compile(
-    r"(?i)(?:no+|nope|nah|wrong|incorrect|actually|not quite|that(?:'s| is) (?:wrong|not (?:right|true|correct|so))"
-    r"|nein|nee|falsch|(?:das )?stimmt (?:so )?nicht|das ist falsch|不对|不是的?|错了|不)(?:[,.:;!–—-]+\s+|[，。！：]\s*)|actually\s"
-)
+_SAYS_NO = Listed("finders.says_no")
 _IN_CODE = re.compile(r"\w_\w|\w\(|\w\.\w|::")
-_WITH_US = re.compile(
-    r"(?i)we (?:all |only |always |actually )?(?:use|deploy|run|host|build|ship|release|work|keep|store|track|test|call|support|sell|bill|log|write|meet)\b"
-    r"|we(?:'re| are) (?:on|with|in|using|called)\b"
-    r"|(?:our (?:[\w-]+ ){1,3}|production |staging )(?:is|are|runs?|lives?|starts?|ends?|uses?|belongs?|sits?)\b(?! (?!called|named|kept|hosted)\w+(?:ing|ed)\b)"
-    r"|wir (?:nutzen|verwenden|benutzen|deployen|arbeiten|bauen|hosten|testen|betreiben|sind (?:auf|bei|in)|heißen)\b"
-    r"|bei uns (?:heißt|heißen|läuft|laufen|ist|sind|liegt|liegen)\b|unsere?\w* (?:[\w-]+ ){1,2}(?:ist|sind|läuft|laufen|liegt|liegen|heißt|beginnt)\b"
-    r"|我们(?:这边|这里)?(?:一直|都)?(?:用|使用|部署|跑|托管|叫|是用|的.{1,12}(?:是|在|叫))"
-)
-_RATHER_THAN = re.compile(
-    r"(?i)\s(?:(?:and |but )?not|instead of|rather than)\s\w|,\s(?:und |aber )?nicht\s\w|\s(?:und )?nicht\s(?:mit|auf|in|bei)\s|\sstatt\s|[，,]\s?(?:而)?不(?:是|用|在)"
-)
+_WITH_US = Listed("finders.with_us")
+_RATHER_THAN = Listed("finders.rather_than")
 
 
-UNSETTLED = re.compile(
-    r"(?i)\b(?:had|were|went)\b.*\bdecided\b|\b(?:not sure|i think|i guess|maybe|perhaps|probably|might|seems?|looks like|whether|option \w{1,2}\b|yesterday|price"
-    r"|loop|function|method|class|field|variable|array|index|im code|schleife|liste|feld|variable|vielleicht|wahrscheinlich|glaube|scheint|ob|gestern)\b|也许|可能|好像|是否|昨天"
-)
+UNSETTLED = words("finders.unsettled")
 
 
-def habit(sentence: Sentence, rules: Cues) -> Find | None:
-    """How the user usually works or lives, said as such."""
+def telling(sentence: Sentence, rules: Cues) -> Find | None:
+    """What the user tells of themselves, their people, their things or what is settled, in a form that
+    lasts; what is told of the moment has another."""
     plain = sentence.plain
-    if not rules.habit.search(plain) or _AT_WORK.search(plain) or UNSETTLED.search(plain):
+    sure = None if UNSETTLED.search(plain) or NAMELESS.match(plain) else plain
+    settled = _SETTLED.search(plain) or (sure and rules.decided.search(sure))
+    of_user = _OF_USER.search(plain) or _NAMED.search(plain)
+    if not (of_user or IDENTIFIER.search(plain)):
+        of_user = sure and rules.habit.search(sure)
+    told = of_user or settled
+    if not told or (PATH.search(plain) and not settled):
         return None
-    if PATH.search(plain) or IDENTIFIER.search(plain) or LEANS_ON.match(plain):
+    if any(other.search(plain) for other in (_FOR_NOW, _AT_WORK, _NOT_MEANT)):
         return None
-    return Find(
-        "user",
-        finding.without_opener(sentence.text),
-        (sentence,),
-        HABIT,
-    )
+    asked = _REQUEST.match(plain)
+    start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
+    if (asked and not start) or LEANS_ON.match(plain) or _WONDERS.match(plain):
+        return None
+    text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
+    # "I prefer short answers" tells of the user, and of how to answer.
+    certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
+    return Find("user" if of_user else "project", text, (sentence,), TOLD, why, certain=certain)
+
+
+_OF_USER = Listed("telling.user")
+_TASTE = Listed("telling.taste")
+_NAMED = Listed("telling.named", flags=re.NOFLAG)
+_SETTLED = Listed("telling.project")
+OF_THE_MOMENT = Listed("telling.moment")
+_FOR_NOW = words("telling.for_now")
+_CONNECTIVE = Listed("telling.connective")
+ASKS_FOR_HELP = Listed("telling.can_you")
+_REQUEST = Listed("telling.request")
+_WONDERS = Listed("own_words.WONDERS")
+_NOT_MEANT = Listed("telling.not_meant")
 
 
 # Speaks of a place or a thing that only the sentence before it names.
-LEANS_ON = re.compile(
-    r"(?i)(?:(?:when|while|if|since|because) (?:i'm |i am |i )?(?:there|it|that|this|they|then)\b|(?:they|he|she|that|it)(?:'s|'ve)?\b)"
-    r"|.*\bi (?:\w+ly|mostly) \w+ (?:it|them|that|there)\b"
-)
+LEANS_ON = Listed("finders.leans_on")
 
 
 def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
@@ -170,15 +158,10 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
     return Find("project", text, (sentence,), DATE, why, plain=bool(_NAMED_EVENT.match(text)))
 
 
-_NAMED_EVENT = re.compile(
-    r"(?i)(?:the|our|my|die|der|das|unser\w*|mein\w*)\s(?:[\w-]+\s){0,2}(?:deadline|release|launch|freeze|demo|audit|exam|defen[cs]e|go-?live|kick-?off|presentation|submission|migration|cutover"
-    r"|abgabe|frist|präsentation|prüfung|abnahme|übergabe)\s(?:is|starts|begins|moved|got moved|was moved|has moved|ist|beginnt|startet|wurde)\b"
-)
+_NAMED_EVENT = Listed("finders.named_event")
 
 
-NAMELESS = re.compile(
-    r"(?i)(?:fingers crossed,? |hopefully,? |i (?:really )?hope )?(?:this|that|it|das|es|dies)(?:'s|'ll)? "
-)  # due is what, nobody will know
+NAMELESS = Listed("finders.nameless")
 
 
 def place_of_things(sentence: Sentence) -> Find | None:
@@ -199,13 +182,8 @@ def place_of_things(sentence: Sentence) -> Find | None:
     return Find("reference", finding.without_opener(text), (sentence,), PLACE)
 
 
-_LASTING_THING = re.compile(
-    r"(?i)\b(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|trackers?|specs?|guides?|handbooks?|contract|designs?|"
-    r"monitoring|manual|guidelines?|playbooks?|confluence|notion|\w*dokumentation|archives?|papers|icons|assets|recordings|minutes|templates?|slides|source of truth|\w*handbuch|\w*anleitung|tickets?|api)\b|文档|监控|面板|看板|手册|规范|设计稿|需求"
-)
-_LABELLED_URL = re.compile(
-    r"(?i)^(?:[-*] )?(?:[\w/-]+ ){0,3}(?:[\w-]*(?:docs?|documentation|dashboards?|boards?|wiki|runbooks?|tracker|guide|handbook|monitoring|playbook|specs?|schema|swagger|openapi|designs?|portal|dokumentation|handbuch)|[^\s:：]{0,6}(?:文档|面板|看板|监控|手册))\s?[:：=]\s?https?://\S+$"
-)
+_LASTING_THING = words("finders.lasting_thing")
+_LABELLED_URL = Listed("finders.labelled_url")
 
 
 def _placed(plain: str) -> bool:
@@ -215,13 +193,9 @@ def _placed(plain: str) -> bool:
 
 _EQUATED = re.compile(r"(?i)[a-z][\w -]{3,30} = \w")  # "bugs = linear"
 TICKET = re.compile(r"\b[A-Z]{2,8}-\d+\b")
-_ONE_ITEM = re.compile(
-    r"(?i)/(?:issues?|pull|pulls|commit|merge_requests|browse|questions|actions/runs)/[\w-]*\d"
-)
-CHORE_START = re.compile(
-    r"(?i)^(?:please |now |then |can you |could you |bitte )?(?:fetch|open|read|look at|check|see|visit|download|clone|go to|use|fix|implement|add|create|write|update|build|make|test|lies|öffne|prüfe|lade|schau|erstelle?|schreib\w*)\b|^(?:请|帮我)?(?:打开|看一?下|读|下载|实现|写|添加)"
-)
+_ONE_ITEM = Listed("finders.one_item")
+CHORE_START = Listed("finders.chore_start")
 SOURCE_FILE = re.compile(
     r"\b[\w-]+\.[a-z]{1,4}\b(?<!\.com)(?<!\.net)(?<!\.org)|\b(?:src|lib|app|tests?)/|\(\)"
 )
-PAST = re.compile(r"(?i)\b(?:yesterday|last week|was|were|gestern|letzte woche)\b|昨天|上周")
+PAST = words("finders.past")

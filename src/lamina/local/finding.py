@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lamina.memories import MemoryType
+from lamina.text.lists import Listed
 from lamina.text.own_words import Sentence
 from lamina.text.wording import content_stems
 
@@ -14,13 +15,7 @@ if TYPE_CHECKING:
     from lamina.text.cue_words import Cues
 
 
-_OPENERS = re.compile(
-    r"^(?:(?:no|nope|yes|yep|yeah|ok|okay|oh|ah|ach|hm+|ugh|well|hi|hello|hey|perfect|great|nice|nein|ja|boah|genau|super|passt"
-    r"|sehr gut|by the way|btw|fyi|übrigens|quick heads-up)(?:[,!.:;–—-]\s*|\s+(?=don'?t\b|please\b))"
-    r"|(?:so|and|but|also|oh|please|pls|kindly|bitte|und|fyi|btw)\b[,\s]+"
-    r"|(?:不对|唉|嗯|好的?|对|没错|很好|另外|还有|哦|我说过好?多?次?了)[，,！!。]\s*)+",
-    re.IGNORECASE,
-)
+_OPENERS = Listed("finders.openers")
 
 
 def without_opener(text: str) -> str:
@@ -81,18 +76,17 @@ def scope_of(text: str, cues: Cues) -> str:
     return found["scope"].strip()
 
 
-SECOND_STATEMENT = re.compile(
-    r"(?i)[,;]\s(?=(?:the|it|they|nobody|we|that|this|der|die|das|es|wir)\s)|，(?=我|它|这样)"
-)
+SECOND_STATEMENT = Listed("finders.second_statement")
 _EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
 
 def rule_body(rule: str, why: str, how: str) -> str:
-    """The rule, why it is one, and how to apply it: the shape of feedback and project memories."""
+    """The rule, why it is one, and how to apply it, as far as the words say so."""
     parts = [sentence_case(rule)]
     if why:
         parts.append(f"**Why:** {why}")
-    parts.append(f"**How to apply:** {how}")
+    if how:
+        parts.append(f"**How to apply:** {how}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -101,11 +95,10 @@ ASKED = "the user asked to remember it"
 CONFIRMED = "the user confirmed how it was done"
 RULE = "the user said how to work"
 DATE = "the user named a date"
-DECISION = "the user named a decision"
 CORRECTED = "the user corrected what the assistant took for true"
 PLACE = "the user said where it is kept"
 ROLE = "the user said who they are"
-HABIT = "the user said what they usually do"
+TOLD = "the user told what lasts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,34 @@
-"""Repairs MEMORY.md: no pointer to nothing, none missing, none long, in an order by topic, within the limits.
+"""Repairs MEMORY.md: no pointer to nothing, none missing, within what is loaded. Whatever else stands in
+it is its owner's: every line that fits stays as it is, where it is.
 
-Pure: texts and memories in, text out. Lines that are no pointers stay word for word.
+Pure: texts and memories in, text out.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
-from lamina.local.working_set import Said, dated, said_on
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.memory import (
     ADVISED_LINE,
     LOADED_BYTES,
     LOADED_LINES,
     Pointer,
+    files_named,
+    links_of,
     pointer_line,
-    pointers_of,
+    resolver,
     short_hook,
+    unlinked,
+    with_pointer,
+    with_renamed,
+    without_pointer,
 )
-from lamina.text.claims import covered
+from lamina.text.claims import covered, headings, statements
 from lamina.text.wording import content_stems
 
-_FEWEST = 2  # content words of a line that says something
+_NO_MEMORY = "readme.md"  # for whoever looks into the folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ class TidyIndex:
     left_out: tuple[str, ...]  # memories for which there was no room
 
 
+def fits(index: str) -> bool:
+    """Is it loaded whole?"""
+    lines = index.count("\n") + (not index.endswith("\n") and bool(index))
+    return lines <= LOADED_LINES and len(_bytes(index)) <= LOADED_BYTES
+
+
 def repaired(
     index: str,
     memories: Sequence[Memory],
@@ -44,121 +54,156 @@ def repaired(
     labels: Mapping[str, str],
     in_vain: Collection[str] = (),
     removed: Collection[str] = (),
-    said: Said = said_on,
+    before: Mapping[str, Memory] | None = None,
 ) -> TidyIndex:
-    """The index over these memories; of those `removed` just now no line stays. Repairing a repaired
-    index changes nothing."""
-    known = {memory.path: memory for memory in memories}
-    pointers, doubles, astray = _sorted_out(
-        pointers_of(index.encode("utf-8", "surrogateescape")), known
-    )
-    stays = [one for one in (*doubles, *astray) if one.file not in removed]
-    last = {one.line: f"- {one.title} — {one.hook}" for one in stays if _only_there(one, memories)}
-    lines = {path: _line(known[path], pointer, labels, said) for path, pointer in pointers.items()}
-    for memory in memories:
-        if memory.path not in lines and not memory.team:
-            lines[memory.path] = _line(memory, None, labels, said)
-    prose = _prose(index, last)
-    worth = {path: uses.get(path, 0) - (path in in_vain) for path in lines}
-    kept = _within_limits(lines, prose, set(pointers), worth)
-    by_line = {pointer.line: path for path, pointer in pointers.items()}
-    text = (
-        _grouped(index, by_line, kept, known, last)
-        if _has_sections(prose)
-        else _flat(prose, kept, known)
-    )
-    return TidyIndex(text, tuple(astray), tuple(sorted(set(lines) - set(kept))))
+    """The index over these memories; of those `removed` just now no line stays, and a line that only
+    repeated a description, as `before` had it, follows it. Repairing a repaired index changes nothing."""
+    known = {memory.path: memory for memory in memories if not memory.team}
+    content = _bytes(index)
+    for path in sorted(removed):
+        content = without_pointer(content, path)
+    resolve = resolver(known)
+    astray = [one for one in links_of(content) if not resolve(one.file)]
+    for one in links_of(content):
+        if (path := resolve(one.file)) and path != one.file:
+            content = with_renamed(content, one.file, path)
+    folders = {path.rpartition("/")[0] for path in known}
+    astray = [one for one in astray if one.file.rpartition("/")[0] in folders | {"", "team"}]
+    gone = {one.line for one in astray if one.alone and not _only_there(one, memories)}
+    lines = _kept_lines(content, gone, {one.line for one in astray if one.alone})
+    for link in links_of(_joined(lines)):
+        if link.alone and (memory := known.get(resolve(link.file))):
+            old = (before or {}).get(memory.path, memory)
+            lines[link.line - 1] = _followed(lines[link.line - 1], link, old, memory, labels)
+    worth = {path: uses.get(path, 0) - (path in in_vain) for path in known}
+    text, left_out = _filled(_joined(lines), known, labels, worth)
+    return TidyIndex(text.decode("utf-8", "surrogateescape"), tuple(astray), tuple(left_out))
 
 
-def _sorted_out(
-    pointers: Sequence[Pointer], known: Mapping[str, Memory]
-) -> tuple[dict[str, Pointer], list[Pointer], list[Pointer]]:
-    """One pointer a file, others that say more of it, and those to no file. A pointer to a missing
-    file finds its renamed file."""
-    found: dict[str, Pointer] = {}
-    doubles: list[Pointer] = []
-    lost: list[Pointer] = []
-    for pointer in pointers:
-        if pointer.file in known:
-            if found.setdefault(pointer.file, pointer).hook != pointer.hook:
-                doubles.append(pointer)
-        else:
-            lost.append(pointer)
-    astray: list[Pointer] = []
-    for pointer in lost:
-        target = _renamed(pointer.file, [path for path in known if path not in found])
-        if target:
-            found[target] = pointer
-        else:
-            astray.append(pointer)
-    return found, doubles, astray
+def _kept_lines(content: bytes, gone: Collection[int], astray: Collection[int]) -> list[str]:
+    """All lines but these, and but for pointers that stand there twice word for word; what pointed at
+    nothing is a plain name now."""
+    doubles = {one.line for one in links_of(content) if one.alone}
+    seen: set[str] = set()
+    kept: list[str] = []
+    for number, line in enumerate(_lines(content), 1):
+        again = number in doubles and line.rstrip() in seen
+        seen.add(line.rstrip())
+        if number not in gone and not again:
+            kept.append(unlinked(line) if number in astray else line)
+    return kept
 
 
 def _only_there(pointer: Pointer, memories: Sequence[Memory]) -> bool:
-    """Does the line say what no memory says? Then it stays, as prose, though it points at nothing."""
-    says = len(content_stems(pointer.hook)) >= _FEWEST
-    return says and not any(covered(pointer.hook, memory) for memory in memories)
+    """Does the line say what no memory says? Then it stays, though it points at nothing."""
+    return bool(content_stems(pointer.hook)) and not any(
+        covered(pointer.hook, memory) for memory in memories
+    )
 
 
-def _renamed(file: str, candidates: Sequence[str]) -> str:
-    """The one file whose name differs by a slip: case, folder, hyphens."""
-    key = _name_key(file)
-    same = [path for path in candidates if _name_key(path) == key]
-    return same[0] if len(same) == 1 else ""
-
-
-def _name_key(path: str) -> str:
-    return re.sub(r"[-_ ]+", "_", path.rsplit("/", 1)[-1].casefold())
-
-
-def _line(memory: Memory, pointer: Pointer | None, labels: Mapping[str, str], said: Said) -> str:
-    """The line for a memory: as it stands if it is short enough, else with a hook of its description."""
+def _followed(
+    line: str, link: Pointer, old: Memory, memory: Memory, labels: Mapping[str, str]
+) -> str:
+    """A line with the label of its memory's source, and with its description if it repeated that."""
     label = labels.get(memory.path, "")
-    title = pointer.title if pointer and pointer.title else memory.name
-    day = None if memory.type in ("user", "feedback") else said(memory)
-    hook = _dated(pointer.hook, day, label) if pointer else ""
-    if hook and len(pointer_line(memory.path, title, hook)) <= ADVISED_LINE:
-        return pointer_line(memory.path, title, hook if hook.endswith(label) else hook + label)
-    text = _dated((memory.description or hook).removesuffix(label), day, "")
-    room = max(ADVISED_LINE - len(pointer_line(memory.path, "", "x" * 30)), 20)
-    title = _short(title, room)
-    return pointer_line(memory.path, title, short_hook(memory.path, title, text, suffix=label))
+    bare = link.hook.removesuffix(label.strip()).rstrip() if label else link.hook
+    hook = bare
+    if old.description != memory.description:
+        said = (old.description, short_hook(link.file, link.title, old.description, suffix=label))
+        if link.hook in said or bare in said:
+            hook = short_hook(link.file, link.title, memory.description, suffix=label)
+            hook = hook.removesuffix(label)
+    if hook == bare and link.hook.endswith(label.strip()):
+        return line
+    end = line[len(line.rstrip()) :]
+    start = line.rstrip().removesuffix(link.hook) if link.hook else f"{line.rstrip()} —"
+    return f"{start.rstrip()} {hook}{label}{end}" if hook or label else line
 
 
-def _dated(hook: str, said: date | None, label: str) -> str:
-    """A line is read on another day than it was written on."""
-    if said is None:
-        return hook
-    bare = hook.removesuffix(label)
-    return dated(bare, said) + hook[len(bare) :]
+def shortened(line: str, link: Pointer, memory: Memory, label: str) -> str:
+    """The line with a hook of its memory's description; itself where that is no shorter."""
+    hook = short_hook(link.file, link.title, memory.description or link.hook, suffix=label)
+    short = line.rstrip().removesuffix(link.hook).rstrip() + f" {hook}{line[len(line.rstrip()) :]}"
+    return short if len(short) < len(line) else line
 
 
-def _short(title: str, room: int) -> str:
-    return title if len(title) <= room else title[: room - 1].rstrip() + "…"
-
-
-def hook_beyond_limit(pointer: Pointer) -> bool:
-    """Whether the line is too long, so that its words belong into the topic file."""
-    return len(pointer_line(pointer.file, pointer.title, pointer.hook)) > ADVISED_LINE
-
-
-def _prose(index: str, last: Mapping[int, str]) -> list[str]:
-    """What is not a pointer or is the last word of one, blank lines left out."""
-    numbers = _pointing(index).difference(last)
-    lines = re.split(r"(?<=\n)", index)
-    return [
-        last.get(number, line.rstrip())
-        for number, line in enumerate((line for line in lines if line), 1)
-        if number not in numbers and line.strip()
+def long_pointers(index: str) -> list[tuple[str, Pointer]]:
+    """Lines about one file that are longer than advised, the longest first."""
+    lines = _lines(_bytes(index))
+    found = [
+        (lines[one.line - 1], one) for one in links_of(_bytes(index)) if one.alone and one.hook
     ]
+    long = [(line, one) for line, one in found if len(line.rstrip()) > ADVISED_LINE]
+    return sorted(long, key=lambda pair: (-len(pair[0]), pair[1].line))
 
 
-def _pointing(index: str) -> set[int]:
-    return {pointer.line for pointer in pointers_of(index.encode("utf-8", "surrogateescape"))}
+# ---- room
 
 
-def _has_sections(prose: Sequence[str]) -> bool:
-    return any(re.match(r"#{2,6}\s", line) for line in prose)
+def _filled(
+    content: bytes,
+    known: Mapping[str, Memory],
+    labels: Mapping[str, str],
+    worth: Mapping[str, int],
+) -> tuple[bytes, list[str]]:
+    """With pointers that were missing, as many as the loader shows: the used first. Lines that this
+    module made give way to those of more use; a line of somebody's own never does."""
+    own = {path: _own_line(known[path], labels) for path in known}
+    named = files_named(content, sorted(known))
+    unnamed = [path for path in known if path not in named and path.casefold() != _NO_MEMORY]
+    missing = sorted(unnamed, key=lambda path: (-worth[path], path))
+    there = {line.rstrip("\r\n") for line in _lines(content)}
+    lesser = sorted(
+        (path for path in named if own[path] in there), key=lambda path: (worth[path], path)
+    )
+    rows = LOADED_LINES - len(_lines(content))
+    room = LOADED_BYTES - len(content)
+    added: list[str] = []
+    given_up: list[str] = []
+
+    def size(path: str) -> int:
+        return len(_bytes(own[path])) + 1
+
+    while lesser and (rows < 0 or room < 0):
+        path = lesser.pop(0)
+        content = without_pointer(content, path)
+        rows, room = rows + 1, room + size(path)
+        given_up.append(path)
+    for path in missing:
+        full = rows < 1 or size(path) > room
+        if full and lesser and worth[lesser[0]] < worth[path] and rows >= 0 <= room:
+            given_up.append(lesser.pop(0))
+            content = without_pointer(content, given_up[-1])
+            rows, room = rows + 1, room + size(given_up[-1])
+        if rows >= 1 and size(path) <= room:
+            added.append(path)
+            rows, room = rows - 1, room - size(path)
+    for path in sorted(added, key=lambda path: _rank(path, known)):
+        memory, label = known[path], labels.get(path, "")
+        title = _short_title(memory)
+        hook = short_hook(path, title, _in_short(memory), suffix=label)
+        content = with_pointer(content, path, title, hook, section=memory.type or "")
+    return content, sorted({*unnamed, *given_up} - {*added})
+
+
+def _own_line(memory: Memory, labels: Mapping[str, str]) -> str:
+    title, label = _short_title(memory), labels.get(memory.path, "")
+    hook = short_hook(memory.path, title, _in_short(memory), suffix=label)
+    return pointer_line(memory.path, title, hook)
+
+
+def _in_short(memory: Memory) -> str:
+    """What a line says of it: its description, else its first heading or sentence."""
+    first = next(iter(headings(memory.body)), "") or next(
+        (part.text for part in statements(memory.body)), ""
+    )
+    return memory.description or first
+
+
+def _short_title(memory: Memory) -> str:
+    room = max(ADVISED_LINE - len(pointer_line(memory.path, "", "x" * 30)), 20)
+    title = memory.name
+    return title if len(title) <= room else title[: room - 1].rstrip() + "…"
 
 
 def _rank(path: str, known: Mapping[str, Memory]) -> tuple[int, str]:
@@ -166,62 +211,14 @@ def _rank(path: str, known: Mapping[str, Memory]) -> tuple[int, str]:
     return (MEMORY_TYPES.index(kind) if kind in MEMORY_TYPES else len(MEMORY_TYPES), path)
 
 
-def _within_limits(
-    lines: Mapping[str, str], prose: Sequence[str], present: set[str], worth: Mapping[str, int]
-) -> dict[str, str]:
-    """As many as the loader shows: the used first, then those that are in the index already; those
-    that were shown in vain come last."""
-    order = sorted(lines, key=lambda path: (-worth[path], path not in present, path))
-    rows = LOADED_LINES - 2 * len(prose) - 2
-    room = LOADED_BYTES - sum(len(line.encode("utf-8", "replace")) + 2 for line in prose) - 2
-    kept: dict[str, str] = {}
-    for path in order:
-        size = len(lines[path].encode("utf-8", "replace")) + 1
-        if len(kept) < rows and size <= room:
-            kept[path] = lines[path]
-            room -= size
-        elif path in present and rows <= 0:
-            kept[path] = lines[path]  # prose alone overruns: taking pointers away would not help
-    return kept
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
-def _flat(prose: Sequence[str], kept: Mapping[str, str], known: Mapping[str, Memory]) -> str:
-    """Title and prose first, then the pointers by type and name."""
-    pointers = [kept[path] for path in sorted(kept, key=lambda path: _rank(path, known))]
-    parts = ["\n".join(prose)] if prose else []
-    parts += ["\n".join(pointers)] if pointers else []
-    return "\n\n".join(parts) + "\n" if parts else ""
+def _lines(content: bytes) -> list[str]:
+    *lines, rest = content.decode("utf-8", "surrogateescape").split("\n")
+    return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
-def _grouped(
-    index: str,
-    by_line: Mapping[int, str],
-    kept: Mapping[str, str],
-    known: Mapping[str, Memory],
-    last: Mapping[int, str],
-) -> str:
-    """An index with sections of its own keeps them: lines change in place, new ones join their type's."""
-    pointing = _pointing(index).difference(last)
-    waiting = dict(kept)
-    rows: list[str] = []
-    for number, line in enumerate((line for line in re.split(r"(?<=\n)", index) if line), 1):
-        if number not in pointing:
-            rows.append(last.get(number, line.rstrip()))
-        elif by_line.get(number) in waiting:
-            rows.append(waiting.pop(by_line[number]))
-    for path in sorted(waiting, key=lambda path: _rank(path, known)):
-        rows.insert(_place(rows, known[path].type or ""), waiting[path])
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(rows).strip("\n")) + "\n"
-
-
-def _place(rows: Sequence[str], kind: str) -> int:
-    """Behind the last pointer of the section named for the type, else at the end."""
-    inside, place = False, -1
-    for number, row in enumerate(rows):
-        heading = re.match(r"#{2,6}\s+(.*)", row)
-        if heading:
-            inside = bool(kind) and heading[1].lower().startswith(kind)
-            place = number + 1 if inside else place
-        elif inside and row.strip():
-            place = number + 1
-    return place if place >= 0 else len(rows)
+def _joined(lines: Sequence[str]) -> bytes:
+    return _bytes("".join(lines))

@@ -16,17 +16,26 @@ from zlib import crc32
 
 from lamina.local import finding
 from lamina.local.embedder import word_vectors
-from lamina.local.facts import CHORE_START, LEANS_ON, NAMELESS, PAST, SOURCE_FILE, TICKET, UNSETTLED
+from lamina.local.facts import (
+    CHORE_START,
+    LEANS_ON,
+    NAMELESS,
+    OF_THE_MOMENT,
+    PAST,
+    SOURCE_FILE,
+    TICKET,
+    UNSETTLED,
+    fitting,
+)
 from lamina.local.finding import (
     ASKED,
     CONFIRMED,
     CORRECTED,
     DATE,
-    DECISION,
-    HABIT,
     PLACE,
     ROLE,
     RULE,
+    TOLD,
     Find,
     content_words,
 )
@@ -34,6 +43,7 @@ from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tell
 from lamina.memories import MEMORY_TYPES, MemoryType
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SARCASM, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
+from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence
 from lamina.text.wishes import wish_in
 from lamina.text.wording import content_stems
@@ -132,17 +142,22 @@ def _dates(sentence: Sentence) -> Iterator[str]:
 
 
 # How likely it must be: where nine in ten were right with writers whom the judge had not seen …
-_SURE: dict[MemoryType, float] = {"feedback": 0.88, "project": 0.7, "reference": 0.5, "user": 0.7}
+_SURE: dict[MemoryType, float] = {
+    "feedback": 0.89,
+    "project": 0.74,
+    "reference": 0.54,
+    "user": 0.74,
+}
 # … if something speaks against it …
 _SURER: dict[MemoryType, float] = {
-    "feedback": 0.92,
-    "project": 0.85,
-    "reference": 0.65,
-    "user": 0.75,
+    "feedback": 0.96,
+    "project": 0.89,
+    "reference": 0.69,
+    "user": 0.79,
 }
 # … and if a rule speaks for it.
 _DOUBTED = {
-    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.5, DATE: 0.25, DECISION: 0.05, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, HABIT: 0.05
+    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.6, DATE: 0.25, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, TOLD: 0.0
 }  # fmt: skip
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
 # Sentences in German gather less weight for the same certainty.
@@ -167,13 +182,19 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if view.worth < (_SURER if against else _SURE)[view.type] - _EASIER[sentence.lang]:
         return None
     text = finding.without_opener(sentence.text)
-    because = (sentence,)
-    if view.type == "user" and _leans(text):
-        if not place or not stands(message[place - 1]):
-            return None
-        because = (message[place - 1], sentence)
-        text = f"{finding.without_opener(because[0].text)} {text}"
-    return Find(view.type, text, because, _LIKE[view.type], finding.reason_in(text, rules))
+    why = finding.reason_in(text, rules)
+    return anchored(Find(view.type, text, (sentence,), _LIKE[view.type], why), message, place)
+
+
+def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
+    """What is told, with the sentence that says of what; None if there is none."""
+    if find.reason not in {TOLD, _LIKE["user"]} or not _leans(find.text):
+        return find
+    before = message[place - 1] if place else None
+    if before is None or not stands(before) or len(content_words(before.text)) <= _TELLS:
+        return None
+    text = f"{finding.without_opener(before.text)} {find.text}"
+    return replace(find, text=text, because=(before, message[place]))
 
 
 def weighed(find: Find, message: list[Sentence]) -> Find | None:
@@ -185,7 +206,12 @@ def weighed(find: Find, message: list[Sentence]) -> Find | None:
     usual = (_PLAIN if find.plain else _DOUBTED)[find.reason]
     if best.worth < (usual if find.bar is None else find.bar):
         return None
-    return find if find.certain else replace(find, type=best.type)
+    if find.certain:
+        return find
+    kind = best.type
+    if find.reason == ASKED:
+        kind = fitting(kind, find.text)
+    return replace(find, type=kind)
 
 
 def completed(find: Find, message: list[Sentence], place: int, room_after: bool) -> Find:
@@ -219,17 +245,23 @@ def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     if kind in {"feedback", "project"} and len(content_words(sentence.text)) < 3:
         return True
     if kind == "feedback":
-        return bool(CHORE_START.match(plain)) or tells_of_the_user(plain, rules)
+        starts = (_SAYING, CHORE_START, _ONE_OFF)
+        return tells_of_the_user(plain, rules) or any(one.match(plain) for one in starts)
+    if OF_THE_MOMENT.match(plain):
+        return True
     if kind == "project":
         return bool(NAMELESS.match(plain) or UNSETTLED.search(plain) or IDENTIFIER.search(plain))
     if kind == "reference":
         return bool(_IN_REPOSITORY.search(plain))
-    return bool(LEANS_ON.match(plain))
+    of_another = _ANOTHER.match(plain) and not _FIRST_PERSON.search(plain)
+    return bool(of_another or LEANS_ON.match(plain))
 
 
-_COURTESY = re.compile(
-    r"(?i)\bif (?:anything|there(?:'s| is| are)|you (?:need|have|find|can|manage|could))\b.*\blet me know\b|\b(?:falls|wenn) (?:noch )?(?:etwas|was|fragen)\b.*\bbescheid\b"
-)
+_FIRST_PERSON = words("telling.first_person")
+_ONE_OFF = Listed("finders.one_off")
+_ANOTHER = Listed("telling.another")
+_SAYING = Listed("telling.saying")
+_COURTESY = Listed("finders.courtesy")
 
 
 def _leans(text: str) -> bool:
@@ -248,9 +280,7 @@ _NAMED = re.compile(
 )
 _PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
 _SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
-_IN_REPOSITORY = re.compile(
-    r"(?<![\w/.])(?:src|docs?|lib|app|tests?|scripts|packages|config|internal|cmd|bench|examples)/\w"
-)
+_IN_REPOSITORY = Listed("finders.in_repository", flags=re.NOFLAG)
 
 
 def _speaks_against(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:

@@ -1,7 +1,8 @@
 """Probes of a compaction (L4.8): what the removed span knew and the new view should still answer.
 
-Pure and without a model: a probe is a fact with the words that must be found. They are drawn evenly
-over the span, by their own rules, so that no summary is measured by its own choice of facts.
+Pure and without a model: a probe is a fact with the words that must be found, and counts by how
+likely it is to be needed again. So the score is an estimate of what the work to come will still find.
+Every name and figure of the span is asked for, whatever a summary chose.
 """
 
 from __future__ import annotations
@@ -10,10 +11,21 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lamina.local.session_facts import SessionFacts, session_facts
+from lamina.local.session_facts import SessionFacts, session_facts, words_in
 from lamina.messages import Json
 
-KINDS = ("files", "names", "numbers", "errors", "constraints", "tasks", "commands", "asked")
+# How much each kind counts; chosen on half of the recorded compactions, roughly by how often later
+# work used one of it.
+KINDS = {
+    "names": 4.0,
+    "files": 2.0,
+    "commands": 2.0,
+    "numbers": 1.0,
+    "constraints": 1.0,
+    "tasks": 1.0,
+    "errors": 0.5,
+    "asked": 0.5,
+}
 # What a model is asked, one question a kind; its answer must hold the probes' own words.
 QUESTIONS = {
     "files": "Which files were changed? Paths.",
@@ -25,16 +37,12 @@ QUESTIONS = {
     "commands": "Which commands were run? Word for word.",
     "asked": "What did the user say? The beginning of each message, word for word.",
 }
-_NUMBER = re.compile(
-    r"(?<![\w.])\d[\d,]*(?:\.\d+)?\s?(?:%|ms|s|KB|MB|GB|tokens|lines|tests|files)?"
-)
 _ORDER = re.compile(
-    r"\b(must|never|always|don't|do not|should not|shouldn't|only|instead of|rather than|make sure|"
+    r"\b(must|never|always|do ?n[o']t|should ?n[o']t|only|instead of|rather than|make sure|"
     r"without|please use|no need|avoid|keep|remember)\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,56 +51,77 @@ class Probe:
     question: str
     answers: Sequence[str]  # any of them, found in the view, answers it
     entry: str
+    weight: float = 1.0  # among those of its kind
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Share of the probes that a view answers, in all and by kind."""
+    """Share of the probes that a view answers, by their weight, in all and by kind."""
 
     share: float
     by_kind: dict[str, float]
     count: int
-    missed: Sequence[str]  # questions, a few
+    missed: Sequence[str]  # questions, a few, the heaviest first
 
 
 def probes(entries: Iterable[Json], each: int = 12) -> list[Probe]:
-    """Up to `each` probes of every kind from a removed span."""
+    """The probes of a removed span."""
     return probes_of(session_facts(entries), each)
 
 
 def probes_of(span: SessionFacts, each: int = 12) -> list[Probe]:
-    """The same from what is known to have happened."""
+    """The same from what is known to have happened: all names, figures, files and commands, and up
+    to `each` of every kind that has no weights."""
     return [
-        *_evenly(_files(span), each),
-        *_evenly(_names(span), each),
-        *_evenly(_numbers(span), each),
-        *_evenly(_errors(span), each),
+        *_names(span),
+        *_files(span),
+        *_commands(span),
+        *_numbers(span),
         *_evenly(_constraints(span), each),
         *_evenly(_tasks(span), each),
-        *_evenly(_commands(span), each),
+        *_evenly(_errors(span), each),
         *_evenly(_asked(span), each),
     ]
+
+
+def likeliest(found: Sequence[Probe], each: int = 12) -> list[Probe]:
+    """The heaviest of every kind: as many as one can be asked for in words."""
+    chosen: list[Probe] = []
+    for kind in KINDS:
+        mine = sorted((p for p in found if p.kind == kind), key=lambda p: -p.weight)
+        chosen += mine[:each]
+    return chosen
 
 
 def score(found: Sequence[Probe], view: str) -> Score:
     """Look for every probe's answer in the text of a view."""
     text = folded(view)
-    by_kind: dict[str, list[bool]] = {}
-    missed: list[str] = []
+    words = words_in(text)
+    whole: dict[str, float] = {}
+    kept: dict[str, float] = {}
+    missed: list[Probe] = []
     for probe in found:
-        hit = any(_stands(folded(answer), text, probe.kind) for answer in probe.answers)
-        by_kind.setdefault(probe.kind, []).append(hit)
+        hit = any(_stands(answer, text, words, probe.kind) for answer in probe.answers)
+        whole[probe.kind] = whole.get(probe.kind, 0.0) + probe.weight
+        kept[probe.kind] = kept.get(probe.kind, 0.0) + probe.weight * hit
         if not hit:
-            missed.append(probe.question)
-    shares = {kind: sum(hits) / len(hits) for kind, hits in by_kind.items()}
-    total = sum(sum(hits) for hits in by_kind.values())
-    return Score(total / len(found) if found else 1.0, shares, len(found), tuple(missed[:10]))
+            missed.append(probe)
+    shares = {kind: kept[kind] / whole[kind] for kind in KINDS if kind in whole}
+    total = sum(KINDS[kind] for kind in shares)
+    share = sum(KINDS[kind] * value for kind, value in shares.items()) / total if total else 1.0
+    missed.sort(key=lambda probe: -probe.weight)
+    return Score(share, shares, len(found), tuple(probe.question for probe in missed[:10]))
 
 
-def _stands(answer: str, text: str, kind: str) -> bool:
-    """Is it there? A number inside another number is not."""
+def _stands(answer: str, text: str, words: frozenset[str], kind: str) -> bool:
+    """Is it there? A name inside another, or a number inside another number, is not."""
+    if kind == "names":
+        return answer.casefold() in words
+    answer = folded(answer)
     if kind != "numbers":
         return answer in text
+    if not words >= words_in(answer):
+        return False
     at = text.find(answer)
     while at >= 0:
         before, after = text[max(0, at - 1) : at], text[at + len(answer) : at + len(answer) + 1]
@@ -104,7 +133,7 @@ def _stands(answer: str, text: str, kind: str) -> bool:
 
 def folded(text: str) -> str:
     """Case and white space don't count."""
-    return _SPACE.sub(" ", text).casefold()
+    return " ".join(text.split()).casefold()
 
 
 def _evenly(items: list[Probe], most: int) -> list[Probe]:
@@ -114,9 +143,16 @@ def _evenly(items: list[Probe], most: int) -> list[Probe]:
 
 
 def _files(span: SessionFacts) -> list[Probe]:
+    newest = sorted(span.files.values(), key=lambda file: -file.order)
     return [
-        Probe("files", f"Which file was changed ({file.path})?", [_tail(file.path)], file.entry)
-        for file in span.changed
+        Probe(
+            "files",
+            f"Which file was {'changed' if file.changes else 'read'} ({file.path})?",
+            [_tail(file.path)],
+            file.entry,
+            (3.0 if file.changes else 1.0) * rank**-0.5,
+        )
+        for rank, file in enumerate(newest, 1)
     ]
 
 
@@ -126,27 +162,23 @@ def _tail(path: str) -> str:
 
 
 def _names(span: SessionFacts) -> list[Probe]:
-    seen: dict[str, Probe] = {}
-    for file in span.changed:
-        for name in file.names:
-            seen.setdefault(
-                name,
-                Probe("names", f"What was defined in {file.path}: {name}?", [name], file.entry),
-            )
-    return list(seen.values())
+    return [
+        Probe(
+            "names",
+            f"Which name{f' in {m.file}' if m.file else ''}: {name}?",
+            [name],
+            m.entry,
+            m.weight**1.5,
+        )
+        for name, m in span.mentioned.names.items()
+    ]
 
 
 def _numbers(span: SessionFacts) -> list[Probe]:
-    """Figures that the agent reported: at least two digits, with what they count."""
-    seen: dict[str, Probe] = {}
-    for said in span.answered:
-        for number in _NUMBER.findall(said.text):
-            plain = number.strip()
-            if sum(c.isdigit() for c in plain) >= 2:
-                seen.setdefault(
-                    plain, Probe("numbers", f"Which figure: {plain}?", [plain], said.entry)
-                )
-    return list(seen.values())
+    return [
+        Probe("numbers", f"Which figure: {m.words or figure}?", [figure], m.entry, m.weight**1.5)
+        for figure, m in span.mentioned.figures.items()
+    ]
 
 
 def _errors(span: SessionFacts) -> list[Probe]:
@@ -177,10 +209,16 @@ def _tasks(span: SessionFacts) -> list[Probe]:
 
 
 def _commands(span: SessionFacts) -> list[Probe]:
+    newest = [ran for ran in reversed(span.commands) if len(ran.command) >= 8]
     return [
-        Probe("commands", f"Which command ran: {ran.command[:60]}?", [ran.command[:60]], ran.entry)
-        for ran in span.commands
-        if len(ran.command) >= 8
+        Probe(
+            "commands",
+            f"Which command ran: {ran.command[:60]}?",
+            [ran.command[:60]],
+            ran.entry,
+            ran.runs * rank**-0.5,
+        )
+        for rank, ran in enumerate(newest, 1)
     ]
 
 

@@ -8,7 +8,9 @@ from lamina.local import finding
 from lamina.local.finding import CONFIRMED, RULE, Find, content_words
 from lamina.memory import is_plain_confirmation
 from lamina.text.cue_words import IDENTIFIER, LANGUAGES, PATH, Cues
+from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence
+from lamina.text.sentences import sentences
 
 _LONGEST_QUOTE_OF_ASSISTANT = 300
 
@@ -18,16 +20,17 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     sentence = message[place]
     plain = sentence.plain
     ordered = rules.order.search(plain)
+    refused, insisted = _refused(sentence), _insisted(message, place, rules)
     chore = rules.this_time.search(_without_reason(plain, rules))
     if rules.about_code.search(plain) or (rules.remember_task.search(plain) and not ordered):
         return None
     if ordered or rules.prefers.search(plain):
         if chore and not _outlives_the_task(plain, rules):
             return None
-    elif _insisted(message, place, rules):
+    elif insisted:
         if chore and not rules.insists.search(plain):
             return None
-    elif not rules.forbids.search(plain) or chore or not _is_general(sentence, rules):
+    elif not rules.forbids.search(plain) or chore or not (refused or _is_general(sentence, rules)):
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
@@ -36,6 +39,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     text = finding.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
+    told = bool(ordered or refused) and not chore
     because, why = [sentence], finding.reason_in(text, rules)
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
@@ -48,7 +52,24 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         why,
         certain=False,
         plain=bool(ordered and _STRONG.search(plain)),
+        bar=_bar(plain, told=told, insisted=insisted),
     )
+
+
+def _bar(plain: str, *, told: bool, insisted: bool) -> float | None:
+    """How likely it must read like a rule, if its form says more than that it is one."""
+    if told and _UNCONDITIONAL.match(plain):
+        return 0.05
+    return 0.5 if insisted or LEANS_BACK.search(plain) else None
+
+
+def _refused(sentence: Sentence) -> bool:
+    """ "No, don't use port 8080": said against what was just done, of no certain one."""
+    return bool(sentence.answers and _REFUSAL.match(sentence.plain))
+
+
+_REFUSAL = Listed("finders.refusal")
+_UNCONDITIONAL = Listed("finders.unconditional")
 
 
 def is_of_the_moment(plain: str, rules: Cues) -> bool:
@@ -72,11 +93,8 @@ def what_happens(plain: str, rules: Cues) -> bool:
     return bool(needs or _WHAT_HAPPENS.search(plain))
 
 
-_WHAT_HAPPENS = re.compile(
-    r"(?i)\b(?:every time|each time|whenever|when|if) (?:you|i|we) [^,]+, (?:it|they|this|that)\b"
-    r"|\b(?:jedes mal|immer) wenn (?:du|ich|man|wir) [^,]+, \w+ (?:es|er|sie|das)\b"
-)
-_NEEDS = re.compile(r"(?i)\b(?:we(?:'ll| will)? need|brauchen wir|wir brauchen)\b")
+_WHAT_HAPPENS = words("finders.what_happens")
+_NEEDS = words("finders.needs")
 
 
 def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
@@ -90,12 +108,9 @@ def _insisted(message: list[Sentence], place: int, rules: Cues) -> bool:
     )
 
 
-_WHOLE = re.compile(r"(?i)\b(?:this|that) (?:goes|applies|holds|counts) for\b|\bgilt\b")
+_WHOLE = words("finders.whole")
 # "Keep them simpler", "every handover in that shape": only the sentence before says what.
-LEANS_BACK = re.compile(
-    r"(?i)^(?:please |and |so |yes,? )?\w+ (?:them|it|those)\b|\bthis goes for\b|\b(?:in )?(?:that|this) (?:way|shape|format|style|form)\b|\blike (?:that|this)\b|\bstick (?:with|to) (?:it|that|this)\b"
-    r"|\b(?:drop|keep|do|change|lose) (?:that|this|it)\b|\b(?:the )?same (?:goes |applies |holds )?(?:for|to)\b|\b(?:that|this) (?:goes|applies|holds) (?:for|to)\b|\bdas gilt (?:auch )?für\b|^(?:genau )?so (?:möchte|will|hätte|brauch|bitte|mach|weiter)|\bgenau so\b|\bdabei bleiben\b|(?:都|就)这(?:么|样)(?:来|做|写|弄|办|干)?[。！!]?$|照这样|就这样|按这个|这种(?:格式|方式)|この形"
-)
+LEANS_BACK = Listed("finders.leans_back")
 
 
 def stands(sentence: Sentence) -> bool:
@@ -116,9 +131,7 @@ def _outlives_the_task(plain: str, rules: Cues) -> bool:
     return bool(rules.lasting.search(plain) and _STRONG.search(plain))
 
 
-_STRONG = re.compile(
-    r"(?i)\b(?:from (?:now|here|today) on|going forward|in (?:the )?future|every (?:time|little|single)|each time|ever|(?:stop|quit) \w+ing|i(?:'d| would)? prefer|never|ab jetzt|ab sofort|künftig|in zukunft|grundsätzlich|hör\w* auf)\b|以后|从现在|从今|一律|我们这个仓库"
-)
+_STRONG = words("finders.strong")
 
 
 def _is_general(sentence: Sentence, rules: Cues) -> bool:
@@ -140,29 +153,21 @@ def _first_person_habit(plain: str, rules: Cues) -> bool:
     return bool(subject) and not (rules.prefers.search(plain) or _WANTS.search(plain))
 
 
-_PROMISE = re.compile(r"(?i)\b(?:i'll|i will|i'm going to|i'm gonna|ich werde)\b|我会")
-_WANTS = re.compile(
-    r"(?i)\b(?:i(?:'d| would)? (?:like|want|need|expect|prefer|rather|ask|told)|i don'?t (?:want|need|like)|ich (?:möchte|will|hätte)|mir ist)\b|我(?:要|希望|想要|说过|需要)"
-)
+_PROMISE = words("finders.promise")
+_WANTS = words("finders.wants")
 
 
 _THIS_CODE = re.compile(r"(?i)\b(?:everywhere|every|each)\b")
 # What people tell each other about life is no rule for an agent.
-_WISDOM = re.compile(
-    r"(?i)\bthe (?:most |only |one )?(?:important|best|key|main|great) (?:thing|part|lesson)\b|\blet (?:us|me|you) down\b|\b(?:in life|your ego|your dreams?|your heart|yourself)\b"
-)
+_WISDOM = words("finders.wisdom")
 
 
 def _gives_reason(sentence: Sentence) -> bool:
     return bool(_REASON_START.match(sentence.text)) and not sentence.material
 
 
-POLITE_ORDER = re.compile(
-    r"(?i)^(?:[\w']+,? ){0,2}(?:can|could|would|will) you (?:please |pls |just )?(?:stop|quit|always|never|avoid)\b|^(?:kannst|könntest) du (?:bitte )?(?:aufhören|immer|nie|künftig)\b"
-)
-_REASON_START = re.compile(
-    r"(?i)(?:because|we (?:got|had|were|lost)|last (?:time|year|month|week)|otherwise|it (?:breaks|broke|confuses|costs)|they|nobody|weil|sonst|beim letzten mal|letztes (?:mal|jahr)|wir hatten)\b|因为|上次|上个月|否则|不然"
-)
+POLITE_ORDER = Listed("finders.polite_order")
+_REASON_START = Listed("finders.reason_start")
 
 
 def confirmation(message: list[Sentence], foreign: str) -> Find | None:
@@ -200,19 +205,17 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
     return Find("feedback", own, because, CONFIRMED, assistant=said)
 
 
-_CONFIRMING = re.compile(
-    r"(?i)\b(?:yes|yep|yeah|perfect|exactly|great|love|nice|good|right|call|choice|keep|doing|like|that|this|way|please|from now|always|future|continue|every time|thanks|it|the|was|here|what|how|wanted|want|up|so|for me|works|very|well|genau|super|passt|perfekt|sehr|gut|ja|bitte|weiter|weiterhin|immer|künftig|zukunft|mach|das|auch|richtig|ist|es)\b|很好|对|没错|以后|都|也|这样|就|继续|保持|请|做|是|的"
-)
+_CONFIRMING = words("finders.confirming")
 _EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905 - a word list
 
 
-CHEER = re.compile(r"(?i)\bkeep (?:doing|being) (?:what you|you\b|yourself|great)|\bdon'?t be afraid\b|\bkeep (?:it up|up|pushing|going|smiling|shining)\b")  # fmt: skip
+CHEER = Listed("finders.cheer")
 
 
 def _own_statement(answer: str, foreign: str) -> str:
     """The assistant's first sentence about what it did, unless it repeats what tools or files said."""
     for line in answer.splitlines():
-        first = re.split(r"(?<=[.!。！])\s|(?<=[。！])", line.strip(), maxsplit=1)[0]
+        first = next(iter(sentences(line)), "")
         if 15 <= len(first) <= _LONGEST_QUOTE_OF_ASSISTANT and not _repeats(first, foreign):
             return first
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.ledger import tokens
-from lamina.local.session_facts import Ran, Said, SessionFacts, Touched
+from lamina.local.session_facts import Ran, Said, SessionFacts, Touched, words_in
 
 # (key, heading) of the nine parts.
 PARTS = (
@@ -30,20 +30,23 @@ MODEL_PARTS = ("concepts", "solving", "current", "next")
 # Of a summary of earlier messages, the last two parts tell what was done before the rest.
 UP_TO_HEADINGS = {"current": "Work completed", "next": "Context for continuing"}
 
-_CORRECTING = re.compile("no,|no |not |don't|do not|stop|instead|wrong|actually|never")
+_CORRECTING = re.compile("no[, ]|not |do ?n[o']t|stop|instead|wrong|actually|never")
 _REFERENCE = re.compile(r"\s?(\[#[^\]]*\])$")
-# Shares of the budget, set by hand; what a part leaves over goes to the next.
+# Shares of the budget, set by hand, in the order in which the parts are made; what one leaves over
+# goes to the next. The last one takes all: names in use, as many as fit.
 _SHARES = {
-    "request": 0.08,
-    "concepts": 0.06,
-    "files": 0.26,
-    "errors": 0.12,
-    "solving": 0.16,
-    "asked": 0.22,
+    "request": 0.07,
+    "asked": 0.20,
     "tasks": 0.04,
     "current": 0.04,
     "next": 0.02,
+    "errors": 0.10,
+    "solving": 0.16,
+    "concepts": 0.07,
+    "files": 0.30,
 }
+_HEADINGS_COST = 70  # tokens
+_TOLD = 8  # commands, the last ones, whose outcome a summary tells
 
 
 def nine_parts(
@@ -52,12 +55,13 @@ def nine_parts(
     budget: int,
     model: Mapping[str, str] | None = None,
     up_to: bool = False,
+    kept: str = "",
 ) -> str:
-    """The summary: each part copied, or the model's words where only those serve."""
+    """The summary: each part copied, or the model's words where only those serve. Names that stand
+    in what is `kept` beside it are not listed again."""
     made = {
         "request": _request,
         "concepts": _concepts,
-        "files": _files,
         "errors": _errors,
         "solving": _solving,
         "asked": _asked,
@@ -65,17 +69,26 @@ def nine_parts(
         "current": _current,
         "next": _next,
     }
-    spare = 0
-    lines: list[str] = []
-    for number, (key, heading) in enumerate(PARTS, 1):
-        room = int(budget * _SHARES[key]) + spare
+    bodies: dict[str, str] = {}
+    used: dict[str, int] = {}
+    spare = -_HEADINGS_COST
+    for key in [*_SHARES, "solving"]:  # what is left at last goes to the agent's own words
+        room = (used[key] if key in used else int(budget * _SHARES[key])) + spare
         own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
-        body = "" if own and key == "next" else made[key](what, room)
-        spare = max(0, room - tokens.of_text(body))
+        if key == "files":
+            shown = words_in("\n".join([kept, *bodies.values()]))
+            body = _files(what, room, shown)
+        else:
+            body = "" if own and key == "next" else made[key](what, room)
+        used[key] = tokens.of_text(body)
+        spare = room - used[key]
         if own:  # a model's words come first, what is copied stays
             body = "\n".join(part for part in (_fit([own], budget // 4), body) if part)
+        bodies[key] = body
+    lines: list[str] = []
+    for number, (key, heading) in enumerate(PARTS, 1):
         title = UP_TO_HEADINGS.get(key, heading) if up_to else heading
-        lines.append(f"## {number}. {title}\n{body or '(nothing)'}")
+        lines.append(f"## {number}. {title}\n{bodies[key] or '(nothing)'}")
     return "\n\n".join(lines)
 
 
@@ -98,43 +111,73 @@ def _request(what: SessionFacts, room: int) -> str:
 
 
 def _concepts(what: SessionFacts, room: int) -> str:
-    names: list[str] = []
-    for file in reversed(what.changed):
-        names += [name for name in file.names if name not in names]
     programs = list(
         dict.fromkeys(ran.command.split(" ")[0] for ran in what.commands if ran.command)
     )
-    lines = [f"Names defined or changed: {', '.join(names)}"] if names else []
-    lines += [f"Programs used: {', '.join(programs[:30])}"] if programs else []
+    lines = [f"Programs used: {', '.join(programs[:30])}"] if programs else []
+    said = [m.words for m in what.mentioned.figures.values() if _telling(m.words)]
+    figures = "; ".join(_fit(dict.fromkeys(said), room - 20, more=False).split("\n"))
+    lines += [f"Figures: {figures}"] if figures else []
     return _fit(lines, room, joined=True)
 
 
-def _files(what: SessionFacts, room: int) -> str:
-    """Every changed file by name, then details and files that were only read as far as they fit."""
-    base = _base([file.path for file in what.files.values()])
+def _telling(words: str) -> bool:
+    return any(len(word) > 2 and word.strip(",.:;()'").isalpha() for word in words.split())
+
+
+def _files(what: SessionFacts, room: int, shown: frozenset[str] = frozenset()) -> str:
+    """Every changed file by name, commands, then the names in use, each with its file, and what was
+    changed or only read as far as it fits."""
+    base = _base(list(what.files))
     newest = sorted(what.files.values(), key=lambda f: -f.order)
     changed = [file for file in newest if file.changes]
-    share = int(room * 0.6)
-    named = {file.path: _named(file, base) for file in changed}
-    left = share - sum(tokens.of_text(line) + 1 for line in named.values())
-    lines = [f"Paths are below {base}"] if base else []
-    if left < 0:  # so many that their names alone must do
-        lines.append("Changed: " + ", ".join(file.path.removeprefix(base) for file in changed))
-        lines = [_fit(lines, room, joined=True)]
-    for file in changed if left >= 0 else []:
-        lines.append(named[file.path])
-        more = _details(file)
-        cost = sum(tokens.of_text(line) + 1 for line in more)
-        if cost <= left:
-            lines += more
-            left -= cost
-    reads = [_named(file, base) for file in newest if not file.changes]
-    if reads and left > 0:
-        lines.append(_fit(reads, left))
-    half = "\n".join(lines)
-    commands = list(map(_command, what.commands))
-    tail = _fit(commands, room - tokens.of_text(half), from_end=True) if commands else ""
-    return half + (f"\n\nCommands:\n{tail}" if tail else "")
+    top = [f"Paths are below {base}"] if base else []
+    listed: dict[str, list[str]] = {file.path: [_named(file, base)] for file in changed}
+    if _cost(top, *listed.values()) > room * 0.6:  # so many that their names alone must do
+        top.append("Changed: " + ", ".join(file.path.removeprefix(base) for file in changed))
+        return _fit(top, room, joined=True)
+    brief = [f"- `{_shown(ran, 80)}` {ref(ran.entry)}" for ran in what.commands[:-_TOLD]]
+    told = [*brief, *map(_command, what.commands[-_TOLD:])]
+    commands = _fit(told, room // 2, from_end=True)
+    left = room - _cost(top, *listed.values()) - tokens.of_text(commands)
+    for file in changed:
+        more = [f"  + {line}" for line in file.lines[-1:]]
+        if _cost(more) <= left - room // 3:
+            listed[file.path] += more
+            left -= _cost(more)
+    by_file, left = _names(what, left, {f.path: _cost([_named(f, base)]) for f in newest}, shown)
+    for file in newest:
+        found = by_file.pop(file.path, [])
+        if found:
+            listed.setdefault(file.path, [_named(file, base)]).append(f"  {', '.join(found)}")
+    lines = [line for several in listed.values() for line in several]
+    lines += [f"- elsewhere: {', '.join(by_file[''])}"] if by_file.get("") else []
+    reads = [_named(file, base) for file in newest if file.path not in listed]
+    lines += [_fit(reads, left)] if reads and left > 20 else []
+    return "\n".join([*top, *lines]) + (f"\n\nCommands:\n{commands}" if commands else "")
+
+
+def _names(
+    what: SessionFacts, room: int, heads: Mapping[str, int], shown: frozenset[str]
+) -> tuple[dict[str, list[str]], int]:
+    """Names in use by their file, the likeliest to be needed again first, and the room left."""
+    found: dict[str, list[str]] = {}
+    left = room
+    for name, mention in what.mentioned.names.items():
+        if name in shown:
+            continue
+        path = mention.file if mention.file in heads else ""
+        new = path not in found
+        cost = len(name) / 4 + 0.5 + (heads.get(path, 4) + 1 if new else 0)
+        if cost > left:
+            break
+        found.setdefault(path, []).append(name)
+        left -= cost
+    return found, int(left)
+
+
+def _cost(*several: Iterable[str]) -> int:
+    return sum(tokens.of_text(line) + 1 for lines in several for line in lines)
 
 
 def _base(paths: Sequence[str]) -> str:
@@ -157,16 +200,14 @@ def _named(file: Touched, base: str) -> str:
     return f"- {path}: {done} {ref(file.entry)}"
 
 
-def _details(file: Touched) -> list[str]:
-    defined = [f"  defines {', '.join(file.names[:12])}"] if file.names else []
-    return defined + [f"  + {line}" for line in list(dict.fromkeys(file.lines))[-4:]]
-
-
 def _command(ran: Ran) -> str:
-    shown = ran.command if len(ran.command) <= 160 else ran.command[:159] + "…"
     times = f", {ran.runs} times" if ran.runs > 1 else ""
-    said = f" → {ran.outcome}" if ran.outcome else ""
-    return f"- `{shown}` exit {ran.exit}{times}{said} {ref(ran.entry)}"
+    said = f" → {ran.outcome[:80]}" if ran.outcome else ""
+    return f"- `{_shown(ran, 120)}` exit {ran.exit}{times}{said} {ref(ran.entry)}"
+
+
+def _shown(ran: Ran, most: int) -> str:
+    return ran.command if len(ran.command) <= most else ran.command[: most - 1] + "…"
 
 
 def _errors(what: SessionFacts, room: int) -> str:
@@ -178,11 +219,14 @@ def _errors(what: SessionFacts, room: int) -> str:
 
 
 def _solving(what: SessionFacts, room: int) -> str:
-    """The agent's own words at the end of each round, newest kept longest."""
-    finals = [said for said in what.answered if said.final] or what.answered
+    """The agent's own words at the end of each round, its remarks on the way too where there is room
+    for them; newest kept longest."""
+    finals = [said for said in what.answered if said.final]
+    if not finals or sum(tokens.of_text(said.text) + 5 for said in finals) < room // 2:
+        finals = what.answered
     if not finals:
         return ""
-    each = max(60, room // max(1, len(finals)))
+    each = max(60, room // len(finals))
     return _fit([f"- {_quoted(said, each)}" for said in finals], room, from_end=True)
 
 
@@ -275,7 +319,14 @@ def _quoted(said: Said, room: int) -> str:
     return f"{head} […] {tail} {ref(said.entry)}"
 
 
-def _fit(lines: Iterable[str], room: int, *, from_end: bool = False, joined: bool = False) -> str:
+def _fit(
+    lines: Iterable[str],
+    room: int,
+    *,
+    from_end: bool = False,
+    joined: bool = False,
+    more: bool = True,
+) -> str:
     """As many whole lines as the room takes; the newest when `from_end`."""
     chosen: list[str] = []
     left = max(room, 8)
@@ -294,7 +345,7 @@ def _fit(lines: Iterable[str], room: int, *, from_end: bool = False, joined: boo
         chosen.append(line)
     if from_end:
         chosen.reverse()
-    if dropped:
+    if dropped and more:
         chosen.append(f"({dropped} more in the record)")
     return "\n".join(chosen)
 

@@ -6,13 +6,14 @@ Holds values only; nothing here touches files or the clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
+from functools import lru_cache
 
 from lamina.memories import Memory
-from lamina.text.claims import covered, fenced_blocks, headings, statements
-from lamina.text.dates import with_absolute_dates
+from lamina.text.claims import carries, covered, fenced_blocks, headings, said_in, statements
+from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.wording import content_stems
 
 
@@ -51,7 +52,6 @@ class Doubt:
     reason: str
 
 
-Said = Callable[[Memory], "date | None"]  # the day from which its relative dates count
 # Whether a statement of a newer memory may take the place of one in an older memory.
 Overrules = Callable[[Memory, str, Memory, str], bool]
 
@@ -184,7 +184,7 @@ class WorkingSet:
 
 def stamp(memory: Memory) -> float:
     """When a memory was last said to be so: its own word for it, else the file's time."""
-    for key in ("modified", "said"):
+    for key in ("modified", "metadata.modified", "updated", "last_confirmed", "said"):
         try:
             return datetime.fromisoformat(memory.extra.get(key, "")).timestamp()
         except (ValueError, OverflowError, OSError):
@@ -193,34 +193,67 @@ def stamp(memory: Memory) -> float:
 
 
 def said_on(memory: Memory) -> date | None:
-    """The day that a memory itself names, else that of its file."""
+    """The day that a memory itself names. Never that of its file, which moves with every copy."""
     try:
         return date.fromisoformat(memory.extra.get("said", "")[:10])
     except ValueError:
-        pass
-    try:
-        # "Tomorrow" was said on the writer's calendar.
-        written = datetime.fromtimestamp(memory.mtime, UTC).astimezone()
-        return written.date() if memory.mtime > 0 else None
-    except (ValueError, OverflowError, OSError):
         return None
 
 
-def dated(text: str, said: date) -> str:
-    """A text with its relative dates written out, but for those in code."""
-    return "".join(
-        part if code else with_absolute_dates(part, said, bare=False)
-        for part, code in _around_code(text)
-    )
+@lru_cache(maxsize=1024)
+def dated(text: str, said: date | None) -> str:
+    """A text with its relative dates written out, but for those in code: each from the day that its
+    paragraph, its item or what stands above it begins with, else from `said`, else not at all."""
+    section: date | None = None
+    item: tuple[int, date | None] = (0, None)  # how far the last dated item is set in, and its day
+    parts: list[str] = []
+    for paragraph in _PARAGRAPH.findall(text):
+        inset = len(paragraph) - len(paragraph.lstrip())
+        own, end = _own_day(paragraph)
+        if paragraph.startswith(("#", "```", "~~~")):
+            if paragraph.startswith("#"):
+                section, item = own, (0, None)
+            parts.append(paragraph)
+            continue
+        if own is not None or inset <= item[0]:
+            item = (inset, own)
+        day = own or item[1] or section
+        if day is not None:
+            absolute = with_absolute_dates(paragraph, day, bare=False, start=end, most_days=_FAR)
+        else:
+            absolute = with_absolute_dates(paragraph, said, bare=False) if said else paragraph
+        parts.append(absolute)
+    return "".join(parts)
 
 
-def _around_code(text: str) -> Iterator[tuple[str, bool]]:
-    done = 0
-    for code in re.finditer(r"(?ms)^(```|~~~).*?(?:^\1[^\n]*$|\Z)|`[^`\n]*`", text):
-        yield text[done : code.start()], False
-        yield code[0], True
-        done = code.end()
-    yield text[done:], False
+_PARAGRAPH = re.compile(
+    r"(?:```|~~~)[^\0]*?(?:\n(?:```|~~~)[^\n]*|\Z)\n*|#[^\n]*\n*"
+    r"|[^\n]+(?:\n(?![ \t]*(?:[-*+#>|]|\d+[.)]|```|~~~|\n))[^\n]+)*\n*|\n+"
+)
+_HEAD = frozenset(
+    """on as of am vom stand status update updated note noted notes session log entry aktualisiert
+    notiz""".split()  # noqa: SIM905 - a word list
+)
+_TOLD = frozenset(
+    """said told met wrote asked agreed decided reported noted announced sagte schrieb meldete
+    beschlossen""".split()  # noqa: SIM905 - a word list
+)
+_FAR = 90  # days from its anchor within which a day without a year is sure
+
+
+def _own_day(paragraph: str) -> tuple[date | None, int]:
+    """The day on which a paragraph says that it was written, and where that ends: a complete date at
+    its head, behind nothing but such words as "update", or the only one, on which somebody spoke."""
+    if "20" not in paragraph:
+        return None, 0
+    found = find_dates(paragraph, date(2000, 1, 1), complete=True)
+    days = [hit for hit in found if hit.complete]
+    if not days:
+        return None, 0
+    first = days[0]
+    before = re.findall(r"[^\W\d_]+", paragraph[: first.start].casefold())
+    told = before[-1:] in (["on"], ["am"]) and not _TOLD.isdisjoint(before) and len(days) == 1
+    return (first.day, first.end) if told or _HEAD.issuperset(before) else (None, 0)
 
 
 def text_of(memory: Memory) -> str:
@@ -229,7 +262,12 @@ def text_of(memory: Memory) -> str:
 
 def missing_statements(into: Memory, other: Memory) -> list[str]:
     """What `other` says and `into` does not, as lines."""
-    lines = [line.text for line in statements(other.body) if not covered(line.text, into)]
+    said = said_in(into)
+    lines = [
+        line.text
+        for line in statements(other.body)
+        if any(map(str.isalnum, line.text)) and not any(carries(one, line.text) for one in said)
+    ]
     grown = replace(into, body=with_lines(into.body, lines))
     if other.description.strip() and not covered(other.description, grown):
         lines.append(other.description.strip())

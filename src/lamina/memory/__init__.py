@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from lamina.memory.audit import Audit as Audit
     from lamina.memory.audit import Repaired as Repaired
     from lamina.memory.audit import Step as Step
+    from lamina.memory.audit import contradicting as contradicting
     from lamina.memory.audit import look_over as look_over
+    from lamina.memory.audit import missing_files as missing_files
     from lamina.memory.audit import repair as repair
     from lamina.memory.commits import blame as blame
     from lamina.memory.commits import diff_text as diff_text
@@ -36,11 +38,16 @@ if TYPE_CHECKING:
     from lamina.memory.index import LOADED_BYTES as LOADED_BYTES
     from lamina.memory.index import LOADED_LINES as LOADED_LINES
     from lamina.memory.index import Pointer as Pointer
+    from lamina.memory.index import files_named as files_named
     from lamina.memory.index import is_index as is_index
+    from lamina.memory.index import links_of as links_of
     from lamina.memory.index import pointer_line as pointer_line
     from lamina.memory.index import pointers_of as pointers_of
+    from lamina.memory.index import resolver as resolver
     from lamina.memory.index import short_hook as short_hook
+    from lamina.memory.index import unlinked as unlinked
     from lamina.memory.index import with_pointer as with_pointer
+    from lamina.memory.index import with_renamed as with_renamed
     from lamina.memory.index import without_pointer as without_pointer
     from lamina.memory.instructions import Instruction as Instruction
     from lamina.memory.instructions import Instructions as Instructions
@@ -99,6 +106,7 @@ _HOMES = {
     "as_reminder": "instructions",
     "blame": "commits",
     "canonical_root": "paths",
+    "contradicting": "audit",
     "date_reminder": "prompt",
     "day": "prompt",
     "diff_text": "commits",
@@ -111,6 +119,9 @@ _HOMES = {
     "holds": "forgetting",
     "is_binary": "topics",
     "is_index": "index",
+    "resolver": "index",
+    "links_of": "index",
+    "files_named": "index",
     "is_memory_path": "scan",
     "is_plain_confirmation": "evidence",
     "leaks_in": "leaks",
@@ -120,6 +131,7 @@ _HOMES = {
     "manifest": "scan",
     "memory_place": "paths",
     "memory_section": "prompt",
+    "missing_files": "audit",
     "new_topic": "topics",
     "not_forgotten": "forgetting",
     "open_store": "file_store",
@@ -139,9 +151,11 @@ _HOMES = {
     "title_of": "naming",
     "topic_at": "topics",
     "touched": "instructions",
+    "unlinked": "index",
     "users_word": "commits",
     "why_ambiguous": "topics",
     "with_pointer": "index",
+    "with_renamed": "index",
     "without_pointer": "index",
     "without_secrets": "leaks",
     "written_at": "commits",

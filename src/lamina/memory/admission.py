@@ -26,7 +26,7 @@ from lamina.memory.index import is_index, pointers_of
 from lamina.memory.journal import Journal
 from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import secrets_of
-from lamina.memory.removal import Saying, left_out, still_said
+from lamina.memory.removal import Saying, carrying, left_out, still_said
 from lamina.memory.tombstones import Tombstones
 from lamina.memory.topics import read_topic, why_ambiguous
 
@@ -127,8 +127,13 @@ class Admission:
         ]
 
     def _says(self, path: str, text: str) -> bool:
+        """Does a file say it on, in words that are not the agent's to take back later?"""
         now = self._known.on_disk(path)
-        return now is not None and still_said(text, [now])
+        found = carrying(text, now) if now is not None else []
+        if not found or now is None or now.type in ("user", "feedback"):
+            return bool(found)
+        lines = self._lines(path)
+        return any(not _ours(one, lines) for one in found)
 
     def would_lose(self, memory: Memory) -> bool:
         """Does it say what only a person may take back?"""

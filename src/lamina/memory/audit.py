@@ -7,7 +7,7 @@ is marked as doubtful; only what is certain gets a step in the plan of fixes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, cast
@@ -20,7 +20,10 @@ from lamina.memory.index import (
     INDEX,
     LOADED_BYTES,
     LOADED_LINES,
+    files_named,
+    links_of,
     pointers_of,
+    resolver,
     short_hook,
     with_pointer,
     without_pointer,
@@ -32,7 +35,9 @@ from lamina.memory.topics import age_days, edit_topic, memory_type, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
+from lamina.text.claims import fenced_blocks
 from lamina.text.likeness import alike_pairs, contradictions
+from lamina.text.lists import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +47,15 @@ class Repaired:
 
 
 def look_over(
-    store: MemoryStore, now: float, *, with_index: bool = True
+    store: MemoryStore,
+    now: float,
+    *,
+    with_index: bool = True,
+    last_used: Mapping[str, float] | None = None,
+    exists: Callable[[str], bool] | None = None,
 ) -> tuple[Audit, Sequence[Step]]:
-    """What is wrong, and what can be repaired without a reader."""
+    """What is wrong, and what can be repaired without a reader. `last_used` says when a memory was last
+    of use, and `exists` whether the project has a file."""
     memories, texts = _with_bodies(store)
     indexes = [store.content(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
     # Of one that is far too large only that is said: its lines are not what is wrong with it.
@@ -54,6 +65,8 @@ def look_over(
         indexes[0],
         now=now,
         team_index=indexes[1],
+        last_used=last_used,
+        exists=exists,
         with_index=with_index and whole,
         texts=texts,
         secret_rules=store.secret_rules,
@@ -119,21 +132,12 @@ KINDS: tuple[FaultKind, ...] = (
 
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
-_STALE_DAYS = {"project": 90}
-_STALE_ELSE = 365
-_PAST_DAYS = 30  # after the last date that a project memory names
-_PLACEHOLDERS = re.compile(
-    r"\s*(?:todo|tbd|fixme|lorem ipsum|placeholder|the memory itself|test|asdf|\.\.\.|…)[\s.!:]*",
-    re.IGNORECASE,
-)
-_SMALL_TALK = re.compile(
-    r"\s*(?:the )?(?:user|person)?\s*(?:said|says|sent|wrote)?\s*[\"'“]?(?:hi|hello|hey|thanks|thank you|bye|ok|okay|yes|no)"
-    r"(?: there)?[\"'”]?[\s.!]*",
-    re.IGNORECASE,
-)
-_FENCED = re.compile(r"^(```|~~~).*?^\1[^\S\n]*$", re.MULTILINE | re.DOTALL)
-_WIKI_LINK = re.compile(r"\[\[([\w ./-]{1,120})(?:\|[^\[\]\n]*)?\]\]")
-_DATE = re.compile(r"\b(20\d\d)-(\d\d)-(\d\d)\b")
+_OLD = 180  # days
+_PLACEHOLDERS = Listed("audit.placeholders")
+_SMALL_TALK = Listed("audit.small_talk")
+_WIKI_LINK = re.compile(r"\[\[([\w ./-]+)(?:\|[^]\n]*)?\]\]")
+_NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+([\w./-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ def audit(
     now: float,
     team_index: bytes = b"",
     last_used: Mapping[str, float] | None = None,
+    exists: Callable[[str], bool] | None = None,
     with_index: bool = True,
     texts: Mapping[str, str] | None = None,
     secret_rules: Rules | None = None,
@@ -193,7 +198,7 @@ def audit(
         *_junk(memories),
         *_duplicates(memories, {path for path, _ in _listed(index, team_index)}),
         *_contradictions(memories),
-        *_stale(memories, now, last_used or {}),
+        *_stale(memories, now, last_used or {}, exists),
         *(_dangling(memories, index, team_index) if with_index else ()),
         *_dead_links(memories),
         *_oversized(memories, index, team_index),
@@ -238,6 +243,12 @@ def _secrets(texts: Mapping[str, str], rules: Rules | None) -> Iterator[Fault]:
             yield Fault("secret", path, reason, line=leak.line, rule=leak.rule)
 
 
+def _prose(body: str) -> str:
+    for block in fenced_blocks(body):
+        body = body.replace(block, "")
+    return body
+
+
 def _said(memory: Memory) -> str:
     return f"{memory.description}\n{memory.body}"
 
@@ -254,7 +265,7 @@ def _junk(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("junk", memory.path, "it records small talk", doubtful=True)
         elif len(stems) < 2:
             yield Fault("junk", memory.path, "it says next to nothing", doubtful=True)
-        elif len(body) > 200 and len(_FENCED.sub("", body).strip()) < 0.05 * len(body):
+        elif len(body) > 200 and len(_prose(body).strip()) < 0.05 * len(body):
             yield Fault("junk", memory.path, "it is code or output only", doubtful=True)
 
 
@@ -278,8 +289,14 @@ def _bare(memory: Memory) -> tuple[str | None, str, str]:
 
 
 def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
-    for one, other, reason in contradictions([(memory.path, _said(memory)) for memory in memories]):
+    for one, other, reason in contradictions([contradicting(memory) for memory in memories]):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
+
+
+def contradicting(memory: Memory) -> tuple[str, str, str]:
+    """A memory as the detector of contradictions reads it: path, what it is about, what it says."""
+    head = f"{memory.path} {memory.name} {memory.description}"
+    return memory.path, head, f"{memory.description}\n\n{memory.body}"
 
 
 def _written(memory: Memory) -> float:
@@ -293,50 +310,74 @@ def _written(memory: Memory) -> float:
 
 
 def _stale(
-    memories: Iterable[Memory], now: float, last_used: Mapping[str, float]
+    memories: Sequence[Memory],
+    now: float,
+    last_used: Mapping[str, float],
+    exists: Callable[[str], bool] | None,
 ) -> Iterator[Fault]:
+    """What drifted from the code, what another memory took the place of, and what is both old and not
+    used. Age alone says nothing: of a store whose use nobody counts no memory is old."""
+    later = superseded(memories)
     for memory in memories:
-        written = _written(memory)
-        if written <= 0:
-            continue  # unknown
-        days = age_days(max(written, last_used.get(memory.path, 0.0)), now)
-        limit = _STALE_DAYS.get(memory.type or "", _STALE_ELSE)
-        if days > limit:
+        missing = missing_files(memory, exists) if exists else []
+        if missing:
+            reason = f"it names {', '.join(missing[:3])}, which the project has no more"
+        elif memory.path in later:
+            reason = later[memory.path]
+        elif last_used and (days := _days_unused(memory, now, last_used)) > _OLD:
             reason = f"neither written nor used for {days:,} days"
-            yield Fault("stale", memory.path, reason, doubtful=True)
-        elif memory.type == "project" and (past := _days_since_last_date(memory, now)) > _PAST_DAYS:
-            reason = f"the last date that it names passed {past:,} days ago"
-            yield Fault("stale", memory.path, reason, doubtful=True)
-
-
-def _days_since_last_date(memory: Memory, now: float) -> int:
-    dates: list[float] = []
-    for year, month, day in _DATE.findall(_said(memory)):
-        try:
-            dates.append(datetime(int(year), int(month), int(day), tzinfo=UTC).timestamp())
-        except ValueError:
+        else:
             continue
-    return age_days(max(dates), now) if dates else 0
+        yield Fault("stale", memory.path, reason, doubtful=True)
+
+
+def _days_unused(memory: Memory, now: float, last_used: Mapping[str, float]) -> int:
+    written = _written(memory)
+    return age_days(max(written, last_used.get(memory.path, 0.0)), now) if written > 0 else 0
+
+
+def superseded(memories: Sequence[Memory]) -> dict[str, str]:
+    """Memories that say themselves, or of which another says, that something took their place."""
+    resolve = resolver(memory.path for memory in memories)
+    found: dict[str, str] = {}
+    for memory in memories:
+        for key in ("superseded_by", "metadata.superseded_by"):
+            if by := memory.extra.get(key, ""):
+                found[memory.path] = f"{by} supersedes it"
+        for name in _SUPERSEDES.findall(memory.body):
+            if (old := resolve(name)) and old != memory.path:
+                found.setdefault(old, f"{memory.path} says that it supersedes it")
+    return found
+
+
+def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
+    """Files that a memory names in folders of the project, and that are not there any more."""
+    named = dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}"))
+    return [name for name in named if exists(name.split("/", 1)[0]) and not exists(name)]
 
 
 def _listed(index: bytes, team_index: bytes) -> Iterator[tuple[str, int]]:
-    """(path, line) of every pointer of both indexes; a link to somewhere else is none."""
+    """(path, line) of every link of both indexes."""
     for prefix, content in (("", index), ("team/", team_index)):
-        for pointer in pointers_of(content):
-            if not re.match(r"[a-z][a-z0-9+.-]*:", pointer.file, re.IGNORECASE):
-                yield prefix + pointer.file, pointer.line
+        for link in links_of(content):
+            yield prefix + link.file, link.line
 
 
 def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
-    paths = {memory.path for memory in memories}
-    listed = [*_listed(index, team_index)]
-    for path, line in listed:
-        where = _index_of(path)
-        if path not in paths and path != where:
-            reason = f"line {line} of {where} points to it, but it is not there"
+    paths = sorted(memory.path for memory in memories)
+    resolve = resolver(paths)
+    folders = {"", "team", *(path.rpartition("/")[0] for path in paths)}
+    for path, line in _listed(index, team_index):
+        # A link into another folder leads elsewhere, perhaps into the project.
+        if not resolve(path) and path.rpartition("/")[0] in folders:
+            reason = f"line {line} of {_index_of(path)} points to it, but it is not there"
             yield Fault("dangling", path, reason)
-    for path in sorted(paths - {path for path, _ in listed}):
-        yield Fault("dangling", path, f"{_index_of(path)} does not point to it")
+    for prefix, content in (("team/", team_index), ("", index)):
+        here = [p.removeprefix(prefix) for p in paths if _index_of(p) == f"{prefix}MEMORY.md"]
+        named = files_named(content, here)
+        for path in here:
+            if path not in named and path.casefold() != "readme.md":
+                yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
 
 
 def _index_of(path: str) -> str:
@@ -344,17 +385,17 @@ def _index_of(path: str) -> str:
 
 
 def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
-    known = {_link_key(name) for memory in memories for name in (memory.name, memory.path)}
-    known |= {_link_key(memory.path.rsplit("/", 1)[-1]) for memory in memories}
+    by_path = resolver(memory.path for memory in memories)
+    names = {_link_key(memory.name) for memory in memories}
     for memory in memories:
-        for target in dict.fromkeys(_WIKI_LINK.findall(_FENCED.sub("", memory.body))):
-            if _link_key(target) not in known:
+        for target in dict.fromkeys(_WIKI_LINK.findall(_prose(memory.body))):
+            if not by_path(target) and _link_key(target) not in names:
                 reason = f"its link [[{target}]] leads nowhere"
                 yield Fault("dangling", memory.path, reason, doubtful=True)
 
 
 def _link_key(name: str) -> str:
-    return name.strip().removesuffix(".md").casefold().replace("_", "-")
+    return name.strip().removesuffix(".md").casefold().replace("_", "-").replace(" ", "-")
 
 
 def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
@@ -369,7 +410,8 @@ def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> I
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
         lines = content.splitlines()
         if len(lines) > LOADED_LINES or len(content) > LOADED_BYTES:
-            reason = f"{len(lines):,} lines, {len(content):,} bytes: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
+            has = f"{len(lines):,} lines, {len(content):,} bytes"
+            reason = f"{has}: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
             yield Fault("oversized", path, reason)
         long = [
             n
@@ -392,16 +434,11 @@ def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
             missing.append("description")
         if missing:
             yield Fault("unlabelled", memory.path, f"it has no {' and no '.join(missing)}")
-        elif memory.type in ("feedback", "project"):
-            lacking = [mark for mark in ("Why:", "How to apply:") if mark not in memory.body]
-            if lacking:
-                reason = f"a {memory.type} memory without {' and '.join(lacking)}"
-                yield Fault("unlabelled", memory.path, reason)
 
 
 def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
-        pointers = {pointer.line for pointer in pointers_of(content)}
+        pointers = {one.line for one in (*pointers_of(content), *links_of(content))}
         text = [
             number
             for number, line in enumerate(content.split(b"\n"), 1)

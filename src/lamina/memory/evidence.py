@@ -1,27 +1,31 @@
 """Says whether a memory rests on the user's own words, and whose word it is if not.
 
-Pure: the ledger's blocks come in through the two callables of a `Record`. Only what was typed
-proves; a plain "yes" may lend the assistant's text before it, unless that repeats what came from a
-tool, a paste or a recalled memory.
+Pure: the ledger's blocks come in through the callables of a `Record`. Only what was typed proves, and
+each sentence of a memory must be said by one typed sentence; a plain "yes" may lend the assistant's
+answer before it if nothing but the user's words was in view.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lamina.memories import Evidence, Memory, Proposal
+from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import wording
-from lamina.text.about import speaks_of, turned_round
-from lamina.text.asks import told
-from lamina.text.origins import typed_parts, untyped_parts
+from lamina.text.about import Reading, said_in_one, speaks_of, turned_round
+from lamina.text.asks import find_order, permits, speaks_for_user, stated_in, told, told_everywhere
+from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
+from lamina.text.own_words import own_text
 
 Blocks = Sequence[tuple[Origin, str]]
 
 _NEEDED_SHARE = 0.7  # of the content words
-_REPEATED = 5  # words in a row that show where a text came from
+_FOUNDED = 0.4  # of the content words
+_RUN = 5  # words, or characters of a script without spaces, that show where a text came from
+_LONG_TITLE = 4  # content words
 _MOST_CONFIRMING = 12  # words; more than that says something of its own
 
 _CONFIRMS = frozenset(
@@ -36,11 +40,6 @@ _FILLERS = frozenset(
     love just as like we let's lets with from now on always more in future same again""".split()  # noqa: SIM905 - a word list
 )
 
-_TURNS_ROUND = frozenset(
-    """not never no dont doesnt didnt isnt arent wasnt cant cannot wont shouldnt mustnt stop avoid quit
-    without nor hardly nicht kein keine nie niemals ne pas jamais nunca non mai""".split()  # noqa: SIM905 - a word list
-)
-
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
     "teammate", "hook", "tool", "pasted", "recalled", "system", "assistant",
@@ -48,8 +47,15 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 
 _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
+_UNSPACED = re.compile(r"[\u3400-\u9fff]+")
+_WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
+_PROPOSES = re.compile(r"(?i)^(?:i|we|ich|wir)(?:['’]\w+| \w+) ")  # "We can …", "I'd …"
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
+
+
+def nothing_said(_session: str) -> Blocks:
+    return ()
 
 
 def no_dates(_quote: str, _session: str, _entry: str) -> Sequence[str]:
@@ -62,6 +68,8 @@ class Record:
 
     origin_text: Callable[[str, str], Blocks]
     before: Callable[[str, str], Blocks]
+    # All blocks of a session, for what the assistant's own lines may have been told.
+    whole: Callable[[str], Blocks] = nothing_said
     # Days (YYYY-MM-DD) that follow from a quote and the time of its entry: "on Friday".
     dates: Callable[[str, str, str], Sequence[str]] = no_dates
 
@@ -76,20 +84,86 @@ def why_unproven(
     if not proposal.evidence:
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
-    if support.reason:
-        return support.reason
+    return support.reason or next(_reasons_against(proposal, claim, support, record), "")
+
+
+def _reasons_against(
+    proposal: Proposal, claim: str, support: _Support, record: Record
+) -> Iterator[str]:
+    """Why the words that were found don't carry the claim, the plainest reason first."""
     proof = "\n".join([*support.stated, *support.besides])
-    missing = wording.missing_tokens(claim, proof)
-    if missing:
-        return f"the user's words do not contain {_short(min(missing))}"
+    rule, explained = told_apart(claim)
+    if missing := wording.missing_tokens(rule, proof):
+        yield f"the user's words do not contain {_short(min(missing))}"
+    if (share := _share(rule, proof)) < _NEEDED_SHARE:
+        yield f"only {share:.0%} of its words are the user's own"
+    if turned := turned_round(f"{proposal.name}\n{claim}", support.stated):
+        yield f"it says the opposite of what the user typed: {_short(turned)}"
+    if proposal.type == "user" and (other := speaks_of(rule, support.sentences)):
+        yield f"those words are about somebody else: {_short(other)}"
+    if unsaid := _unsaid(rule, proposal, support):
+        yield f"no sentence that the user typed says {_short(unsaid)}"
+    if added := _title_adds(proposal, proof) or _explains_too_much(explained, proof):
+        yield f"the user did not say {_short(added)}"
+    others = [one for one in wording.sentences(explained) if _share(one, proof) < _NEEDED_SHARE]
+    foreign = untyped_parts(record.whole(proposal.session)) if others else []
+    if echo := next((one for one in others if echoes(one, foreign)), ""):
+        yield f"it repeats what was not typed: {_short(echo)}"
+
+
+def told_apart(claim: str) -> tuple[str, str]:
+    """The rule, and the lines that explain it (Why, How to apply), which may be the assistant's."""
+    rule: list[str] = []
+    explained: list[str] = []
+    lines = rule
+    for line in claim.splitlines():
+        if _TEMPLATE_WORDS.match(line.strip(" -*_")) or _TEMPLATE_WORDS.match(line.strip()):
+            lines = explained
+        elif not line.strip():
+            lines = rule
+        lines.append(_TEMPLATE_WORDS.sub(" ", line))
+    return "\n".join(rule), "\n".join(explained)
+
+
+def _share(claim: str, proof: str) -> float:
     stems = wording.content_stems(claim)
-    share = len(stems & wording.content_stems(proof)) / len(stems) if stems else 1.0
-    if share < _NEEDED_SHARE:
-        return f"only {share:.0%} of its words are the user's own"
-    if turned := turned_round(claim, support.stated):
-        return f"it says the opposite of what the user typed: {_short(turned)}"
-    if proposal.type == "user" and (other := speaks_of(claim, support.sentences)):
-        return f"those words are about somebody else: {_short(other)}"
+    return len(stems & wording.content_stems(proof)) / len(stems) if stems else 1.0
+
+
+def _unsaid(rule: str, proposal: Proposal, support: _Support) -> str:
+    """The first sentence of the memory that no single sentence of the user's says; "" if none."""
+    heads = {wording.fold(one) for one in (proposal.description, proposal.hook)}
+    rules = proposal.type not in ("user", "project", "reference")
+    days = frozenset(support.days)
+    for line in rule.splitlines():
+        for one in wording.sentences(line):
+            head = any(wording.fold(one) in known for known in heads)
+            how = Reading(rule=rules, head=head, days=days)
+            if not any(said_in_one(one, said, how) for said in support.proofs):
+                return one
+    return ""
+
+
+def _title_adds(proposal: Proposal, proof: str) -> str:
+    """A title is made by us: it may be short or in other words, but orders or allows nothing."""
+    title = _spelled(proposal.name, proposal.type)
+    share = _share(title, proof)
+    if wording.missing_tokens(title, proof) or permits(title, proof):
+        return title
+    long = len(wording.content_stems(title)) > _LONG_TITLE and share < _NEEDED_SHARE
+    return title if long or (share < 1 and find_order(title)) else ""
+
+
+def _explains_too_much(explained: str, proof: str) -> str:
+    """Why and How to apply explain. What they order, allow or name must be the user's as well."""
+    for one in wording.sentences(explained):
+        if wording.missing_tokens(one, proof):
+            return one
+        orders = (
+            find_order(one) or asks_somebody(one) or speaks_for_user(one) or permits(one, proof)
+        )
+        if orders and _share(one, proof) < _NEEDED_SHARE:
+            return one
     return ""
 
 
@@ -103,6 +177,8 @@ class _Support:
         default_factory=list[str]
     )  # what was confirmed, and days that follow
     sentences: list[str] = field(default_factory=list[str])
+    proofs: list[str] = field(default_factory=list[str])  # what each sentence states, whole
+    days: list[str] = field(default_factory=list[str])
 
 
 def _supported(proposal: Proposal, record: Record) -> _Support:
@@ -115,15 +191,25 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
-        if not _found(item.quote, typed, unless_negated=True):
-            return _Support(f"a quote leaves out the “not” before it: {_short(item.quote)}")
-        where = told(item.quote, typed)
-        if where is not None and not where.stated:
+        own = [_WRAPPED.sub(" ", own_text(part)) for part in typed]
+        where = [place for place in told_everywhere(item.quote, own) if place.stated]
+        if not where:
             continue
-        found.sentences += where.sentences if where else ()
-        found.stated.append(where.stated if where else item.quote)
-        found.besides.append(_confirmed_text(record, session, item.entry))
-        found.besides.extend(record.dates(item.quote, session, item.entry))
+        best = max(where, key=lambda one: (one.wished, len(one.stated)))
+        found.sentences += best.sentences
+        found.stated.append(best.stated)
+        for place in where:
+            for sentence in place.sentences:
+                found.proofs += stated_in(sentence, wished=place.wished)
+        if confirmed := _confirmed_text(record, session, item.entry):
+            found.besides.append(confirmed)
+            found.proofs += [
+                reading
+                for one in wording.sentences(confirmed)
+                for reading in (one, _PROPOSES.sub("", one))
+            ]
+        found.days.extend(record.dates(item.quote, session, item.entry))
+    found.besides.extend(found.days)
     if not found.stated:
         only = _short(proposal.evidence[0].quote)
         found.reason = f"a quote is a question, a wish to forget, or somebody else's words: {only}"
@@ -154,10 +240,24 @@ def weakest_origin(proposal: Proposal, record: Record) -> str:
     return {"team": "teammate", "outside": "outside"}.get(proposal.writer, "assistant")
 
 
+def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
+    """ "" or why nothing that was said or read here stands behind a fact of the assistant's."""
+    quoted = "\n".join(
+        item.quote
+        for item in proposal.evidence
+        for blocks in [record.origin_text(item.session or proposal.session, item.entry)]
+        if _found(item.quote, [text for origin, text in blocks if origin != "system"])
+    )
+    rule, _ = told_apart(claim)
+    if not rule.strip() or (quoted and _share(rule, quoted) >= _FOUNDED):
+        return ""
+    return "nothing that was said or read in this session says so"
+
+
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
-    """What the memory says, without template words, links to memories there are, and proven lines."""
-    head = f"{_spelled(proposal.name, proposal.type)}\n{proposal.description}\n{proposal.hook}"
-    text = f"{head}\n{proposal.body}"
+    """What the memory says beside its title, without links to memories there are and proven lines."""
+    keys = [v for k, v in proposal.extra.items() if k.casefold() not in KEPT_BY_US]
+    text = "\n".join([proposal.description, proposal.hook, *keys, "", proposal.body])
     targets = _link_targets(memories) if "[[" in text else set[str]()
     proven: set[str] = set()
     for line in _bare(vouched, targets).splitlines():
@@ -172,13 +272,13 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
 
 def _spelled(name: str, kind: str | None) -> str:
     """A name as words: `feedback_no_mocks` says "no mocks"."""
-    words = re.sub(r"[_-]+", " ", name)
+    words = name if " " in name else re.sub(r"[_-]+", " ", name)
     return re.sub(rf"^{kind}\b", "", words, flags=re.IGNORECASE) if kind else words
 
 
 def _bare(text: str, targets: set[str]) -> str:
     text = _LINK.sub(lambda link: " " if _link_key(link[1]) in targets else link[0], text)
-    return _TEMPLATE_WORDS.sub(" ", _LIST_NUMBER.sub("", text))
+    return _LIST_NUMBER.sub("", text)
 
 
 def _link_targets(memories: Iterable[Memory]) -> set[str]:
@@ -192,7 +292,7 @@ def _link_key(target: str) -> str:
     return target.partition("|")[0].removesuffix(".md").strip().casefold().replace("_", "-")
 
 
-def _found(quote: str, parts: Iterable[str], *, unless_negated: bool = False) -> bool:
+def _found(quote: str, parts: Iterable[str]) -> bool:
     needle = wording.fold(quote)
     if not any(map(str.isalnum, needle)):
         return False
@@ -200,17 +300,10 @@ def _found(quote: str, parts: Iterable[str], *, unless_negated: bool = False) ->
         folded = wording.fold(part)
         at = folded.find(needle)
         while at >= 0:
-            whole = wording.bounded(folded, at, at + len(needle))
-            if whole and not (unless_negated and _negated(folded[max(0, at - 60) : at])):
+            if wording.bounded(folded, at, at + len(needle)):
                 return True
             at = folded.find(needle, at + 1)
     return False
-
-
-def _negated(before: str) -> bool:
-    """Whether the clause in which a quote stands turns it round: "never" + "use tabs"."""
-    clause = re.split(r"[.,;:!?()—–]", before)[-1]
-    return any(word.replace("'", "") in _TURNS_ROUND for word in wording.words(clause)[-5:])
 
 
 def is_plain_confirmation(typed: Sequence[str]) -> bool:
@@ -225,32 +318,36 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
 
 
 def _confirmed_text(record: Record, session: str, entry: str) -> str:
-    """The assistant's text that a plain confirmation answers, or "" if it can't be taken for it."""
+    """The assistant's text that a plain confirmation answers, or "" if it can't be taken for it.
+
+    It must be the assistant's own answer to the user. Where a file, a page or a paste was in view,
+    nobody can tell whose idea it was, in whatever words or language it comes back.
+    """
     blocks = record.origin_text(session, entry)
     if not is_plain_confirmation(typed_parts(blocks)):
         return ""
-    earlier = record.before(session, entry)
+    earlier = [block for block in record.before(session, entry) if block[0] != "system"]
+    if untyped_parts([*earlier, *blocks]):
+        return ""
     said: list[str] = []
     for origin, text in reversed(earlier):
-        if origin == "assistant":
-            said.append(text)
-        elif origin not in ("hook", "system", "recalled"):  # those are attached in between
+        if origin != "assistant":
             break
-    answer = "\n".join(reversed(said))
-    return "" if _repeats(answer, untyped_parts([*earlier, *blocks])) else answer
+        said.append(text)
+    return "\n".join(reversed(said))
 
 
-def _repeats(text: str, sources: Iterable[str]) -> bool:
-    """Whether five words in a row of `text` stand in one of the sources."""
-    said = wording.words(text)
-    runs = {tuple(said[i : i + _REPEATED]) for i in range(len(said) - _REPEATED + 1)}
+def echoes(text: str, sources: Iterable[str]) -> bool:
+    """Whether some words in a row of a text stand in one of the sources."""
+    said = " ".join(wording.words(text)).split()
+    runs = [f" {' '.join(said[n : n + _RUN])} " for n in range(len(said) - _RUN + 1)]
+    runs += [
+        run[n : n + _RUN] for run in _UNSPACED.findall(text) for n in range(len(run) - _RUN + 1)
+    ]
     if not runs:
         return False
-    for source in sources:
-        heard = wording.words(source)
-        if any(tuple(heard[i : i + _REPEATED]) in runs for i in range(len(heard) - _REPEATED + 1)):
-            return True
-    return False
+    heard = (f" {' '.join(wording.words(source))} " for source in sources)
+    return any(run in words for words in heard for run in runs)
 
 
 def _short(text: str) -> str:

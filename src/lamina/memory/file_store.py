@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -61,6 +62,10 @@ class FileStore(JournalledFiles):
 
     def newest(self, count: int) -> builtins.list[Memory]:
         return self.scan().newest(count)
+
+    def read_only(self) -> Sequence[str]:
+        closed = ((path, self.files.stat(path)) for path in self.stamps())
+        return [path for path, found in closed if found and not found.st_mode & stat.S_IWUSR]
 
     def unreadable(self) -> Sequence[str]:
         return self.scan().unreadable

@@ -25,7 +25,7 @@ from lamina.text import wording
 from lamina.text.asks import find_order, speaks_for_user
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
-from lamina.text.origins import typed_parts
+from lamina.text.origins import asks_somebody, tells_of_code, typed_parts
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
@@ -88,6 +88,10 @@ class GateContext:
     origin_text: Callable[[str, str], OriginTexts] = _nothing_recorded
     # Everything recorded in that session before the entry, oldest first: for confirmations.
     before: Callable[[str, str], OriginTexts] = _nothing_recorded
+    # Everything recorded in a session.
+    whole: Callable[[str], OriginTexts] = evidence.nothing_said
+    # Does the record hold all that the writer saw? Of another program's agent only prompts are known.
+    complete: bool = True
     # Days that follow from a quote and the time of its entry, so that a date made absolute counts
     # as said.
     dates: Callable[[str, str, str], Sequence[str]] = evidence.no_dates
@@ -102,6 +106,10 @@ class GateContext:
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
     secret_rules: Rules | None = None  # None: the rules that come with Lamina
+
+    @property
+    def record(self) -> evidence.Record:
+        return evidence.Record(self.origin_text, self.before, self.whole, self.dates)
 
     @property
     def known(self) -> Familiar:
@@ -207,7 +215,7 @@ def _asked_again(proposal: Proposal, context: GateContext) -> bool:
     if proposal.writer not in ("agent", "extraction"):
         return False
     since, by = context.forgotten_at(proposal)
-    record = evidence.Record(context.origin_text, context.before, context.dates)
+    record = context.record
     wishes = [
         item
         for item in proposal.evidence
@@ -399,12 +407,17 @@ def _form_warnings(proposal: Proposal) -> list[str]:
         warnings.append(f"{proposal.path} has no description, so recall will seldom find it.")
     if len(proposal.hook or proposal.description) > _ADVISED_HOOK:
         warnings.append(f"The index line of {proposal.path} exceeds {_ADVISED_HOOK} characters.")
+    if proposal.writer in ("agent", "extraction") and tells_of_code(_said(proposal)):
+        warnings.append(
+            f"{proposal.path} says what the project itself tells (its code, its history): keep only "
+            "what can't be read there."
+        )
     return warnings
 
 
 def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
     """Why a person should look first ("" if not), and whose word the memory is."""
-    record = evidence.Record(context.origin_text, context.before, context.dates)
+    record = context.record
     vouched = context.vouched(proposal.path)
     unproven = evidence.why_unproven(proposal, record, context.known, vouched)
     new, known = _what_is_new(proposal, context, vouched)
@@ -423,16 +436,35 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
-        kind = proposal.type or "memory"
-        if order := find_order(text):
-            return f"a {kind} states facts, and this gives an order: “{order}”", origin
-        if wish := speaks_for_user(text):
-            return f"a {kind} states facts, and this speaks for the user: “{wish}”", origin
-        if "<!--" in text:
-            return "it hides words in a comment", origin
+        why = _why_no_fact(proposal, text)
+        # With no session at all there is nothing to look things up in.
+        recorded = context.complete and bool(proposal.session or proposal.evidence)
+        said_by_us = origin == "assistant" and proposal.writer in ("agent", "extraction")
+        if not why and said_by_us and recorded:
+            why = evidence.why_unfounded(new, text, record)
+        if why:
+            return why, origin
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin
     return "", origin
+
+
+def _why_no_fact(proposal: Proposal, text: str) -> str:
+    """What untyped text asks somebody to do, or says in the user's name, is nothing to remember."""
+    kind = proposal.type or "memory"
+    if order := find_order(text):
+        return f"a {kind} states facts, and this gives an order: “{order}”"
+    if wish := speaks_for_user(text):
+        return f"a {kind} states facts, and this speaks for the user: “{wish}”"
+    if "<!--" in text:
+        return "it hides words in a comment"
+    if asked := asks_somebody(f"{_spoken(proposal.name)}\n{text}"):
+        return f"a {kind} states facts, and this asks for something: “{asked[:80]}”"
+    return ""
+
+
+def _spoken(name: str) -> str:
+    return name if " " in name else ""  # `check_the_log` is a name, "Check the log" says something
 
 
 def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tuple[Proposal, str]:

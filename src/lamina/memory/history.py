@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from lamina.errors import MemoryStoreError, UsageError
 from lamina.ledger.places import private_folder
 from lamina.memories import Change, Commit, Note
+from lamina.memory.beneath import TEMPORARY_PREFIX
 from lamina.memory.commits import commit_of, earlier_name, git_commit_of
 from lamina.memory.index import INDEX, without_pointer
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _BRANCH: Any = b"refs/heads/main"
 _DAMAGED = "damaged"  # a file in the repository
 _SPARE = 64 * 1024  # bytes on the disk that a commit needs besides its contents, at most
+_TELLING = 12  # bytes of a line by which a nameless copy of a memory is known
 _FILE_MODE = 0o100644
 _TREE_MODE = 0o040000
 
@@ -399,17 +401,20 @@ def purge(history: History, paths: Collection[str]) -> int:
     return len(old_commits) - len(new_ids)
 
 
-def purge_copies(state: Path, paths: Collection[str]) -> None:
+def purge_copies(state: Path, paths: Collection[str], said: Collection[bytes]) -> None:
     """Remove what accidents left beside the history: damaged histories, which can't be rewritten, and
-    versions that were rescued after a crash."""
+    what was rescued after a crash, by its name or because a line of it is one of `said`."""
     for aside in state.glob("history.git.damaged-*"):
         if aside.is_dir():
             shutil.rmtree(aside, ignore_errors=True)
         else:
             aside.unlink(missing_ok=True)
     names = tuple(path.replace("/", "-") for path in paths)
+    lines = {line for content in said for line in content.splitlines() if len(line) >= _TELLING}
     for rescued in state.glob("rescued/*"):
-        if rescued.name.endswith(names):
+        nameless = rescued.name.startswith(TEMPORARY_PREFIX.removeprefix("."))
+        told = nameless and not lines.isdisjoint(rescued.read_bytes().splitlines())
+        if told or rescued.name.endswith(names):
             rescued.unlink(missing_ok=True)
     for intent in state.glob("intents/*.damaged"):
         content = intent.read_bytes()

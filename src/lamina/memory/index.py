@@ -7,11 +7,11 @@ every other byte stays. Pure: bytes in, bytes out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from lamina.memories import LoadedIndex, Memory, Proposal
+from lamina.memories import MEMORY_TYPES, LoadedIndex, Memory, Proposal
 
 Rework = Callable[[str, bytes | None], bytes | None]
 
@@ -78,11 +78,14 @@ LOADED_LINES = 200
 LOADED_BYTES = 25_000
 ADVISED_LINE = 150
 
-_POINTER = re.compile(
-    r"(?P<before>[ \t]*[-*+][ \t]+\[)(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]"
+_TARGET = (
+    r"(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]"
     r"\((?P<open><?)(?P<file>[^()<>\n]*(?:\([^()<>\n]*\)[^()<>\n]*)*)>?\)"
-    r"(?P<dash>[ \t]*(?:[—–:-]+[ \t]*)?)(?P<hook>[^\r\n]*)"
 )
+_POINTER = re.compile(
+    rf"(?P<before>[ \t]*[-*+][ \t]+\[){_TARGET}(?P<dash>[ \t]*(?:[—–:-]+[ \t]*)?)(?P<hook>[^\r\n]*)"
+)
+_LINK = re.compile(rf"\[{_TARGET}|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]")
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*\r?\n?\Z")
 
 
@@ -94,6 +97,7 @@ class Pointer:
     file: str  # as the store names it: no "./", percent signs resolved
     title: str
     hook: str
+    alone: bool = True  # the line is about this file: what stands behind the link is its hook
 
 
 def load_index(content: bytes, *, total_bytes: int = -1) -> LoadedIndex:
@@ -140,6 +144,85 @@ def pointers_of(content: bytes) -> list[Pointer]:
     return found
 
 
+def links_of(content: bytes) -> list[Pointer]:
+    """Every link to a memory in whatever form people write it: in bold, behind a word, several in a
+    line, in a table, [[by name]]. Which file is meant by a name, `resolver` says."""
+    found: list[Pointer] = []
+    for number, line in enumerate(_lines(content), 1):
+        links = [link for link in _LINK.finditer(line) if _leads_to_memory(link)]
+        plain = [link for link in links if link["file"] is not None]
+        item = line.lstrip()[:1] in ("-", "*", "+") or line.lstrip()[:1].isdigit()
+        for place, link in enumerate(links):
+            alone = item and place == 0 and len(plain) <= 1
+            hook = (
+                line[link.end() :].strip().lstrip("*_").lstrip(" \t—–:-").rstrip() if alone else ""
+            )
+            title = (link["title"] or link["wiki"] or "").strip()
+            found.append(Pointer(number, _target(link), title, hook, alone))
+    return found
+
+
+def resolver(paths: Iterable[str]) -> Callable[[str], str]:
+    """Which of these files a link means; "" if none or two. A name may leave out the ending, the
+    folder or the type that it begins with, and differ in case and hyphens."""
+    known = {path: path for path in paths}
+    by_key: dict[str, set[str]] = {}
+    for path in known:
+        for key in _keys(path):
+            by_key.setdefault(key, set()).add(path)
+
+    def resolve(link: str) -> str:
+        if link in known:
+            return link
+        for key in _keys(link):
+            meant = by_key.get(key, ())
+            if meant:
+                return next(iter(meant)) if len(meant) == 1 else ""
+        return ""
+
+    return resolve
+
+
+def files_named(content: bytes, paths: Sequence[str]) -> set[str]:
+    """Those of these files that an index names: by a link, by file name in the text, or, with all that
+    lies in it, as a folder."""
+    resolve = resolver(paths)
+    text = unquote(content.decode("utf-8", "replace"))
+    words = set(re.findall(r"[\w./-]+", text))
+    ends = {word.rsplit("/", 1)[-1] for word in words if word.endswith(".md")}
+    folders = {word.removeprefix("./").rsplit("/", 1)[0] for word in words if "/" in word}
+    own = {resolve(link.file) for link in links_of(content)}
+    listed = {folder for folder in folders if not any(p.startswith(f"{folder}/") for p in own)}
+    return {
+        path
+        for path in paths
+        if path in own
+        or path.rsplit("/", 1)[-1] in ends
+        or ("/" in path and path.rsplit("/", 1)[0] in listed)
+    }
+
+
+def _keys(path: str) -> list[str]:
+    """By which a file is known, the surest first."""
+    whole = re.sub(r"[-_ ]+", "_", path.strip().removesuffix(".md").casefold())
+    name = whole.rsplit("/", 1)[-1]
+    bare = name.split("_", 1)[-1] if name.split("_", 1)[0] in MEMORY_TYPES else name
+    return [*dict.fromkeys((whole, f"/{name}", f"//{bare}"))]
+
+
+def _leads_to_memory(link: re.Match[str]) -> bool:
+    target = _target(link)
+    outside = target.startswith(("../", "/", "~")) or ":" in target.split("/", 1)[0]
+    return target.endswith(".md") and not outside and target.rsplit("/", 1)[-1] != INDEX
+
+
+def _target(link: re.Match[str]) -> str:
+    if link["wiki"] is not None:
+        name = link["wiki"].strip()
+        return name if name.endswith(".md") else f"{name}.md"
+    return _named(link["file"])
+
+
 def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: str = "") -> bytes:
     """The index with a pointer to the file: its line changed if there is one, else a new line.
 
@@ -152,6 +235,8 @@ def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: s
         if match and _named(match["file"]) == file:
             lines[number] = _changed(lines[number], match, title, hook)
             return _joined(lines)
+    if any(link.file == file for link in links_of(content)):
+        return content  # in a line of another form, which is somebody's own
     end = _line_end(lines)
     new = pointer_line(file, title, hook) + end
     position = _place_for(lines, [match is not None for match in matches], section)
@@ -162,16 +247,19 @@ def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: s
 
 
 def without_pointer(content: bytes, file: str) -> bytes:
-    """The index without any line that points at the file."""
-    return _joined([line for line in _lines(content) if not _points_at(line, file)])
+    """The index without any line that points at the file; where a line points at others too, or is a
+    sentence, only the link goes."""
+    return _joined([_without_link(line, file) for line in _lines(content)])
 
 
 def with_renamed(content: bytes, old: str, new: str) -> bytes:
     """The index with pointers to `old` pointing at `new`; titles and hooks stay."""
     lines = _lines(content)
     for number, line in enumerate(lines):
-        if (match := _POINTER.match(line)) and _named(match["file"]) == old:
-            lines[number] = line[: match.start("file")] + _link(new) + line[match.end("file") :]
+        for match in reversed([*_LINK.finditer(line)]):
+            if match["file"] is not None and _named(match["file"]) == old:
+                line = line[: match.start("file")] + _link(new) + line[match.end("file") :]  # noqa: PLW2901
+        lines[number] = line
     return _joined(lines)
 
 
@@ -259,9 +347,31 @@ def _place_for(lines: list[str], is_pointer: list[bool], section: str) -> int:
     return last_pointer + 1 if last_pointer >= 0 else len(lines)
 
 
-def _points_at(line: str, file: str) -> bool:
-    match = _POINTER.match(line)
-    return match is not None and _named(match["file"]) == file
+def unlinked(line: str) -> str:
+    """The line with the title of its first link instead of the link."""
+    link = next(link for link in _LINK.finditer(line) if _leads_to_memory(link))
+    return line[: link.start()] + (link["title"] or link["wiki"] or "") + line[link.end() :]
+
+
+def _without_link(line: str, file: str) -> str:
+    links = [*_LINK.finditer(line)]
+    meant = [link for link in links if _target(link) == file]
+    if not meant:
+        return line
+    if _POINTER.match(line) or line.lstrip()[:1] in ("-", "*", "+", "|"):
+        others = [link for link in links if _leads_to_memory(link) and _target(link) != file]
+        if meant[0] is links[0] and not any(link["file"] is not None for link in others):
+            return ""
+    for link in reversed(meant):
+        before, after = line[: link.start()], line[link.end() :]
+        gap = re.match(r"\s*[/,·|+&]\s*", after)
+        if link["file"] is not None and gap:
+            line = before + after[gap.end() :]
+        elif link["file"] is not None and re.search(r"[/,·+&]\s*$", before):
+            line = re.sub(r"\s*[/,·+&]\s*$", "", before) + after
+        else:
+            line = before + (link["title"] or link["wiki"] or "") + after
+    return line
 
 
 def _named(link: str) -> str:

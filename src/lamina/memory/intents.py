@@ -75,11 +75,14 @@ class IntentLog:
             raise
         return intent
 
+    def strays(self) -> list[str]:
+        """What writers left that were killed before their intent had its name."""
+        return [name for name in self._files.names() if name.startswith(TEMPORARY_PREFIX)]
+
     def sweep(self) -> None:
-        """Remove what writers left that were killed before their intent had its name."""
-        for name in self._files.names():
-            if name.startswith(TEMPORARY_PREFIX):
-                self._files.remove(name)
+        """Remove them. The caller holds the store's lock."""
+        for name in self.strays():
+            self._files.remove(name)
 
     def unapplied(self) -> list[Intent]:
         """What a writer that died may have left half done. Only meaningful under the store's lock."""
@@ -132,8 +135,12 @@ def _encoded(intent: Intent) -> bytes:
     return msgspec.json.encode(intent)
 
 
+class Busy(MemoryStoreError):
+    """Somebody else holds the lock at this moment."""
+
+
 @contextlib.contextmanager
-def exclusive(lock: Path) -> Generator[None]:
+def exclusive(lock: Path, *, wait: bool = True) -> Generator[None]:
     """Hold a kernel lock on the file: one holder at a time, released even by `kill -9`."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     try:
@@ -146,7 +153,9 @@ def exclusive(lock: Path) -> Generator[None]:
         raise MemoryStoreError(f"Can't lock the memory by {lock}: {error.strerror}.") from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise Busy(f"{lock} is held by another process.") from error
         except OSError as error:
             raise MemoryStoreError(
                 f"This file system can't lock {lock} ({error.strerror}), so memory there is only "

@@ -7,6 +7,8 @@ steps run in a background thread, or when asked; whoever opens the memory next f
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -21,7 +23,7 @@ from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, is_index
-from lamina.memory.intents import Intent, IntentLog, exclusive
+from lamina.memory.intents import Busy, Intent, IntentLog, exclusive
 from lamina.memory.tombstones import Tombstones
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
@@ -61,21 +63,38 @@ class Journal:
         self._found = found  # every file as it was before the first write
         self._all_ours = False
         self._swept = False  # of what killed writers left
+        self._unmarked = False  # is a change in the files whose intent does not say so?
 
     # ---- changing files
 
     @contextlib.contextmanager
-    def writing(self) -> Generator[None]:
+    def writing(self, *, wait: bool = True) -> Generator[None]:
         """Hold the store's lock; what a writer that died left half done is finished first."""
-        with exclusive(self._state / "lock"):
+        with exclusive(self._state / "lock", wait=wait):
             left = self.intents.unapplied()
             if left or not self._swept:
-                self.intents.sweep()
-                self._clear_strays(left)
-                self._swept = True
+                self.sweep(left)
             for intent in left:
                 self._finish(intent)
             yield
+
+    def sweep(self, left: Sequence[Intent] = ()) -> None:
+        """Remove the temporary files of dead writers. The caller holds the store's lock."""
+        self.intents.sweep()
+        self._clear_strays(left)
+        for path in _of_dead_processes(self._state):
+            _delete(path)
+        self._swept = True
+
+    def recover(self) -> None:
+        """Finish and sweep what killed writers left, also where memory is only read. One that is at
+        work is waited for only if its change may be half done; its temporary files are its own."""
+        if self.intents.unapplied():
+            with self.writing():
+                return
+        if self.intents.strays() or self._strays() or _of_dead_processes(self._state):
+            with contextlib.suppress(Busy), self.writing(wait=False):
+                pass
 
     def apply(
         self,
@@ -113,7 +132,12 @@ class Journal:
         except LaminaError:
             self._take_back(done, intent)
             raise
-        self._mark(intent)
+        try:
+            self._mark(intent)
+        except LaminaError as error:
+            # It is in the files for good, so it was done; whoever comes next marks it.
+            self._unmarked = True
+            self._emit(Warned(f"{error} The memories are written; the history follows later."))
         self._announce(done, note)
         self._wake_up()
         return True
@@ -196,16 +220,30 @@ class Journal:
     def _clear_strays(self, left: Sequence[Intent]) -> None:
         """Remove temporary files of dead writers; one that holds somebody else's words is kept."""
         changes = [change for intent in left for change in intent.changes]
-        for folder in {"", *(change.path.rpartition("/")[0] for change in changes)}:
-            for name in [name for name, _ in self._files.listing(folder)]:
-                if not name.startswith(TEMPORARY_PREFIX):
-                    continue
+        for path in self._strays():
+            content = self._files.read(path) or b""
+            ours = any(_ours(content, change) for change in changes)
+            if content and not ours and not self.history.holds(content):
+                aside = path.rpartition("/")[2].removeprefix(".")
+                self._keep_aside(aside, content, "a file found after a crash")
+            self._files.remove(path)
+
+    def _strays(self) -> list[str]:
+        """Temporary files among the memories, in every folder but hidden ones."""
+        found: list[str] = []
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            names: list[str] = []
+            with contextlib.suppress(MemoryStoreError):  # a link, or a folder that is closed to us
+                names = self._files.names(folder)
+            for name in names:
                 path = f"{folder}/{name}" if folder else name
-                content = self._files.read(path) or b""
-                ours = any(_ours(content, change) for change in changes)
-                if content and not ours and not self.history.holds(content):
-                    self._keep_aside(name.removeprefix("."), content, "a file found after a crash")
-                self._files.remove(path)
+                if name.startswith(TEMPORARY_PREFIX):
+                    found.append(path)
+                elif "." not in name and (self._files.root / path).is_dir():
+                    folders.append(path)
+        return found
 
     def _rescue(self, intent: Intent, change: Change) -> None:
         if change.after is not None:
@@ -337,6 +375,8 @@ class Journal:
             self._thread = None
         try:
             try:
+                if self._unmarked:
+                    self.recover()
                 self.settle()
             except MemoryStoreError as error:
                 # What was acknowledged is in the files and its intent on the disk: nothing is lost.
@@ -359,6 +399,40 @@ def merge_contents(
     is_index = path.rsplit("/", 1)[-1] == INDEX
     merged = merge_text(text[0], text[1], text[2], both_insert=is_index)
     return None if merged is None else merged.encode("utf-8", "surrogateescape")
+
+
+def _of_dead_processes(state: Path) -> list[Path]:
+    """What processes that are no more left half written in the store's own folder: their number is
+    in its name."""
+    found = [path for at in (state, state / "dream") for path in at.glob("*")]
+    makers = {path: _maker(path.name) for path in found}
+    return [path for path, process in makers.items() if process and not _alive(int(process))]
+
+
+def _maker(name: str) -> str:
+    """The process that makes `.NAME.PID`, `NAME.PID-THREAD.tmp` or `NAME.begin-PID`; "": another."""
+    last = name.removesuffix(".tmp").rpartition(".")[2]
+    process = last.removeprefix("begin-").partition("-")[0]
+    ours = name.startswith(".") or name.endswith(".tmp") or last.startswith("begin-")
+    return process if ours and process.isdecimal() else ""
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _delete(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _ours(content: bytes, change: Change) -> bool:

@@ -100,9 +100,7 @@ class JournalledFiles:
             return
         try:
             finish_interrupted(self.state / "history.git")
-            if self.journal.intents.unapplied():
-                with self.journal.writing():
-                    pass
+            self.journal.recover()
         except MemoryStoreError as error:
             # A disk that takes no writes can still be read; the next write says it again.
             emit(Warned(f"A write that a crash left behind can't be finished yet. {error}"))
@@ -398,14 +396,17 @@ class JournalledFiles:
             )
             self.journal.apply(changes, note, tombstone=stone, rework=rework)
             self._known.noted(changes)
+            if purge_history:
+                self.journal.sweep()
         if purge_history:
             self._purge(path)
 
     def _purge(self, path: str) -> None:
         with self.journal.recording() as history:
             names = names_of(history, path)
+            said = [content for name in names for _, content in history.versions(name) if content]
             purge(history, names)
-            purge_copies(self.state, names)
+            purge_copies(self.state, names, said)
         for item in self.inbox.items():
             if item.proposal.path in names:
                 self.inbox.remove(item)

@@ -17,39 +17,27 @@ from lamina.memories import Memory, Parted
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget, told, wishes_in
 from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in, statements
+from lamina.text.lists import Listed, words
 from lamina.text.wishes import wish_in
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
-_KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
+KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
 _CLAUSES = re.compile(r"[,;]\s+|(?<=[.!?])\s+")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
+_SHOWN = re.compile(r"`[^`\n]*\s[^`\n]*`")
 _FEWEST = 2  # content words of a title that says something
 # What somebody has only one of, so that a new one takes the old one's place.
-_ONE_OF = re.compile(
-    r"(?i)(?:i|i['’]m|we|the user|user|ich|wir)?\s*(?:am\s|is\s|are\s|now\s|currently\s|jetzt\s)*"
-    r"(?P<what>liv(?:e|es|ing) in|based in|work(?:s|ing)? (?:at|for)|report(?:s|ing)? to|call(?:ed)?|named|wohn\w* in"
-    r"|arbeit\w* bei|heiß\w*)\s+(?P<value>.+)"
-)
-_LATELY = re.compile(
-    r"(?i)\b(?:now|nowadays|currently|these days|today|instead|actually|jetzt|inzwischen)\b"
-)
+_ONE_OF = Listed("removal.one_of")
+_LATELY = words("removal.lately")
 
 
-_DONT_FORGET = re.compile(
-    r"(?i)\b(?:do not|don['’]?t|never)\s+(?:ever\s+)?forget(?:\s+that)?\b|\bverg[ei]ss\w*\s+(?:bitte\s+)?nicht,?(?:\s+dass)?"
-    r"|(?:别|不要|勿)忘[了记掉]?"
-)
+_DONT_FORGET = Listed("removal.dont_forget")
 
 
 # "If the user is not allergic, show the menu" speaks of a program, or of what might be.
-_SUPPOSES = re.compile(
-    r"(?i)\b(?:if|unless|whether|when(?:ever)?|suppos\w+|imagin\w+|assum\w+|wenn|falls|ob|angenommen)\b|如果|假如|假设|要是"
-)
+_SUPPOSES = words("removal.supposes")
 # Plainer than a wish that starts a search for what is meant: here something is named to compare with.
-_FORGET = re.compile(
-    r"(?i)(?:please|bitte|now|ok(?:ay)?|and|also|then|so|can you|could you|[,\s])*"
-    r"(?:forget|unlearn|vergiss|vergesst)\s+(?:about\s+)?(.+)"
-)
+_FORGET = Listed("removal.forget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +46,7 @@ class Saying:
 
     text: str
     head: bool = False  # of its title or description, which go along with what they sum up
+    key: bool = False  # of another frontmatter key, which few read
     since: float = math.inf  # when it was said; by default nothing is newer
 
 
@@ -67,14 +56,15 @@ def sayings(memory: Memory) -> list[Saying]:
     titles = [one[1] for one in _HEADING.finditer(_without_code(memory.body))]
     body += [one for one in titles if len(wording.content_stems(one)) >= _FEWEST]
     body += fenced_blocks(memory.body)
-    extra = [v for k, v in memory.extra.items() if k.casefold() not in _KEPT_BY_US]
+    extra = [v for k, v in memory.extra.items() if k.casefold() not in KEPT_BY_US]
     heads = clauses(memory.description)
     name = memory.name.replace("_", " ")
     if _own_words(name, f"{memory.path}\n{memory.description}\n{memory.body}"):
         heads.append(name)
     said = [
-        Saying(one)
-        for one in (*body, *extra)
+        Saying(one, key=key)
+        for key, texts in ((False, body), (True, extra))
+        for one in texts
         if wording.content_stems(one) or wording.hard_tokens(one)
     ]
     return [*said, *(Saying(one, head=True) for one in heads)]
@@ -96,30 +86,41 @@ def _own_words(name: str, rest: str) -> bool:
     return len(stems) >= _FEWEST and not stems <= wording.content_stems(re.sub(r"[_-]", " ", rest))
 
 
-def still_said(saying: str, memories: Iterable[Memory]) -> bool:
-    """Does one of these memories carry what was said?"""
+def still_said(saying: str, memories: Iterable[Memory], *, key: bool = False) -> bool:
+    """Does one of these memories carry what was said? `key`: it stood in a frontmatter key, and may
+    stay there; what a body or a description said is not said by a key, nor as a piece of code."""
+    return any(carrying(saying, memory, key=key) for memory in memories)
+
+
+def carrying(saying: str, memory: Memory, *, key: bool = False) -> list[str]:
+    """What of a memory carries what was said."""
     if fenced_blocks(saying):
-        code = wording.fold(saying)
-        return any(code in wording.fold(memory.body) for memory in memories)
-    return any(carries(other, saying) for memory in memories for other in _texts(memory))
+        return [memory.body] if wording.fold(saying) in wording.fold(memory.body) else []
+    texts = [*_texts(memory), *(memory.extra.values() if key else ())]
+    return [one for one in texts if carries(_without_quoted(one, saying), saying)]
+
+
+def _without_quoted(text: str, saying: str) -> str:
+    """Without stretches of several words in backticks, which show words and don't say them."""
+    return _SHOWN.sub(lambda shown: shown[0] if shown[0] in saying else " ", text)
 
 
 def _texts(memory: Memory) -> list[str]:
     headings = [one[1] for one in _HEADING.finditer(memory.body)]
-    return [*said_in(memory), *headings, *memory.extra.values()]
+    return [*said_in(memory), *headings]
 
 
 def left_out(before: Memory, after: Memory | None) -> list[Saying]:
     """What the one says and the other does not."""
     others = [after] if after is not None else []
-    return [one for one in sayings(before) if not still_said(one.text, others)]
+    return [one for one in sayings(before) if not still_said(one.text, others, key=one.key)]
 
 
 def takes_back(typed: str, said: str, path: str) -> bool:
     """Do these typed words end what was said: a wish to forget it, or the contrary?"""
     plain = _DONT_FORGET.sub("", typed)
     wishes = [wish.words for wish in wishes_in(plain)]
-    wishes += [found[1] for one in wording.sentences(plain) if (found := _FORGET.match(one))]
+    wishes += [found["what"] for one in wording.sentences(plain) if (found := _FORGET.match(one))]
     if any(_meant(wish, said, path) for wish in wishes):
         return True
     for sentence in wording.sentences(typed):
@@ -194,18 +195,11 @@ _VERB = r"(?:is|are|was|were|has|have|uses?|runs?|lives?|likes?|prefers?|works?|
 _SUBJECT = re.compile(rf"(?i){_ME}|(?:{_MINE}|the\s)(?:[\w-]+\s){{1,2}}{_VERB}")
 _JOINT = re.compile(r"[,;]?\s(?:and|but|und|aber)\s|[,;]\s|[，；]", re.IGNORECASE)
 # A clause behind one of these holds only together with the others.
-_BOUND = re.compile(
-    r"(?i)\b(?:if|unless|whether|when|whenever|that|because|since|although|while|until|wenn|falls|dass|weil|ob|obwohl|bis)\b"
-    r"|如果|因为|虽然|要是"
-)
-_LEANS = re.compile(
-    r"(?i)\b(?:it|its|this|that|these|those|there|they|them|their|he|she|him|her|his|then|so|therefore|both|either|too|also"
-    r"|es|das|dies\w*|dort|deshalb|daher|beides?|auch)\b|它|这|那|所以|也"
-)
+_BOUND = words("removal.bound")
+_LEANS = words("removal.leans")
 _LINE = re.compile(
     r"^([ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?(?:\*\*[^*\n]{1,40}\*\*:?[ \t]*)?)(.*)$"
 )
-_SENTENCE = re.compile(r"\S.*?(?:[.!?。！？]+(?=\s|$|(?<=[。！？]))|$)")
 
 
 @dataclass(slots=True)
@@ -268,7 +262,7 @@ def _without(text: str, wanted: frozenset[str]) -> _Split:
 
 def _of_line(words: str, wanted: frozenset[str]) -> _Split:
     line = _Split()
-    for sentence in _SENTENCE.findall(words):
+    for sentence in wording.sentences(words):
         kept = ""
         for joint, clause in _clauses(sentence):
             if _share(wanted, clause) >= SAYS_IT:

@@ -223,6 +223,9 @@ def why_ambiguous(content: bytes) -> str:
             seen.add(match.group(1))
         elif line.startswith(("?", ":", "{", "[", "<", "&", "*", "!", "%", '"', "'")):
             return f"its frontmatter has a line that is no plain key and value: {line.strip()[:40]}"
+    for key, field in parts.fields.items():
+        if field.value[:1] in ('"', "'") and not field.value[1:].rstrip().endswith(field.value[0]):
+            return f"the value of {key} opens a quotation mark and never closes it"
     kinds = {parts.fields[key].value for key in ("type", "metadata.type") if key in parts.fields}
     if len(kinds) > 1:
         return "its frontmatter gives two types"

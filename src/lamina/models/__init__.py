@@ -22,7 +22,8 @@ _KINDS = "anthropic:NAME, openai:NAME, gguf:PATH-OR-NAME, scripted:FILE or none"
 # What `options` may hold; each kind takes what it has a use for (docs/models.md).
 OPTIONS = frozenset(
     {"api_key", "base_url", "headers", "betas", "timeout", "retries", "window", "max_output"}
-    | {"cache_ttl", "cache_edits", "cache_key", "diagnostics", "threads", "clock", "chance"}
+    | {"cache_ttl", "cache_edits", "cache_upgrades", "cache_key", "diagnostics", "threads"}
+    | {"clock", "chance", "limits"}
 )
 
 

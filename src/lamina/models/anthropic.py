@@ -14,26 +14,34 @@ import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from lamina.errors import ModelConfigError
-from lamina.events import Emit, TextDelta, ThinkingDelta, Warned
+from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
+from lamina.ledger import tokens
+from lamina.ledger.joining import breakpoints
 from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
-from lamina.messages import Block, Json, Message, Request, Response, Usage, blocks_of
+from lamina.messages import Block, Json, Message, Request, Response, Usage, as_object, blocks_of
 from lamina.models import faults
 from lamina.models.remote import CONNECT_SECONDS, BrokenOff, ErrorInStream, Malformed, RemoteModel
 from lamina.ports import Clock
 
 if TYPE_CHECKING:
     import anthropic
+    from anyio import CancelScope
 
 
 Ttl = Literal["5m", "1h"]
 
 # Without another wish an answer may be this long, or the model's own limit if that is less.
 DEFAULT_ANSWER = 32_000
+
+LEAST_THINKING = 1_024  # tokens; the API takes no smaller budget
+# How long the end of a body may take after the last word; set by hand.
+LAST_BYTES_SECONDS = 1.0
 
 # Which beta header a part of the request needs.
 _BETA_OF_EDIT = {"compact_20260112": "compact-2026-01-12"}
@@ -64,9 +72,11 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         max_output: int | None = None,
         cache_ttl: Ttl = "5m",
         cache_edits: bool = False,
+        cache_upgrades: bool = False,
         diagnostics: bool = False,
         clock: Clock | None = None,
         chance: random.Random | None = None,
+        limits: Path | None = None,
     ) -> None:
         if cache_ttl not in ("5m", "1h"):
             raise ModelConfigError(f"A cache lives for 5m or 1h, not {cache_ttl!r}; set cache_ttl.")
@@ -81,6 +91,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
                 cache="anthropic",
                 cache_ttl=3600 if cache_ttl == "1h" else 300,
                 cache_edits=cache_edits,
+                cache_upgrades=cache_upgrades,
             ),
             api_key=api_key,
             base_url=base_url,
@@ -89,6 +100,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             retries=retries,
             clock=clock,
             chance=chance,
+            limits=limits,
         )
         self._ttl: Ttl = cache_ttl
         self._diagnostics = diagnostics
@@ -110,13 +122,14 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
 
     def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
-        tools, system, messages = with_breakpoints(request, self._ttl)
+        tools, system, messages = with_breakpoints(request, _ttl(request) or self._ttl)
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
         limit = request.max_tokens or min(DEFAULT_ANSWER, self._capabilities.max_output)
         betas = [*self._betas, *cast("Sequence[str]", params.pop("betas", None) or ())]
         model = bare_name(request.model or self._name)
         self._warn_of_end(model, emit)
+        _fit_thinking(params, limit)
         call: Json = {
             "model": model,
             "max_tokens": limit,
@@ -171,26 +184,23 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         return client
 
     async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
-        import anthropic
+        import anyio
 
         assembly = Assembly(emit)
         create = cast("Any", client.beta.messages.with_streaming_response.create)
-        async with create(**call) as reply:
-            async for event in anthropic.AsyncStream.raw_events(reply.http_response):
-                if event.event is None or not event.data:
-                    continue
-                try:
-                    data: Any = json.loads(event.data)
-                except ValueError as error:
-                    raise Malformed(f"a {event.event} event is not JSON") from error
-                if not isinstance(data, dict):
-                    raise Malformed(f"a {event.event} event is not an object")
-                if event.event == "error":
-                    raise ErrorInStream(cast("Json", data), dict(reply.headers))
-                assembly.take(cast("Json", data))
-                if assembly.done:
-                    return assembly.response()
-        raise BrokenOff
+        try:
+            with anyio.CancelScope() as last_bytes:
+                async with create(**call) as reply:
+                    await _read(reply, assembly, last_bytes)
+        except Exception:
+            if not assembly.done:  # a line that breaks after the last word took nothing away
+                raise
+        finally:
+            if not assembly.done and (usage := assembly.billed()).total:
+                emit(AttemptBroke(assembly.model or str(call["model"]), usage))
+        if not assembly.done:
+            raise BrokenOff
+        return assembly.response()
 
     def _place(self, client: anthropic.AsyncAnthropic, model: str) -> faults.Place:
         return faults.Place(
@@ -200,6 +210,43 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             key_variable="ANTHROPIC_API_KEY",
             url_variable="ANTHROPIC_BASE_URL",
         )
+
+
+def _ttl(request: Request) -> Ttl | None:
+    return ("1h" if request.cache_ttl > 300 else "5m") if request.cache_ttl else None
+
+
+def _fit_thinking(params: Json, limit: int) -> None:
+    """A budget must leave room for the answer; where it can't, this answer is given without."""
+    thinking = cast("Json", params.get("thinking") or {})
+    if (budget := int(thinking.get("budget_tokens") or 0)) >= limit:
+        budget = limit // 2
+        if budget < LEAST_THINKING:
+            del params["thinking"]
+        else:
+            params["thinking"] = {**thinking, "budget_tokens": budget}
+
+
+async def _read(reply: Any, assembly: Assembly, last_bytes: CancelScope) -> None:
+    """All events, up to the end of the body: a connection is used again only if nothing is left on
+    it. A server that keeps the line open after the last word is not waited for."""
+    import anthropic
+    import anyio
+
+    async for event in anthropic.AsyncStream.raw_events(reply.http_response):
+        if event.event is None or not event.data or assembly.done:
+            continue
+        try:
+            data: Any = json.loads(event.data)
+        except ValueError as error:
+            raise Malformed(f"a {event.event} event is not JSON") from error
+        if not isinstance(data, dict):
+            raise Malformed(f"a {event.event} event is not an object")
+        if event.event == "error":
+            raise ErrorInStream(cast("Json", data), dict(reply.headers))
+        assembly.take(cast("Json", data))
+        if assembly.done:
+            last_bytes.deadline = anyio.current_time() + LAST_BYTES_SECONDS
 
 
 def _betas_of(params: Mapping[str, Any]) -> list[str]:
@@ -215,24 +262,27 @@ def _betas_of(params: Mapping[str, Any]) -> list[str]:
 
 # ---- breakpoints of the prompt cache
 
+MOST_BREAKPOINTS = 4
 _NEVER_MARKED = frozenset({"thinking", "redacted_thinking", "connector_text"})
 
 
 def with_breakpoints(
     request: Request, ttl: Ttl = "5m"
 ) -> tuple[list[Json], list[Block], list[Message]]:
-    """Tools, system and messages to send: end of tools, end of system, where the last request's
-    final breakpoint stood, and the last block now.
+    """Tools, system and messages to send: end of tools, end of system, and the places in the messages
+    that `joining.breakpoints` names. The simulated cache is marked by the same rule.
     """
     mark: Json = {"type": "ephemeral", "ttl": ttl}
     tools, system, messages = without_breakpoints(request)
-    # A tool that is loaded later isn't a part of the cached prefix.
-    _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
-    _mark_last([block for block in system if markable(block)], mark)
     flat = [block for message in messages for block in message["content"]]
-    for length in {request.cached_blocks, len(flat)}:
-        if 0 < length <= len(flat):
-            _mark_last([block for block in flat[:length] if markable(block)], mark)
+    places = breakpoints(request.cached_blocks, request.stable_blocks, len(flat))
+    known = [block for block in system if markable(block)]
+    _mark_last(known, mark)
+    if len(places) + bool(known) < MOST_BREAKPOINTS:  # else the system's includes the tools
+        # A tool that is loaded later isn't a part of the cached prefix.
+        _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
+    for place in places:
+        _mark_last([block for block in flat[:place] if markable(block)], mark)
     return tools, system, messages
 
 
@@ -322,9 +372,21 @@ class Assembly:
             stop_reason=stop,
             usage=usage_of(self._usage),
             id=str(self._message.get("id") or ""),
-            model=str(self._message.get("model") or ""),
+            model=self.model,
             extra={**self._extra, "usage": self._usage},
         )
+
+    @property
+    def model(self) -> str:
+        return str((self._message or {}).get("model") or "")
+
+    def billed(self) -> Usage:
+        """What an answer that broke off has cost: the prompt as its beginning counts it, and what
+        was written so far, by our own estimate where that is more."""
+        counted = usage_of(self._usage)
+        written = tokens.of_blocks(self._blocks.values())
+        written += sum(len(piece) for parts in self._partial.values() for piece in parts) // 2
+        return replace(counted, output=max(counted.output, written)) if counted.prompt else counted
 
     def _start(self, message: Mapping[str, Any]) -> None:
         self._message = dict(message)
@@ -346,6 +408,9 @@ class Assembly:
         self._extra.update(
             {name: v for name, v in values.items() if name not in _PLACED and v is not None}
         )
+        diagnosed = as_object(as_object(values.get("diagnostics")).get("cache_miss_reason"))
+        if diagnosed.get("type"):
+            self._extra["cache_miss_reason"] = str(diagnosed["type"])
 
     def _delta(self, index: int, delta: Mapping[str, Any]) -> None:
         block = self._blocks[index]

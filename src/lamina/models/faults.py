@@ -70,6 +70,7 @@ def too_long(message: str) -> PromptTooLong | None:
             return PromptTooLong(
                 f"The prompt is longer than the model's window{sizes}; compact the session.",
                 gap if gap and gap > 0 else None,
+                numbers.get("limit"),
             )
     return None
 

@@ -182,6 +182,17 @@ class GgufModel:
                 )
                 return await self._answer(request, body, emit)
 
+    async def count(self, request: Request) -> int:
+        """Tokens of a prompt by the model's own tokeniser, without an answer."""
+        words = "\n".join(str(message["content"]) for message in plain_chat(request))
+        async with self._one_at_a_time:
+            await self._start()
+            await self._send({"count": words})
+            line = await self._receive()
+        if "count" not in line:
+            raise _refused(line.get("error") or {})
+        return int(line["count"])
+
     async def close(self) -> None:
         process, self._process, self._lines = self._process, None, None
         if process is not None:

@@ -11,6 +11,7 @@ import secrets
 import sys
 from importlib import import_module
 from typing import Any, BinaryIO
+from urllib.request import Request, urlopen
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     lines = sys.stdin.buffer
-    settings = json.loads(lines.readline())
+    settings = {**json.loads(lines.readline()), "key": secrets.token_hex(32)}
     try:
         server = _load(settings)
     except Exception as error:  # noqa: BLE001 - the edge of the process: the parent reports it
@@ -26,7 +27,11 @@ def main() -> None:
         return
     _send(out, {"ready": True})
     for line in lines:
-        _answer(server, json.loads(line), out)
+        request = json.loads(line)
+        if "count" in request:
+            _count(server.listening_address, settings["key"], request["count"], out)
+        else:
+            _answer(server, request, out)
 
 
 def _load(settings: dict[str, Any]) -> Any:
@@ -40,7 +45,7 @@ def _load(settings: dict[str, Any]) -> Any:
     params.warmup = False
     params.ui = False
     params.verbosity = 0
-    params.api_keys = [secrets.token_hex(32)]
+    params.api_keys = [settings["key"]]
     return xllamacpp.Server(params)
 
 
@@ -58,6 +63,17 @@ def _answer(server: Any, request: dict[str, Any], out: BinaryIO) -> None:
         if isinstance(last, dict) and "error" in last:
             pass_on(last)
     _send(out, {"done": True})
+
+
+def _count(address: str, key: str, text: str, out: BinaryIO) -> None:
+    """How many tokens the model's own tokeniser makes of a text."""
+    headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+    body = json.dumps({"content": text}).encode()
+    try:
+        with urlopen(Request(f"{address}/tokenize", body, headers), timeout=60) as reply:  # noqa: S310 - our own
+            _send(out, {"count": len(json.load(reply)["tokens"])})
+    except (OSError, ValueError, KeyError) as error:
+        _send(out, {"error": {"message": str(error)}})
 
 
 def _send(out: BinaryIO, value: dict[str, Any]) -> None:

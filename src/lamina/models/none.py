@@ -7,7 +7,7 @@ key is set.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
@@ -28,6 +28,7 @@ from lamina.messages import (
 )
 from lamina.ports import Capabilities
 from lamina.text.asks import forget_wish
+from lamina.text.lists import Listed
 from lamina.text.wording import content_stems
 
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall"]
@@ -52,39 +53,20 @@ class Wanted:
     where: str = ""
 
 
-_POLITE = re.compile(
-    r"^(?:please|can you|could you|would you|kindly|now|then|hey|ok(?:ay)?)[,\s]+", re.IGNORECASE
-)
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # what is asked for does not depend on it
-_FILE = r"[`'\"]?((?:[\w.@~+-]+/|/)*[\w.@+-]*\.\w+|(?:[\w.@~+-]+/|/)+[\w.@+-]+|Makefile|Dockerfile|LICENSE|README)[`'\"]?"
-_FILES = re.compile(_FILE)
-
-_RECALL = re.compile(
-    r"^(?:what (?:do you|did you|can you) (?:remember|recall|know) (?:about|of)|recall|"
-    r"do you (?:remember|recall|know) (?:anything about|about)?)\s*(.+?)[?.!]*$",
-    re.IGNORECASE | re.DOTALL,
+_POLITE = Listed("requests.polite")
+_FILES = Listed("requests.file", flags=re.NOFLAG)
+_PLAIN: tuple[tuple[Wish, Listed], ...] = (
+    ("recall", Listed("requests.recall", flags=re.IGNORECASE | re.DOTALL)),
+    ("run", Listed("requests.run", flags=re.IGNORECASE | re.DOTALL)),
 )
-_RUN = re.compile(
-    r"^(?:run|execute)\s+(?:the\s+command\s+)?(.+)$|^[$!]\s*(.+)$", re.IGNORECASE | re.DOTALL
+# These look at every word, which takes quadratic time, and a long text asks for more.
+_SHORT: tuple[tuple[Wish, Listed], ...] = (
+    ("list", Listed("requests.list")),
+    ("search", Listed("requests.search", flags=re.IGNORECASE | re.DOTALL)),
+    ("read", Listed("requests.read", flags=re.IGNORECASE | re.DOTALL)),
 )
-_SEARCH = re.compile(
-    r"^(?:search(?:\s+for)?|grep(?:\s+for)?|look\s+for|find\s+(?:uses|occurrences|mentions)\s+of|"
-    r"where\s+is)\s+(.+?)(?:\s+(?:defined|used))?(?:\s+(?:in|under)\s+(\S+))?[?]?$",
-    re.IGNORECASE | re.DOTALL,
-)
-_LIST = re.compile(
-    r"^(?:list|show|find|which|what)\s+(?:me\s+)?(?:all\s+)?(?:the\s+)?"
-    r"(?:([\w*?./\[\]{}-]*[*?][\w*?./\[\]{}-]*)(?:\s+files)?|(\w+)\s+files|files)"
-    r"(?:\s+(?:named|matching|like|called)\s+(\S+))?(?:\s+(?:are\s+)?(?:in|under)\s+(\S+))?"
-    r"(?:\s+(?:are\s+)?(?:here|there))?[?.]?$",
-    re.IGNORECASE,
-)
-_GLOB = re.compile(r"^glob\s+(\S+)$", re.IGNORECASE)
-_READ = re.compile(
-    r"^(?:read|show|open|cat|print|display|look\s+at|view)\s+(?:me\s+)?(.+)$",
-    re.IGNORECASE | re.DOTALL,
-)
-
+_LONGEST = 2_000
 _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": "ts", "rust": "rs"}
 
 
@@ -97,12 +79,9 @@ def understand(sentence: str) -> list[Wanted]:
         return wanted
     for _ in range(4):
         plain = _POLITE.sub("", plain, count=1)
-    for rule in (_recalling, _running):
-        if wanted := rule(plain):
-            return wanted
-    # The rest looks at every word, which takes quadratic time, and a long text asks for more.
-    for rule in (_listing, _searching, _reading) if len(plain) <= 2_000 else ():
-        if wanted := rule(plain):
+    for wish, form in (*_PLAIN, *(_SHORT if len(plain) <= _LONGEST else ())):
+        match = form.match(plain)
+        if wanted := [*_wanted(wish, match)] if match else []:
             return wanted
     return []
 
@@ -129,42 +108,27 @@ def _remembering(message: str) -> list[Wanted]:
     return found
 
 
-def _recalling(plain: str) -> list[Wanted]:
-    match = _RECALL.match(plain)
-    return [Wanted("recall", match[1].strip())] if match else []
+def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
+    found = match.groupdict()
+    place = _unquoted(found.get("place") or "")
+    if wish == "list":
+        yield Wanted(wish, _glob(found), place)
+    elif wish == "read":
+        for file in dict.fromkeys(one["file"] for one in _FILES.finditer(match["words"])):
+            yield Wanted(wish, file)
+    else:
+        words = match["words"].strip()
+        yield Wanted(wish, words if wish == "recall" else _unquoted(words), place)
 
 
-def _running(plain: str) -> list[Wanted]:
-    match = _RUN.match(plain)
-    return [Wanted("run", _unquoted(match[1] or match[2]))] if match else []
-
-
-def _listing(plain: str) -> list[Wanted]:
-    if match := _GLOB.match(plain):
-        return [Wanted("list", _unquoted(match[1]))]
-    match = _LIST.match(plain)
-    if not match:
-        return []
-    pattern = match[1] or match[3] or _ending(match[2]) or "**/*"
-    if "/" not in pattern:
-        pattern = f"**/{pattern}"
-    return [Wanted("list", pattern, _unquoted(match[4] or ""))]
-
-
-def _ending(word: str | None) -> str:
-    return "" if word is None else f"*.{_ENDINGS.get(word.lower(), word.lower())}"
-
-
-def _searching(plain: str) -> list[Wanted]:
-    match = _SEARCH.match(plain)
-    return [Wanted("search", _unquoted(match[1]), _unquoted(match[2] or ""))] if match else []
-
-
-def _reading(plain: str) -> list[Wanted]:
-    match = _READ.match(plain)
-    if not match:
-        return []
-    return [Wanted("read", file) for file in dict.fromkeys(_FILES.findall(match[1]))]
+def _glob(found: Mapping[str, str | None]) -> str:
+    if given := found["pattern"]:
+        return _unquoted(given)
+    pattern = found["glob"] or found["named"]
+    if pattern is None:
+        word = found["language"]
+        pattern = f"*.{_ENDINGS.get(word.lower(), word.lower())}" if word else "**/*"
+    return pattern if "/" in pattern else f"**/{pattern}"
 
 
 def _unquoted(words: str) -> str:
@@ -250,11 +214,7 @@ _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
 _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
 _WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
-_EMPTY_WORDS = re.compile(
-    "an?|and|are|about|as|at|be|but|by|can|could|did|do|does|for|from|had|has|have|how|i|in|is|"
-    "it|its|me|my|not|of|on|or|our|please|should|so|tell|that|the|their|them|there|they|this|to|"
-    "was|we|were|what|when|where|which|who|why|will|with|would|you|your|know|remember|recall"
-)
+_EMPTY_WORDS = Listed("requests.empty")
 
 
 class NoModel:

@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -63,6 +64,7 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
         cache_key: str | None = None,
         clock: Clock | None = None,
         chance: random.Random | None = None,
+        limits: Path | None = None,
     ) -> None:
         full = f"openai:{name}"
         known = capabilities(full, override=window)
@@ -76,6 +78,7 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
             retries=retries,
             clock=clock,
             chance=chance,
+            limits=limits,
         )
         self._cache_key = cache_key
 

@@ -7,19 +7,25 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from lamina.errors import ModelError
+import msgspec
+
+from lamina.errors import ModelConfigError, ModelError, PromptTooLong
 from lamina.events import Emit
-from lamina.ledger.window import bare_name
+from lamina.ledger.places import write_private
+from lamina.ledger.window import bare_name, no_long_window
 from lamina.messages import Json, Request, Response
 from lamina.models import faults
 from lamina.models.retry import Policy, with_retries
 from lamina.ports import Capabilities, Clock, SystemClock
 
 CONNECT_SECONDS = 10.0
+LEAST_WINDOW = 1_000  # tokens; a smaller figure in an error is none of a window
 
 
 class Malformed(ValueError):
@@ -35,6 +41,21 @@ class ErrorInStream(Exception):
         super().__init__("an error event")
         self.body = body
         self.headers = headers
+
+
+def _within(known: Capabilities, limit: int | None) -> Capabilities:
+    if not limit or limit >= known.window:
+        return known
+    # As with local models: of a small window, a quarter is for the answer.
+    return replace(known, window=limit, max_output=min(known.max_output, limit // 4))
+
+
+def _read_limits(path: Path | None) -> dict[str, int]:
+    """Windows by model and address; a file that can't be read says nothing."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, int]) if path else {}
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 class Closes(Protocol):
@@ -60,9 +81,14 @@ class RemoteModel(ABC, Generic[C]):
         retries: int | None,
         clock: Clock | None,
         chance: random.Random | None,
+        limits: Path | None,
     ) -> None:
+        if wrong := no_long_window(name):
+            raise ModelConfigError(wrong)
         self._name = name
-        self._capabilities = known
+        self._limits = limits
+        self._endpoint = f"{name} {base_url or ''}".strip()
+        self._capabilities = _within(known, _read_limits(limits).get(self._endpoint))
         self._key, self._url, self._headers = api_key, base_url, dict(headers or {})
         self._timeout = timeout
         self._policy = Policy() if retries is None else Policy(retries=retries)
@@ -92,9 +118,23 @@ class RemoteModel(ABC, Generic[C]):
             async with self._translated(place):
                 return await self._stream(client, call, listen)
 
-        return await with_retries(
-            attempt, emit, policy=self._policy, clock=self._clock, chance=self._chance.random
-        )
+        try:
+            return await with_retries(
+                attempt, emit, policy=self._policy, clock=self._clock, chance=self._chance.random
+            )
+        except PromptTooLong as error:
+            self._learn(error.limit)
+            raise
+
+    def _learn(self, limit: int | None) -> None:
+        """An endpoint named its window: that counts from now on, in later sessions too."""
+        if limit is None or not LEAST_WINDOW <= limit < self._capabilities.window:
+            return
+        self._capabilities = _within(self._capabilities, limit)
+        if self._limits is not None:
+            known = {**_read_limits(self._limits), self._endpoint: limit}
+            with suppress(OSError):  # not to be kept; this session knows it
+                write_private(self._limits, msgspec.json.encode(known))
 
     async def close(self) -> None:
         client, self._client = self._client, None

@@ -19,6 +19,7 @@ from lamina.errors import MemoryStoreError
 from lamina.memories import Memory
 from lamina.memory import HEAD_BYTES, INDEX, heading, pointers_of, read_topic
 from lamina.messages import Block, Json, text
+from lamina.recall import CONFIDENT, Match
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
 from lamina.text.origins import typed_parts
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.ports import MemoryStore
 
-CANDIDATES = 20  # for a model to pick from …
-FEW = 10  # … and where the ranker picks itself
+RANKED = 20  # that stand first in what a model picks from …
+OFFERED = 200  # … which is the whole manifest, or its newest files
+FEW = 10  # where the ranker picks itself
 _NO_MODEL = "there is no small model"
 _LARGEST_INDEX = 200_000
 _SOURCE = re.compile(r"\(source: ([^()]*)\)\s*$")
@@ -72,6 +74,7 @@ class Prefetch:
     limits: Limits
     selector: Selector | None = None
     candidates: Sequence[Candidate] = ()
+    in_view: Sequence[str] = ()  # what would have been picked, and is shown already
     selection: Selection | None = None
     memories: Sequence[tuple[Memory, str]] = ()  # picked and read, with whose word they are
     early: Selection | None = None  # what need not wait for the selector …
@@ -125,18 +128,39 @@ class Prefetch:
 
     def _rank(self) -> None:
         asked, selector = self.request, self.selector
-        most = CANDIDATES if selector else max(FEW, self.limits.files)
-        matches = self.index.search(
-            asked.question, most, now=asked.now, tools=asked.tools, exclude=asked.exclude
+        most = RANKED if selector else max(FEW, self.limits.files)
+        every = self.index.search(
+            asked.question, most + len(asked.exclude), now=asked.now, tools=asked.tools
         )
-        found = map(Candidate, matches)
-        self.candidates = list(map(self._described, found) if selector else found)
+        fits = [one.id for one in every if one.confidence >= CONFIDENT]
+        self.in_view = [path for path in fits if path in asked.exclude]
+        ranked = [Candidate(one) for one in every if one.id not in asked.exclude][:most]
+        self.candidates = self._manifest(ranked) if selector else ranked
         if self.candidates and selector:
             early = at_once(self.candidates, asked.vouched, self.limits.files, selector.model)
             if early.paths:
                 self.early_memories = _read(self.index.store, early)
                 self.early = early
         self._ranked = True
+
+    def _manifest(self, ranked: Sequence[Candidate]) -> list[Candidate]:
+        """Everything that the selector may choose from: a memory that shares no word with the
+        question may still be what it is about."""
+        known = {*self.request.exclude, *(one.path for one in ranked)}
+        newest: Sequence[Memory] = ()
+        with suppress(MemoryStoreError):
+            newest = self.index.store.newest(OFFERED + len(known))
+        rest = [
+            Candidate(
+                Match(one.path, 0.0, {}, 0.0),
+                one.type or "",
+                one.description or one.name,
+                one.mtime,
+            )
+            for one in newest
+            if one.path not in known
+        ]
+        return [*map(self._described, ranked), *rest][:OFFERED]
 
     def _described(self, one: Candidate) -> Candidate:
         """What the selector needs to know of it: the head of the file."""

@@ -28,6 +28,7 @@ from lamina.recall.scoring import (
     question_terms,
 )
 from lamina.recall.term_counts import Doubles, Floats
+from lamina.text.lists import words
 from lamina.text.terms import asked_runs, runs, terms
 
 FIELDS = ("name", "description", "body")
@@ -258,18 +259,8 @@ class Ranker:
 
 # ---- manuals: who uses a tool knows how to call it, but not what went wrong with it last time
 
-_WARNING = re.compile(
-    r"\b(?:warn\w*|gotchas?|pitfalls?|caveats?|bugs?|broken|breaks?|fail\w*|avoid|never|don'?t|"
-    r"do not|must not|known issues?|careful|beware|trap|quirks?|limitations?|workarounds?|flaky|"
-    r"crash\w*|hangs?|wrong|danger\w*|deprecated|instead of)\b"
-    r"|注意|警告|避免|不要|禁止|陷阱|问题|失败|バグ|注意点|禁止|失敗|避け",
-    re.IGNORECASE,
-)
-_MANUAL = re.compile(
-    r"\b(?:manual|usage|how to (?:use|call|run)|reference|cheat ?sheet|api|docs?|documentation|"
-    r"guide|options|flags|parameters|arguments|syntax|commands)\b|用法|手册|说明|使い方|手順",
-    re.IGNORECASE,
-)
+_WARNING = words("recall.warning")
+_MANUAL = words("recall.manual")
 
 
 def tool_terms(tools: Iterable[str]) -> list[frozenset[str]]:

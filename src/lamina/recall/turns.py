@@ -27,6 +27,7 @@ from lamina.recall.scoring import (
 )
 from lamina.recall.term_counts import Doubles, Floats, Places
 from lamina.text.dates import asked_dates, asked_span, date_terms
+from lamina.text.lists import words
 from lamina.text.terms import asked_runs, runs, terms, word_list
 
 _TEXT, _DATE = 0, 1
@@ -59,15 +60,9 @@ WEIGHTS: Mapping[str, float] = {
 }
 _SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_timed", "_asking")
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
-_WHEN = re.compile(
-    r"\bwhen\b|\bwhat (?:day|date|month|year|time)\b|什么时候|何时|いつ", re.IGNORECASE
-)
+_WHEN = words("recall.when")
 _OWN_WORD = re.compile(r"\b(?:i|my|me|mine)\b|[我俺私僕]", re.IGNORECASE)
-_YOUR_WORD = re.compile(
-    r"\byou (?:\w+ )?(?:said|told|recommended|suggested|mentioned|gave|provided|listed|wrote|"
-    r"explained|advised|proposed|shared|described)\b|\bremind me\b|\byour (?:answer|advice|list)\b",
-    re.IGNORECASE,
-)
+_YOUR_WORD = words("recall.your_word")
 _WORD = re.compile(r"\w+")
 _TIME_WORDS = word_list(
     """yesterday today tonight tomorrow last next ago week weeks weekend month months year years day

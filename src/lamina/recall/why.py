@@ -17,6 +17,7 @@ from lamina.text.terms import terms
 # Set by hand; no benchmark measures them.
 _USED_SHARE = 0.3  # of one statement's own words, rare ones counting more
 _TELLING = 0.9  # a word this rare shows by itself where it came from
+_REPEATED = 3  # words of a statement in the answer one after the other: it is the memory
 _STATEMENT = re.compile(r"[\n]+|(?<=[.!?。！？])\s+")
 _MOST_WORDS = 8  # of the shared words, in the record
 
@@ -29,11 +30,16 @@ def recall_entry(
     attached: str = "",
     shown: Sequence[Json] = (),
     left: str = "",
+    in_view: Sequence[str] = (),
 ) -> Json:
-    """`left` says why nothing was attached, where something might have been."""
+    """`left` says why nothing was attached, where something might have been; `in_view` is what fits
+    and was shown before. Of what was only offered
+    to a model the number is kept."""
+    picks = selection.paths if selection else ()
     entry: Json = {
         "kind": "recall",
         "query": question,
+        "offered": len(candidates),
         "candidates": [
             {
                 "path": match.id,
@@ -42,14 +48,16 @@ def recall_entry(
                 "parts": {name: round(value, 3) for name, value in match.parts.items() if value},
             }
             for match in (one.match for one in candidates)
+            if match.score or match.id in picks
         ],
-        "picks": list(selection.paths) if selection else [],
+        "picks": list(picks),
         "by": selection.by if selection else "",
         "attached": attached,
         "shown": list(shown),
     }
-    more = {"said": selection.said, "why": selection.why} if selection else {}
-    return entry | {name: words for name, words in {**more, "left": left}.items() if words}
+    more: Json = {"said": selection.said, "why": selection.why} if selection else {}
+    more |= {"left": left, "in_view": list(in_view)}
+    return entry | {name: words for name, words in more.items() if words}
 
 
 def use_entry(recall: str, uses: Mapping[str, MemoryUse]) -> Json:
@@ -82,10 +90,15 @@ def used(memory: str, question: str, answer: str) -> MemoryUse:
     """
     rarity = word_vectors().rarity
     asked, said = set(terms(question)), set(terms(answer))
+    whole = " ".join(answer.casefold().split())
     best = MemoryUse(used=False, share=0.0)
     for statement in _STATEMENT.split(memory):
         # In the order of the text: that of a set, and with it the last bit of a sum, would differ.
-        own = [word for word in dict.fromkeys(terms(statement)) if word not in asked]
+        words = terms(statement)
+        plain = statement.casefold().split()
+        if len(plain) >= _REPEATED and " ".join(plain) in whole:
+            return MemoryUse(used=True, share=1.0, words=tuple(dict.fromkeys(words))[:_MOST_WORDS])
+        own = [word for word in dict.fromkeys(words) if word not in asked]
         shared = [word for word in own if word in said]
         if not shared:
             continue
@@ -93,8 +106,8 @@ def used(memory: str, question: str, answer: str) -> MemoryUse:
         telling = len(shared) > 1 or max(map(rarity, shared)) >= _TELLING
         enough = telling and share >= _USED_SHARE
         if (enough, share) > (best.used, best.share):
-            words = sorted(shared, key=lambda word: (-rarity(word), word))
-            best = MemoryUse(enough, share, tuple(words[:_MOST_WORDS]))
+            rarest = sorted(shared, key=lambda word: (-rarity(word), word))
+            best = MemoryUse(enough, share, tuple(rarest[:_MOST_WORDS]))
     return best
 
 
@@ -166,12 +179,17 @@ def lines(recalled: RecallRecord) -> Iterator[str]:
         )
         mark, path = "*" if one.get("path") in picks else " ", _on_one_line(one.get("path"))
         yield f"  {mark} {path}  score {one.get('score')}, sure {one.get('confidence')} ({parts})"
+    rest = entry.get("offered", 0)
+    if isinstance(rest, int) and (rest := rest - len(dicts(entry.get("candidates")))) > 0:
+        yield f"    and {rest} more that share no words with it were offered"
     by = entry.get("by") or "nobody"
     chosen = ", ".join(map(_on_one_line, picks)) or "none of them"
     reason = f" ({entry['why']})" if entry.get("why") else ""
     yield f"  {by} picked {chosen}{reason}"
     if entry.get("said"):
         yield f"  it said: {' '.join(str(entry['said']).split())}"
+    for path in as_list(entry.get("in_view")):
+        yield f"  {_on_one_line(path)} fits too and was in view already"
     if entry.get("left"):
         yield f"  not shown: {entry['left']}"
     for one in dicts(entry.get("shown")):

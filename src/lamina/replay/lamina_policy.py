@@ -2,7 +2,8 @@
 conversation gets a state over a ledger in memory, the recorded clock, and a temporary folder for
 results that layer 1 moves; the layers are the turn's own, in the turn's own order.
 
-There is no model to ask: notes and summaries are made locally, which costs no call. Files of the
+There is no model to ask: notes, summaries and memories are made locally. What the layers would have
+asked of the recorded model is taken down, call by call, and charged. Files of the
 recording are not on this machine, so that none is shown again after a compaction: what is needed
 once more is charged as a re-read.
 """
@@ -11,76 +12,39 @@ from __future__ import annotations
 
 import tempfile
 from asyncio import Runner
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from time import process_time
 from typing import cast
 
 from lamina import flags as flag_reader
-from lamina import turn
+from lamina import prompts, turn
+from lamina.cache import lifetime
 from lamina.cache.account import FETCHED
-from lamina.cache.spend import Spend
+from lamina.cache.prices import price_of
 from lamina.config import Config
-from lamina.errors import ModelConfigError
-from lamina.events import Emit, Event, LayerActed, LayerFailed, quiet
-from lamina.layers import notes
+from lamina.config.table import MODELS_BY_KEY, NO_MODEL
+from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel
+from lamina.events import Event, LayerActed, LayerFailed
+from lamina.layers import extraction, notes, pauses
 from lamina.ledger import edits
 from lamina.ledger.joining import Snapshot
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
-from lamina.messages import Json, Message, Request, Response, Usage
-from lamina.ports import Capabilities, Decision, NoBackground, NoHooks, ToolContext
-from lamina.replay.entries import entries_of
-from lamina.replay.results import Action
+from lamina.messages import Message, Response, Usage
+from lamina.ports import Capabilities, Model, NoBackground
+from lamina.recall.prefetch import RANKED
+from lamina.replay.policies import PaperForks
+from lamina.replay.results import Action, Fork
 from lamina.replay.run import DEFAULT_MODEL, DEFAULT_WINDOW, RecordedTurn, Sent
 from lamina.replay.weigh import Losses, Weigher
-from lamina.state import Deps, State
 from lamina.steps import close_calls
-from lamina.tools.registry import Toolbox, builtin_tools
+from lamina.tools.registry import builtin_tools
 
-
-class RecordedClock:
-    """Stands where the recording is; never goes back."""
-
-    def __init__(self) -> None:
-        self._at = 0.0
-
-    def move(self, at: float) -> None:
-        self._at = max(self._at, min(at, 4e9))
-
-    def now(self) -> float:
-        return self._at
-
-    def monotonic(self) -> float:
-        return self._at
-
-    async def sleep(self, seconds: float) -> None:
-        self._at += seconds
-
-
-class UnaskedModel:
-    """Has the replayed model's limits and is never asked: layers work locally."""
-
-    name = "none"
-
-    def __init__(self, able: Capabilities) -> None:
-        self._able = able
-        self.life = able.cache_ttl
-
-    @property
-    def capabilities(self) -> Capabilities:
-        if self._able.cache_ttl != self.life:
-            self._able = replace(self._able, cache_ttl=self.life)
-        return self._able
-
-    async def complete(self, request: Request, emit: Emit) -> Response:  # noqa: ARG002
-        raise ModelConfigError("A replay asks no model.")
-
-    async def close(self) -> None:
-        return None
+_MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
+SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
 
 @dataclass(slots=True)
@@ -97,10 +61,6 @@ class RoundWork(NoBackground):
         work, self.work = self.work, None
         if work is not None:
             await work()
-
-
-async def permit_nothing(spec: object, input: Json, context: object) -> Decision:  # noqa: A002, ARG001
-    return Decision(allow=False, reason="a replay runs no tools")
 
 
 @contextmanager
@@ -142,53 +102,51 @@ class LaminaPolicy:
         held = self._threads.get(thread)
         if held is None:
             model = self._model or turn.request.model or DEFAULT_MODEL
-            state = self.new_state(self._folder / str(len(self._threads)), model)
-            held = self._threads[thread] = _LayeredThread(state, self._weigher, self._times)
+            talk = self.new_conversation(self._folder / str(len(self._threads)), model)
+            held = self._threads[thread] = _LayeredThread(talk, self._weigher, self._times)
+            held.extracts = self._flags.on("extraction") and not thread.startswith(SIDE)
         life = int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent
 
+    def end(self) -> Mapping[str, Sequence[Fork]]:
+        """Who leaves a session has what was said last looked through for memories."""
+        return {name: held.leave() for name, held in self._threads.items()}
+
     def ledger(self, thread: str = "") -> Ledger:
         """What one conversation has recorded so far."""
         return self._threads[thread].state.ledger
 
-    def new_state(self, folder: Path, model: str) -> State:
-        """A session's state for one conversation of the recording."""
+    def new_conversation(self, folder: Path, model: str) -> Conversation:
+        """One conversation of the recording, as a session would have it."""
         able = replace(
             capabilities(model),
             window=self._window,
+            cache_upgrades=lifetime.upgrades(
+                self._config.own_home, f"anthropic:{model}", self._config.str("anthropic.base_url")
+            ),
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
-        clock = RecordedClock()
-        deps = Deps(
-            config=self._config,
-            flags=self._flags,
-            model=UnaskedModel(able),
-            toolbox=Toolbox(builtin_tools()),
-            hooks=NoHooks(),
-            clock=clock,
-            spend=Spend(folder / "spend"),
-            folder=folder,
-            transcript=folder.with_suffix(".jsonl"),
-            session_id=folder.name,
-        )
-        context = ToolContext(folder, folder, folder, quiet, permit_nothing)
-        return State(deps, Ledger.of(now=clock.now), context, background=RoundWork())
+        unasked, small = UnaskedModel(able, model), _small_model(self._config, model)
+        made = Conversation(self._config, self._flags, folder, unasked, RoundWork(), small=small)
+        made.state.fork = PaperForks(made.clock.now)
+        return made
 
 
 class _LayeredThread:
     """One thread: what the recording says goes into the ledger, the ledger's view is sent."""
 
-    def __init__(self, state: State, weigher: Weigher, times: dict[int, float]) -> None:
-        self.state, self._weigher, self._times = state, weigher, times
-        # As `new_state` made them.
-        self._clock = cast("RecordedClock", state.deps.clock)
-        self._model = cast("UnaskedModel", state.deps.model)
+    def __init__(self, talk: Conversation, weigher: Weigher, times: dict[int, float]) -> None:
+        self._talk, self._weigher, self._times = talk, weigher, times
+        self.state = state = talk.state
+        # As `new_conversation` made them.
         self._work = cast("RoundWork", state.background)
-        self._held: list[Message] = []
-        self._ends: list[int] = []  # entries in the ledger when all up to this message was in
+        self._forks = cast("PaperForks", state.fork)
+        self.extracts = False
+        self._asked = 0.0  # when the last request was sent
+        self._answered = 0.0  # and when its answer came
         self._sent = 0  # tokens of the last prompt
         self._fetched = 0  # tokens of re-reads in it
         self._estimate = 1.0  # the ledger's estimate for a token of the recording
@@ -204,29 +162,99 @@ class _LayeredThread:
         by the runner, who shows his tasks to the signal module.
         """
         state, request = self.state, turn_.request
-        self._model.life = life
-        self._go_back(turn_.keep)
-        answer = self._append(turn_.new, request.time)
-        self._clock.move(request.time)
-        self._note_fetched(turn_.fetched)
-        close_calls(state, "(no result was recorded)")
+        self._talk.model.life = life
+        self._talk.go_back(turn_.keep, self._usage)
+        said = next((n for n, m in enumerate(turn_.new) if m["role"] != "assistant"), None)
+        answer = self._append(turn_.new[:said], request.time)
         if answer is not None:
-            notes.check(state, answer)
-            await self._work.finish()
+            await self._beside(answer, request.time)
+        self._append(turn_.new[said:] if said is not None else (), request.time)
+        self._talk.clock.move(request.time)
+        self._pick_memories()
+        self._note_fetched(turn_.fetched)
+        close_calls(state, NO_RESULT)
         began = process_time()
         await turn.make_room(state)
         view = state.ledger.view()
         self.seconds = process_time() - began
-        blocks, hash_ = state.ledger.fingerprint()
-        tokens = state.ledger.tokens()
-        state.ledger.append(edits.request(state.ledger.head, hash_, "main", blocks, tokens))
+        self._talk.note_request()
         frame = sum(size for _, size in self._weigher.at(turn_.number))
         messages, said = self._recorded(view.messages)
         self._sent = frame + turn_.fetched + said
         self._estimate = state.ledger.projection.tokens / max(1, said)
         actions, self._actions = self._actions, []
         state.events.clear()
-        self.sent = Sent(messages, actions)
+        self._asked = request.time
+        if self._forks.asked("summary"):
+            self._forks.wrote("summary", _last_fold(state.ledger))
+        self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
+
+    def _pick_memories(self) -> None:
+        """The call of the small model that picks memories for what the user typed, as if there were
+        as many of them as it is ever shown."""
+        state = self.state
+        said = [
+            entry for entry in state.ledger.entries[-1:] if "typed" in (entry.get("origins") or ())
+        ]
+        if not self.extracts or not said or not state.flags.on("recall") or not state.deps.small:
+            return
+        asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
+        asked += min(len(str(said[0].get("content"))), _MEMORY_LINE * 10)
+        small = state.deps.small(state.deps.model).name
+        self._forks.add(Fork("recall", asked, (_PICKED,), self._talk.clock.now(), model=small))
+
+    async def _beside(self, answer: Response, until: float) -> None:
+        """What a session does beside the conversation from one answer to the next request."""
+        state, path = self.state, notes.notes_path(self.state)
+        self._answered = self._talk.clock.now()
+        before = path.read_text("utf-8") if path.exists() else ""
+        notes.check(state, answer)
+        await self._work.finish()
+        after = path.read_text("utf-8") if path.exists() else ""
+        new = set(after.splitlines()) - set(before.splitlines())
+        self._forks.wrote("notes", sum(len(line.encode()) for line in new))
+        if not answer.tool_uses:
+            self._away(until)
+
+    def _away(self, until: float) -> None:
+        """The pause after an answer, as `pauses` has it."""
+        state, waits = self.state, self.extracts
+        if waits and extraction.due_in(state) == 0:
+            self._extract(self._answered)
+        while True:
+            waits = waits and bool(extraction.due_in(state))
+            at = pauses.next_at(state, waits=waits)
+            if at is None or (at := max(at, self._answered)) > until:
+                return
+            self._talk.clock.move(at)
+            if waits:
+                self._extract(at)
+                waits = False
+            elif life := state.kept_for:
+                self._forks.add(Fork("keep_warm", len(pauses.WORDS), (1,), at, keeps=life))
+                state.ledger.append(pauses.paid(state, life))
+
+    def _extract(self, at: float) -> None:
+        ledger, deps = self.state.ledger, self.state.deps
+        entries = extraction.after_cursor(ledger)
+        words = extraction.NewWords.of(entries, deps.session_id)
+        calls = deps.config.int("extraction.max_calls")
+        directive = extraction.directive_for(words, str(deps.folder), "", calls)
+        found = extraction.proposals(entries, deps.session_id, at)
+        written = sum(len(f"{one.description}\n{one.body}".encode()) for one in found)
+        closing = (0,) if found and not self.state.thrifty else ()
+        alone = f"{extraction.told(entries)}\n{directive}"
+        self._talk.clock.move(at)
+        apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
+        model = deps.small(deps.model).name if apart and deps.small is not None else ""
+        asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
+        self.state.ledger.append(self.state.paid_for(alone if apart else directive, apart=apart))
+        self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
+        ledger.append(edits.state(extraction.CURSOR, ledger.head))
+
+    def leave(self) -> list[Fork]:
+        self._away(float("inf"))  # nobody knows that it was the end: a session may stay open
+        return self._forks.take()
 
     def _recorded(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
         """Messages that are as they were recorded, as the recorded objects: so they weigh what they
@@ -235,17 +263,17 @@ class _LayeredThread:
         shown = self._shown.up_to(messages, self._weigher.losses)
         for message in messages[len(shown.messages) :]:
             place = self._place_of(message, shown.next_place)
-            recorded = self._held[place] if place >= 0 else message
+            recorded = self._talk.held[place] if place >= 0 else message
             shown.add(recorded, place, self._weigher.tokens(recorded))
         return list(shown.messages), shown.tokens
 
     def _place_of(self, message: Message, start: int) -> int:
         """Where the recording has a message of the view, from a place on; -1: nowhere."""
         known, place = self._known.get(id(message), (None, 0))
-        gone = place >= len(self._held) or (place >= 0 and self._held[place] != message)
+        gone = place >= len(self._talk.held) or (place >= 0 and self._talk.held[place] != message)
         if known is not message or gone:
-            held = range(start, len(self._held))
-            place = next((n for n in held if self._held[n] == message), -1)
+            held = range(start, len(self._talk.held))
+            place = next((n for n in held if self._talk.held[n] == message), -1)
             self._known[id(message)] = (message, place)
         return place
 
@@ -261,45 +289,42 @@ class _LayeredThread:
         elif isinstance(event, LayerFailed):
             self._actions.append(Action(f"{event.layer} failed", event.error))
 
-    def _go_back(self, keep: int) -> None:
-        """The recorder took another way from an earlier message on: so does the ledger."""
-        if keep >= len(self._held):
-            return
-        whole = keep
-        while whole and self._ends[whole - 1] < 0:
-            whole -= 1
-        entries = self.state.ledger.entries[: self._ends[whole - 1] if whole else 0]
-        self.state.ledger = Ledger.of(entries, now=self.state.deps.clock.now)
-        again = self._held[whole:keep]
-        del self._held[whole:], self._ends[whole:]
-        self._append(again, self.state.deps.clock.now())
-
     def _append(self, messages: Sequence[Message], until: float) -> Response | None:
-        """Record messages in the form that a session gives them; returns the last answer."""
-        answer: Response | None = None
-        ledger = self.state.ledger
-        for role, neighbours in groupby(messages, key=lambda message: message["role"]):
-            run = list(neighbours)
-            self._clock.move(min(until, max(self._times.get(id(m), 0.0) for m in run)))
-            if role == "assistant":
-                close_calls(self.state, "(no result was recorded)")
-                answer = self._answer(run)
-                if answer is not None:
-                    ledger.append(edits.answer(answer.content, answer.usage))
-            else:
-                ledger.append(*entries_of(run, ledger))
-            self._held += run
-            self._ends += [-1] * (len(run) - 1) + [len(ledger.entries)]
-        return answer
+        return self._talk.append(
+            messages,
+            lambda run: min(until, max(self._times.get(id(m), 0.0) for m in run)),
+            self._usage,
+        )
 
-    def _answer(self, run: Sequence[Message]) -> Response | None:
-        content = entries_of(run, self.state.ledger)
-        if not content:
-            return None
-        blocks = content[0]["content"]
-        output = sum(self._weigher.tokens(message) for message in run)
-        stop = "tool_use" if any(b.get("type") == "tool_use" for b in blocks) else "end_turn"
-        return Response(blocks, stop, Usage(self._sent, output) if self._sent else Usage())
+    def _usage(self, answer: Sequence[Message]) -> Usage:
+        output = sum(map(self._weigher.tokens, answer))
+        return Usage(self._sent, output) if self._sent else Usage()
+
+
+def _small_model(config: Config, model: str) -> Callable[[Model], Model] | None:
+    """The small model that a session with the recorded one would have."""
+    name = config.str("small_model")
+    if name == NO_MODEL and config.str("model") == NO_MODEL:
+        provider = price_of(model).provider
+        name = MODELS_BY_KEY[provider][1] if provider in MODELS_BY_KEY else NO_MODEL
+    small = UnaskedModel(Capabilities(), name)
+    return (lambda _: small) if name != NO_MODEL else None
+
+
+def _own_prompt() -> int:
+    """Bytes of what a side task apart is sent besides its directive: how to remember, and tools."""
+    parts = ("system", "memory_where", "memory_types", "memory_not", "memory_save", "memory_check")
+    tools = (tool.spec for tool in builtin_tools() if tool.spec.name in ("Read", "Write", "Edit"))
+    words = sum(len(prompts.load(part).encode()) for part in parts)
+    return words + sum(len(str(spec.to_json()).encode()) for spec in tools)
+
+
+def _last_fold(ledger: Ledger) -> int:
+    """Bytes of the last summary."""
+    for entry in reversed(ledger.entries):
+        if entry["kind"] == "edit" and entry.get("op") == "fold":
+            return len(str(entry.get("messages")).encode())
+    return 0
 
 
 class _LastView:
@@ -307,6 +332,7 @@ class _LastView:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.kept = 0  # so many of them are those of the view before
         self._view: Sequence[Message] = ()
         self._losses: Losses = ()
         self._ends: list[tuple[int, int]] = []  # (next place in the recording, tokens) up to each
@@ -324,6 +350,7 @@ class _LastView:
         same = self._view.shared(view) if isinstance(self._view, Snapshot) else 0
         same = same if losses == self._losses else 0
         del self.messages[same:], self._ends[same:]
+        self.kept = len(self.messages)
         self._view, self._losses = view, losses
         return self
 

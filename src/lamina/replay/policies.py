@@ -4,17 +4,26 @@ that agents commonly use, for comparison. Touches nothing; `lamina` has a tempor
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from lamina.config import Config
 from lamina.errors import UsageError
-from lamina.messages import Block, Message
-from lamina.replay.results import Action
-from lamina.replay.run import DEFAULT_WINDOW, ContextPolicy, NonePolicy, RecordedTurn, Sent
+from lamina.messages import Block, Json, Message, Purpose
+from lamina.ports import ForkResult, Permit, SeenFile, Tool
+from lamina.replay.results import Action, Fork
+from lamina.replay.run import (
+    DEFAULT_WINDOW,
+    ContextPolicy,
+    NonePolicy,
+    RecordedPolicy,
+    RecordedTurn,
+    Sent,
+)
 from lamina.replay.weigh import Weigher
 
-NAMES = ("none", "lamina", "clear-oldest", "drop-oldest")
+NAMES = ("recorded", "none", "lamina", "clear-oldest", "drop-oldest")
 PLACEHOLDER = "[cleared]"
 KEPT_RESULTS = 3
 FULL = 0.85  # share of the window that a trimmed prompt may fill
@@ -37,12 +46,58 @@ def open_policy(
             yield policy
     elif name == "none":
         yield NonePolicy()
+    elif name == "recorded":
+        yield RecordedPolicy(weigher.recording)
     elif name == "clear-oldest":
         yield ClearOldest()
     elif name == "drop-oldest":
         yield DropOldest(weigher, window)
     else:
         raise UsageError(f"There is no policy {name!r}; there are {', '.join(NAMES)}.")
+
+
+class PaperForks:
+    """Stands where a session has its forks: takes down what each would be asked and when, and
+    refuses, so that the layer does its work by rules. What the work comes to is then what a model
+    would have written."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._taken: list[Fork] = []
+
+    async def __call__(
+        self,
+        directive: str,
+        *,
+        purpose: Purpose,
+        permit: Permit,  # noqa: ARG002 - ports.Fork
+        max_calls: int,  # noqa: ARG002
+        files: Mapping[str, SeenFile] | None = None,  # noqa: ARG002
+        instead: Sequence[Tool] = (),  # noqa: ARG002
+        changes: Sequence[Json] = (),  # noqa: ARG002
+        ends_with: Collection[str] = (),
+        apart: bool = False,  # noqa: ARG002 - see `LaminaPolicy`
+    ) -> ForkResult:
+        asked, new = len(directive.encode()), purpose == "summary"
+        closing = () if ends_with or new else (0,)  # the call that says that all is done
+        self._taken.append(Fork(purpose, asked, (0, *closing), self._now(), sees_new=new))
+        return ForkResult("", "refused", error="a replay asks no model")
+
+    def add(self, fork: Fork) -> None:
+        self._taken.append(fork)
+
+    def asked(self, purpose: str) -> bool:
+        return any(fork.purpose == purpose for fork in self._taken)
+
+    def wrote(self, purpose: str, size: int) -> None:
+        """How many bytes the first call of forks for this purpose would have written."""
+        for at, fork in enumerate(self._taken):
+            if fork.purpose == purpose:
+                self._taken[at] = replace(fork, outputs=(size, *fork.outputs[1:]))
+
+    def take(self) -> list[Fork]:
+        taken, self._taken = self._taken, []
+        return sorted(taken, key=lambda fork: fork.at)
 
 
 class ClearOldest:

@@ -39,7 +39,8 @@ SWE_AGENT = "swe-agent"
 MINI_SWE_AGENT = "mini-swe-agent"
 TAU_BENCH = "tau-bench"
 FORMATS = (
-    "sessions of Claude Code, Codex, Gemini CLI, opencode (its .db) and pi, SWE-agent .traj, mini-swe-agent .traj.json, tau-bench, "
+    "sessions of Claude Code, Codex, Gemini CLI, opencode (its .db) and pi, SWE-agent .traj, "
+    "mini-swe-agent .traj.json, tau-bench, "
     "OpenAI or Anthropic messages (JSON or JSONL), Lamina's own sessions"
 )
 # Kinds of our own entries that hold nothing which the model is sent.

@@ -21,7 +21,7 @@ from lamina.replay.charts import (
     span_text,
     tokens_text,
 )
-from lamina.replay.results import PolicyResult, ReplayResult, merged
+from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged
 
 MOST_ACTIONS = 200
 CACHE_WORDS = "tokens that each request read, wrote and missed; a re-read's call adds to it"
@@ -137,7 +137,7 @@ def _facts(result: ReplayResult) -> str:
 
 
 def _cards(policies: Sequence[PolicyResult], css: dict[str, str]) -> str:
-    plain = next((policy for policy in policies if policy.policy == "none"), None)
+    plain = compared_with(policies)
     cards: list[str] = []
     for policy in policies:
         change = ""
@@ -159,7 +159,11 @@ def _card_lines(policy: PolicyResult) -> Iterable[str]:
     yield f"{tokens_text(policy.usage.prompt)} tokens in, {tokens_text(policy.usage.output)} out"
     yield f"largest prompt {tokens_text(policy.max_context)}"
     if policy.overflows:
-        yield f'<span class="more">over the window {policy.overflows} times</span>'
+        refused = " and refused there" if policy.policy == "none" else ""
+        yield f'<span class="more">over the window {policy.overflows} times{refused}</span>'
+    for purpose, (calls, dollars) in policy.background.items():
+        many = "call" if calls == 1 else "calls"
+        yield escape(f"{layer_name(purpose)}: {calls} {many}, {money_text(dollars)} of the sum")
     rereads = policy.rereads
     if rereads:
         tokens = tokens_text(sum(reread.tokens for reread in rereads))

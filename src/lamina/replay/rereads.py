@@ -2,8 +2,10 @@
 saving can be charged for it, for every policy alike. Pure: works on the blocks that it is handed.
 
 A turn leans on removed content when it changes or names a file whose only view was removed, speaks
-of a command whose output was removed, or quotes a line that now stands nowhere in the prompt. A call
-that reads the same file or runs the same command once more brings its own result: the recording pays
+of a command whose output was removed, or quotes a line that now stands nowhere in the prompt. What is
+said in another form, or elsewhere, is not missing: a view or output of which nearly all lines are in
+the prompt need not be fetched. A path, command or description in a call says what to do: no quote. A
+call that reads the same file or runs the same command once more brings its own result: the recording pays
 for that under every policy, so that it is no extra (unless `repeats` says to charge it all the same).
 """
 
@@ -19,8 +21,10 @@ from lamina.replay.results import Reread
 
 SHORTEST_QUOTE = 20  # characters: shorter lines are found everywhere
 _LETTERS_IN_A_QUOTE = 10
+_NEARLY_ALL = 0.9  # of a result's lines, by their length
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file_name", "file")
 _COMMAND_KEYS = ("command", "cmd")
+_NO_QUOTES = frozenset({*_PATH_KEYS, *_COMMAND_KEYS, "description"})
 _READING_TOOLS = frozenset(
     {"read", "view", "open", "grep", "glob", "ls", "search", "cat", "find_file", "search_file"}
 )
@@ -123,9 +127,18 @@ class Rereads:
         for kind, what, keys in self._references(answer):
             # Where anything still in the prompt tells the same, nothing need be fetched.
             if keys and keys <= self._out and not keys & wanted.keys():
+                if kind != "quote" and any(map(self._still_said, keys)):
+                    continue
                 key = max(keys, key=lambda key: self._held[key].tokens)
                 wanted[key] = Reread(kind, what, self._held[key].tokens)
         return list(wanted.items())
+
+    def _still_said(self, key: Hashable) -> bool:
+        """Do nearly all lines of a removed block stand in the prompt: in a shorter form of it, or
+        in what others say?"""
+        lines = self._held[key].lines
+        there = sum(len(line) for line in lines if self._by_line[line] - self._out)
+        return bool(lines) and there >= _NEARLY_ALL * sum(map(len, lines))
 
     def _references(self, answer: Iterable[Block]) -> Iterator[tuple[str, str, set[Hashable]]]:
         for block in answer:
@@ -198,7 +211,8 @@ def _strings(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif depth:
-        for inner in as_object(value).values():
-            yield from _strings(inner, depth - 1)
+        for name, inner in as_object(value).items():
+            if name not in _NO_QUOTES:
+                yield from _strings(inner, depth - 1)
         for inner in as_list(value):
             yield from _strings(inner, depth - 1)

@@ -30,12 +30,27 @@ class Reread:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """A side task on the prompt as it was sent last: the answer, a directive, then its calls one
+    after the other, each with what the call before it wrote."""
+
+    purpose: str
+    directive: int  # bytes
+    outputs: Sequence[int] = (0,)  # bytes that each of its calls writes
+    at: float = 0.0  # when it began; 0: with the request that it is handed in with
+    sees_new: bool = False  # what came after the answer as well
+    keeps: float = 0.0  # only keeps the cache, for so many seconds
+    model: str = ""  # asked apart: another model, and the directive is all of its prompt
+
+
+@dataclass(frozen=True, slots=True)
 class OwnCall:
     """A model call of a policy's own, such as a summary."""
 
     purpose: str
     model: str
     usage: Usage
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,15 @@ class PolicyResult:
     @property
     def cost(self) -> float:
         return sum(request.cost for request in self.requests)
+
+    @property
+    def background(self) -> dict[str, tuple[int, float]]:
+        """Number of calls besides the conversation's own and dollars, by purpose; in `cost` too."""
+        sums: dict[str, tuple[int, float]] = {}
+        for call in (call for request in self.requests for call in request.calls):
+            calls, dollars = sums.get(call.purpose, (0, 0.0))
+            sums[call.purpose] = (calls + 1, dollars + call.cost)
+        return sums
 
     @property
     def max_context(self) -> int:
@@ -119,6 +143,12 @@ def result_of(recording: Recording, policies: Sequence[PolicyResult]) -> ReplayR
     )
 
 
+def compared_with(policies: Sequence[PolicyResult]) -> PolicyResult | None:
+    """What the others are measured against: what the tool did or, if nobody asked for it, nothing."""
+    by_name = {policy.policy: policy for policy in policies}
+    return by_name.get("recorded") or by_name.get("none")
+
+
 def merged(results: Sequence[ReplayResult]) -> list[PolicyResult]:
     """One result a policy over all files."""
     found: dict[str, list[PolicyResult]] = {}
@@ -169,7 +199,18 @@ def _policy_json(result: PolicyResult) -> Json:
         "prices": list(result.prices),
         "price_guessed": result.guessed_price,
     }
-    if result.policy != "none":
+    told = result.background
+    value["background"] = {
+        "calls": sum(calls for calls, _ in told.values()),
+        "cost": round(sum(dollars for _, dollars in told.values()), 6),
+        "purposes": {
+            purpose: {"calls": calls, "cost": round(dollars, 6)}
+            for purpose, (calls, dollars) in told.items()
+        },
+    }
+    if result.policy == "none":
+        value["refused"] = result.overflows > 0  # a provider would not have taken such a prompt
+    else:
         value["layers"] = {
             layer: {"count": times, "tokens_saved": saved}
             for layer, (times, saved) in result.layers.items()

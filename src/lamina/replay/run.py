@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, Protocol, runtime_checkable
 
+from lamina import prompts
 from lamina.cache.account import CALL as CALL_TOKENS
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
+from lamina.ledger import joining
 from lamina.messages import Message, Usage
 from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
-from lamina.replay.results import Action, OwnCall, PolicyResult, RequestFigures, Reread
-from lamina.replay.weigh import Weigher
+from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, RequestFigures, Reread
+from lamina.replay.weigh import Piece, Weigher, piece_of
 
 DEFAULT_WINDOW = 200_000
 DEFAULT_MODEL = "claude-sonnet-4-6"  # for recordings that name none
@@ -51,6 +54,8 @@ class Sent:
     messages: Sequence[Message]
     actions: Sequence[Action] = ()
     calls: Sequence[OwnCall] = ()  # of its own, charged to it
+    forks: Sequence[Fork] = ()  # side tasks since the last request, charged to it
+    same: int = -1  # so many at the beginning are the thread's last ones; -1: not known
 
 
 class ContextPolicy(Protocol):
@@ -64,6 +69,15 @@ class ContextPolicy(Protocol):
     def send(self, turn: RecordedTurn) -> Sent: ...
 
 
+@runtime_checkable
+class EndingPolicy(Protocol):
+    """A policy that has something to do when the recording is over."""
+
+    def end(self) -> Mapping[str, Sequence[Fork]]:
+        """By conversation, the side tasks on leaving it."""
+        ...
+
+
 class NonePolicy:
     """Sends all that was recorded."""
 
@@ -75,7 +89,27 @@ class NonePolicy:
     def send(self, turn: RecordedTurn) -> Sent:
         held = turn.held_in(self._held)
         told = [Action("recorder", "compacted by the recorder itself")] if turn.compacted else []
-        return Sent(held, told)
+        return Sent(held, told, same=turn.keep)
+
+
+class RecordedPolicy(NonePolicy):
+    """What the recorder itself did: its compactions, and the call that each of them took."""
+
+    name = "recorded"
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._times = {id(m.message): m.time for m in recording.messages if m.summary}
+
+    def send(self, turn: RecordedTurn) -> Sent:
+        sent = super().send(turn)
+        if not turn.compacted:
+            return sent
+        summary = sum(piece_of(block).size for block in sent.messages[0]["content"])
+        asked = len(prompts.load("summary", instructions="").encode())  # as long as ours
+        at = self._times.get(id(sent.messages[0]), turn.request.time)
+        forks = [Fork("summary", asked, (summary,), at)]
+        return replace(sent, forks=forks)
 
 
 def replay(
@@ -97,6 +131,9 @@ def replay(
         thread = threads.setdefault(step.request.thread, _ReplayedThread(recording, weigher, books))
         turn = thread.hold(step)
         figures.append(thread.book(step, policy.send(turn)))
+    last = {request.thread: number for number, request in enumerate(figures)}
+    for name, forks in policy.end().items() if isinstance(policy, EndingPolicy) else ():
+        figures[last[name]] = threads[name].leave(figures[last[name]], forks)
     return PolicyResult(policy.name, window, figures, books.names(), books.guessed)
 
 
@@ -142,9 +179,11 @@ class _ReplayedThread:
         self._tokens = 0  # of all that
         self._frame: Sequence[PaperBlock] = ()
         self._prompt = SentPrompt(weigher)
+        self._last: RecordedRequest | None = None
         self._rereads = Rereads()
         self._shown: Counter[Hashable] = Counter()
         self._begun = False
+        self._missing = 0  # tokens of the conversation that the last prompt left out
         self._made: set[Hashable] = set()  # the policy's own blocks: previews, summaries
 
     def hold(self, step: RequestStep) -> RecordedTurn:
@@ -171,13 +210,18 @@ class _ReplayedThread:
 
     def book(self, step: RequestStep, sent: Sent) -> RequestFigures:
         request, books = step.request, self._books
+        new = [self._recording.messages[index].message for index in step.new]
+        calls = [*sent.calls, *self._side_tasks(sent.forks, new)]
+        self._last = request
         cache, price = books.cache_for(request), books.price_for(request)
-        self._look_at_made(sent.messages)
-        gone, come = self._prompt.update(cache, self._frame, sent.messages)
+        same = sent.same if sent.same >= 0 else self._prompt.same_messages(sent.messages)
+        self._look_at_made(sent.messages[same:])
+        gone, come = self._prompt.update(cache, self._frame, sent.messages, same)
         self._note(gone, come, step)
+        actions = self._saved_by(sent.actions)
         first, self._begun = not self._begun, True
         if first and request.usage is not None and request.usage.cache_read:
-            self._prompt.warm(request.time, books.ttl_for(request))
+            self._prompt.warm(request.time, books.ttl_for(request), request.usage.cache_read)
         answer = self._recording.messages[request.answer].message if request.answer >= 0 else None
         output = self._weigher.tokens(answer) if answer else 0
         if request.usage is not None:
@@ -189,18 +233,74 @@ class _ReplayedThread:
         if rereads:
             more = self._prompt.send(request.time, books.ttl_for(request), CALL_TOKENS)
             usage, paid = usage + more, paid + cost(more, price)
-        for call in sent.calls:
-            usage, paid = usage + call.usage, paid + cost(call.usage, books.price(call.model))
+        calls = [replace(c, cost=cost(c.usage, books.price(c.model))) for c in calls]
+        usage = sum((call.usage for call in calls), usage)
+        paid += sum(call.cost for call in calls)
         return RequestFigures(
             request.time,
             self._prompt.tokens,
             usage,
             paid,
             request.thread,
-            tuple(sent.actions),
+            actions,
             rereads,
-            tuple(sent.calls),
+            tuple(calls),
         )
+
+    def leave(self, figures: RequestFigures, forks: Sequence[Fork]) -> RequestFigures:
+        """The thread's last request, with what was done after its answer."""
+        calls = self._side_tasks(forks)
+        calls = [replace(c, cost=cost(c.usage, self._books.price(c.model))) for c in calls]
+        usage = sum((call.usage for call in calls), figures.usage)
+        paid = figures.cost + sum(call.cost for call in calls)
+        return replace(figures, usage=usage, cost=paid, calls=(*figures.calls, *calls))
+
+    def _side_tasks(self, forks: Sequence[Fork], new: Sequence[Message] = ()) -> list[OwnCall]:
+        """What side tasks cost: each reads the prompt that was sent last, and keeps it warm."""
+        last = self._last
+        if last is None:  # nothing was sent that they could read
+            alone = [fork for fork in forks if fork.model]
+            return [call for fork in alone for call in self._apart(fork)]
+        answer = self._recording.messages[last.answer].message if last.answer >= 0 else None
+        said = self._weigher.paper(answer) if answer else []
+        later = [block for message in new for block in self._weigher.paper(message)]
+        model = self._books.price_for(last).model
+        ttl, calls = self._books.ttl_for(last), list[OwnCall]()
+        for fork in forks:
+            if fork.model:
+                calls += self._apart(fork)
+                continue
+            asked, written = self._sizes(fork)
+            at = max(last.time, fork.at)
+            added = [*(later if fork.sees_new and later else said), (object(), asked)]
+            if fork.keeps:
+                used = [self._prompt.keep(at, fork.keeps, said, asked, written[0])]
+            else:
+                used = self._prompt.aside(at, ttl, added, written)
+            calls += [OwnCall(fork.purpose, model, usage) for usage in used]
+        return calls
+
+    def _sizes(self, fork: Fork) -> tuple[int, list[int]]:
+        scales = self._weigher.scales
+        asked = scales.tokens(Piece("directive", "text", fork.directive))
+        return asked, [scales.tokens(Piece("output", "text", size)) for size in fork.outputs]
+
+    def _apart(self, fork: Fork) -> list[OwnCall]:
+        """By another model, which is not shown the conversation."""
+        asked, written = self._sizes(fork)
+        usages = [Usage(input=asked, output=output) for output in written]
+        return [OwnCall(fork.purpose, fork.model, usage) for usage in usages]
+
+    def _saved_by(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """The actions with what they took out as it is weighed here: layers tell their estimates,
+        which would not add up with the prompts."""
+        whole = sum(tokens for _, tokens in self._frame) + self._tokens + self._prompt.fetched
+        before, self._missing = self._missing, whole - self._prompt.tokens
+        told = sum(action.tokens_saved for action in actions)
+        if not told:
+            return tuple(actions)
+        share = max(0, self._missing - before) / told
+        return tuple(replace(a, tokens_saved=round(a.tokens_saved * share)) for a in actions)
 
     def _note(self, gone: Sequence[Hashable], come: Sequence[Hashable], step: RequestStep) -> None:
         """Keep account of what the prompt shows, so that the rest is known to be missing."""
@@ -220,7 +320,7 @@ class _ReplayedThread:
 
     def _look_at_made(self, messages: Sequence[Message]) -> None:
         """What a policy wrote itself tells something too: lines quoted in it are not missing."""
-        for message in messages[self._prompt.same_messages(messages) :]:
+        for message in messages:
             for block in message["content"]:
                 key, _ = self._weigher.block(block)
                 if not self._rereads.knows(key):
@@ -260,7 +360,7 @@ class SentPrompt:
         self._lines: list[_Line] = []
         self._cache = PaperCache()
         self._prompt = self._cache.prompt()
-        self._sent = 0  # lines at the end of the last request
+        self._marks = joining.Marks()
         self.fetched = 0  # tokens of what was fetched again and still stands there
 
     @property
@@ -268,12 +368,18 @@ class SentPrompt:
         return self._prompt.tokens
 
     def update(
-        self, cache: PaperCache, frame: Sequence[PaperBlock], messages: Sequence[Message]
+        self,
+        cache: PaperCache,
+        frame: Sequence[PaperBlock],
+        messages: Sequence[Message],
+        same: int = -1,
     ) -> tuple[list[Hashable], list[Hashable]]:
-        """Make the prompt hold exactly this; blocks fetched again stay where they were put. Returns
-        the keys of the blocks that left it and of those that came in.
+        """Make the prompt hold exactly this, of which so many messages are those sent last (-1: not
+        known); blocks fetched again stay where they were put. Returns the keys of the blocks that
+        left it and of those that came in.
         """
-        same = self.same_messages(messages) if self._frame == frame else 0
+        same = same if same >= 0 else self.same_messages(messages)
+        same = same if self._frame == frame else 0
         new = [self._weigher.paper(message) for message in messages[same:]]
         if self._frame != frame:
             keep = 0
@@ -283,6 +389,7 @@ class SentPrompt:
             added = []
             if new:
                 keep, new[0] = self._same_blocks(keep, new[0])
+        before = [line.paper[0] for line in self._lines[keep:]]
         gone = [_name(line) for line in self._lines[keep:]]
         self.fetched -= sum(
             line.paper[1] for line in self._lines[keep:] if line.fetched is not None
@@ -294,6 +401,9 @@ class SentPrompt:
             self._ends.append(len(self._lines))
         self._frame, self._messages[same:] = list(frame), messages[same:]
         self._redraw(cache, keep)
+        now = [line.paper[0] for line in self._lines[keep:]]
+        if before:
+            self._marks = self._marks.after(keep, keep + joining.settled(before, now))
         return gone, [_name(line) for line in self._lines[keep:]]
 
     def same_messages(self, messages: Sequence[Message]) -> int:
@@ -318,10 +428,10 @@ class SentPrompt:
 
     def _redraw(self, cache: PaperCache, keep: int) -> None:
         if cache is not self._cache:
-            self._cache, self._prompt, keep, self._sent = cache, cache.prompt(), 0, 0
+            self._cache, self._prompt, keep = cache, cache.prompt(), 0
+            self._marks = joining.Marks()
         self._prompt.rewind(keep)
         self._prompt.extend(line.paper for line in self._lines[keep:])
-        self._sent = min(self._sent, keep)
 
     def fetch(self, blocks: Sequence[tuple[Hashable, PaperBlock]]) -> None:
         """Put content that had been removed at the end, as a call and its result would."""
@@ -332,19 +442,46 @@ class SentPrompt:
         if self._ends:
             self._ends[-1] = len(self._lines)
 
-    def warm(self, at: float, ttl: float) -> None:
-        """Let the cache know the system prompt already: others had sent it."""
+    def warm(self, at: float, ttl: float, read: int) -> None:
+        """Let the cache know what the first request read already: the system prompt that others had
+        sent, or all of a conversation that began before its file.
+        """
+        ends = list(accumulate(line.paper[1] for line in self._lines))
+        known = min(range(len(ends)), key=lambda place: abs(ends[place] - read)) + 1
         prompt = self._cache.prompt()
-        prompt.extend(line.paper for line in self._lines[:1])
-        self._cache.send(prompt, at, [1], ttl=ttl)
+        prompt.extend(line.paper for line in self._lines[:known])
+        self._cache.send(prompt, at, [1, known] if known > 1 else [1], ttl=ttl)
+
+    def aside(
+        self, at: float, ttl: float, added: Sequence[PaperBlock], written: Sequence[int]
+    ) -> list[Usage]:
+        """Book the calls of a side task behind what was sent last; the prompt stays as it was."""
+        end, used = len(self._lines), list[Usage]()
+        self._prompt.extend(added)
+        for output in written:
+            marks = sorted({1, self._marks.cached, end, len(self._prompt)} - {0})
+            used.append(self._cache.send(self._prompt, at, marks, ttl=ttl, output=output))
+            self._prompt.extend([(object(), output + CALL_TOKENS)])  # and what its tools say
+        self._prompt.rewind(end)
+        return used
+
+    def keep(
+        self, at: float, life: float, said: Sequence[PaperBlock], asked: int, output: int
+    ) -> Usage:
+        """Book a request that only keeps what was sent last, and the answer, for so long."""
+        end = len(self._lines)
+        self._prompt.extend([*said, (object(), asked)])
+        marks = sorted({1, end, len(self._prompt) - 1, len(self._prompt)} - {0})
+        used = self._cache.send(self._prompt, at, marks, ttl=life, output=output)
+        self._prompt.rewind(end)
+        return used
 
     def send(self, at: float, ttl: float, output: int) -> Usage:
-        """Book one request, with breakpoints after the system prompt, where the last one ended,
-        and at the end.
-        """
+        """Book one request, with breakpoints after the system prompt and where the adapter has them."""
         end = len(self._lines)
-        marks = sorted({mark for mark in (1, self._sent, end) if 0 < mark <= end})
-        self._sent = end
+        places = joining.breakpoints(self._marks.cached, self._marks.stable, end)
+        self._marks.sent(end)
+        marks = sorted({1, *places} if end else ())
         return self._cache.send(self._prompt, at, marks, ttl=ttl, output=output)
 
 

@@ -13,8 +13,8 @@ from math import prod
 from typing import Any, TypeAlias
 
 from lamina.cache.simulate import PaperBlock
+from lamina.conversation.entries import as_text
 from lamina.messages import Block, Message, Usage, as_list, as_object
-from lamina.replay.entries import as_text
 from lamina.replay.recording import Recording, RequestStep
 
 KINDS = ("text", "call", "result", "thinking", "each")
@@ -189,7 +189,9 @@ class Weigher:
             id(entry.message): index for index, entry in enumerate(recording.messages)
         }
         self._by_key: dict[Hashable, int] = {}
-        self._place: dict[Hashable, int] = {}  # a block's key → index of its message
+        self._place: dict[Hashable, int] = {}  # a block's name → index of its message
+        # What a recorded block weighs by its anchor for what the scales say: by name and by kind.
+        self._stretch: dict[Hashable, float] = {}
         self._tails: dict[Hashable, list[PaperBlock]] = {}  # by the block that they follow
         self._loose: dict[int, tuple[Block, list[PaperBlock]]] = {}  # by id, kept with its block
         self._frames: dict[int, list[PaperBlock]] = {}  # by number of the request
@@ -202,10 +204,24 @@ class Weigher:
             for key, tokens in paper:
                 found.setdefault(key, []).append(tokens)
             self._note_tail(index, paper)
+        self._note_stretch()
         # Equal blocks were stretched each by its own anchor. Which of them a policy kept can't be
         # told, so that it gets their mean: the last one's weight would be a saving or a loss.
         self._by_key = {key: round(sum(sizes) / len(sizes)) for key, sizes in found.items()}
         self._note_orphans()
+
+    def _note_stretch(self) -> None:
+        """How far off the scales are for each block, so that a changed form of it is as far off."""
+        by_kind: dict[str, list[tuple[int, int]]] = {}
+        for index, paper in self._paper.items():
+            blocks = self.recording.messages[index].message["content"]
+            for block, (key, tokens) in zip(blocks, paper, strict=False):
+                piece = piece_of(block)
+                guess = self.scales.tokens(piece)
+                self._stretch[_name(block, key)] = tokens / guess
+                by_kind.setdefault(piece.kind, []).append((tokens, guess))
+        for kind, pairs in by_kind.items():
+            self._stretch[kind] = sum(t for t, _ in pairs) / sum(g for _, g in pairs)
 
     def _note_orphans(self) -> None:
         """Results whose call the recording has lost: a session would hold their words as text, which
@@ -282,19 +298,25 @@ class Weigher:
         held = self._loose.get(id(block))
         if held is None or held[0] is not block:
             piece = piece_of(block)
-            tokens = self._by_key.get(piece.key) or self.scales.tokens(piece)
-            tail = self._tails.get(_name(block, piece.key), ())
-            held = (block, [(piece.key, tokens), *tail])
+            name = _name(block, piece.key)
+            tokens = self._by_key.get(piece.key) or self._changed(piece, name)
+            held = (block, [(piece.key, tokens), *self._tails.get(name, ())])
             self._loose[id(block)] = held
-        place = self._place.get(held[1][0][0]) if self._now else None
+        place = self._place.get(_name(block, held[1][0][0])) if self._now else None
         if place is None:
             return held[1]
         return [(key, max(1, round(tokens * self._share(place)))) for key, tokens in held[1]]
 
+    def _changed(self, piece: Piece, name: Hashable) -> int:
+        """A block in another form than it was recorded in weighs as much for its bytes as it did;
+        one that stands for none as much as the average of its kind."""
+        stretch = self._stretch.get(name) or self._stretch.get(piece.kind, 1.0)
+        return max(1, round(self.scales.tokens(piece) * stretch))
+
     def _note_tail(self, index: int, paper: list[PaperBlock]) -> None:
         blocks = self.recording.messages[index].message["content"]
-        for key, _ in paper[: len(blocks)]:
-            self._place[key] = index
+        for block, (key, _) in zip(blocks, paper, strict=False):
+            self._place[_name(block, key)] = index
         if blocks and len(paper) > len(blocks):
             name = _name(blocks[-1], paper[len(blocks) - 1][0])
             # Equal blocks can't be told apart: then the tail goes with none of them.
@@ -305,17 +327,33 @@ class Weigher:
 
     def _anchor(self, anchored: bool) -> None:
         threads: dict[str, _AnchoredThread] = {}
+        later = self._later_frames(anchored)
         for step in self.recording.steps():
-            thread = threads.setdefault(step.request.thread, _AnchoredThread())
+            name = step.request.thread
+            thread = threads.setdefault(name, _AnchoredThread(later.get(name)))
             thread.follow(self, step, anchored)
             self._frames[step.number] = thread.frame
             self._losses[step.number] = thread.losses
+
+    def _later_frames(self, anchored: bool) -> dict[str, int]:
+        """By conversation, the least that stood before the messages after a compaction; 0: there
+        was one, but nobody may look at its size."""
+        least: dict[str, int] = {}
+        for step in self.recording.steps():
+            usage = step.request.usage
+            if step.compacted and usage is not None and usage.prompt:
+                said = sum(tokens for index in step.new for _, tokens in self.recorded(index))
+                frame = max(0, usage.prompt - said) if anchored else 0
+                name = step.request.thread
+                least[name] = min(frame, least.get(name, frame))
+        return least
 
 
 class _AnchoredThread:
     """The running sum of one conversation while its blocks are anchored."""
 
-    def __init__(self) -> None:
+    def __init__(self, later_frame: int | None = None) -> None:
+        self._later_frame = later_frame  # what stood before the messages after a compaction
         self.frame: list[PaperBlock] = []
         self._ends: list[int] = []  # tokens up to each message held
         self._open: list[int] = []  # messages since the last anchor
@@ -325,7 +363,8 @@ class _AnchoredThread:
     def follow(self, weigher: Weigher, step: RequestStep, anchored: bool) -> None:
         del self._ends[step.keep :]
         held = weigher.recording.messages
-        self._open = [index for index in self._open if held[index].depth <= step.keep]
+        while self._open and held[self._open[-1]].depth > step.keep:
+            self._open.pop()
         for index in step.new:
             self._append(weigher, index)
             self._before = max(self._before, index + 1)
@@ -335,11 +374,6 @@ class _AnchoredThread:
             self._open_frame(weigher, step)
             self._open = [] if told else self._open
             return
-        system, *others = self.frame
-        if step.compacted and others and others[0][1] > 2 * system[1] > 0:
-            # So much was the beginning of a conversation that the file doesn't hold.
-            key, _ = self.frame[1]
-            self.frame = [self.frame[0], ((key, "compacted"), 0)]
         if told and usage is not None:
             self._settle(weigher, usage.prompt)
 
@@ -359,8 +393,29 @@ class _AnchoredThread:
             self.frame = [(("system", *model), known)]
             return
         total = max(usage.prompt - held, known)
+        total -= self._lost_beginning(weigher, step, total, known)
         system = _system_tokens(recording, step, total) or known
-        self.frame = [(("system", *model), system), (("unrecorded", *model, 0), total - system)]
+        # What others had put into the cache for the first request may be more than the system.
+        shared = usage.cache_read if system < usage.cache_read <= total else system
+        self.frame = [(("system", *model), system), (("unrecorded", *model, 0), total - shared)]
+        if shared > system:
+            self.frame.insert(1, (("shared", *model), shared - system))
+
+    def _lost_beginning(self, weigher: Weigher, step: RequestStep, total: int, known: int) -> int:
+        """Tokens of a conversation whose beginning the file doesn't hold. They are messages, which a
+        policy may take out, and no part of the system prompt: they go with the first one recorded.
+        """
+        if self._later_frame is None or not step.new:
+            return 0
+        system = _system_tokens(weigher.recording, step, total)
+        lost = total - max(self._later_frame, known, system)
+        least = max(_LOSS, _LOSS_SHARE * total) if self._later_frame else max(1, 2 * system)
+        if lost <= least:
+            return 0
+        first = step.new[0]
+        weigher.recorded(first).append((("before the file", first), lost))
+        self._ends = [end + lost for end in self._ends]
+        return lost
 
     def _settle(self, weigher: Weigher, prompt: int) -> None:
         """Stretch what was added since the last anchor so that the prompt's size comes out."""
@@ -407,18 +462,16 @@ def _name(block: Block, key: Hashable) -> Hashable:
 
 
 def _system_tokens(recording: Recording, step: RequestStep, most: int) -> int:
-    """The size of system and tools: what the first request read from a cache that others had
-    filled, or else the least that any request of its model read after a break.
+    """The size of system and tools: the least that any request of its model read, be it the first
+    from a cache that others had filled, or one after a break.
     """
     first = step.request
-    if first.usage is not None and 0 < first.usage.cache_read <= most:
-        return first.usage.cache_read
     reads = [
         request.usage.cache_read
         for request in recording.requests
         if request.usage is not None
         and request.model == first.model
         and request.thread == first.thread
-        and 0 < request.usage.cache_read < most
+        and 0 < request.usage.cache_read <= most
     ]
     return min(reads, default=0)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 _CLASSES = {
     "w": "[A-Za-z0-9]",
@@ -27,17 +27,62 @@ _CLASSES = {
 # A token starts where a word may, or behind a written-out line end, and nothing of it follows.
 _START = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 _END = r"(?:[^A-Za-z0-9]|$)"
-# What stands between a name and its value: quotes, brackets, = : => or a space.
-_BETWEEN = r"[\w .-]{0,30}[\"'`\])]{0,2}\s{0,3}(?:=>|:=|=|:|,|\s)\s{0,3}[\"'`(\[]{0,2}"
+# What stands between a name and its value in code, settings and markup.
+_ASSIGNED = r"[ \t\"'`\])]{0,3}(?:=>|->|\|\||:{1,3}=|\?=|=|:|>|,|\"? value=)[ \t=\"'`(\[]{0,5}"
+_BETWEEN = r"[\w .-]{0,30}" + _ASSIGNED
 
-# A name that promises a secret, and a value that may be one (judged by its entropy).
-_NAMED = (
-    r"(?i:(?:(?:api|access|secret|private|auth|encryption|signing)[_ -]?key"
-    r"|client[_ -]?secret|secret|token|password|passwd|passphrase|pwd|credentials?|_auth))"
-    r"[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?::=|=>|=|:|\bis\b:?)[ \t]{0,3}[\"'`]{0,2}"
-    r"([A-Za-z0-9!#%&*+,./:;=?@^_~$-]{8,200})"
+# Names that promise a secret, in the languages of people who keep notes.
+_KEYS = (
+    r"(?:api|app|access|secret|private|auth|encryption|signing|licen[cs]e|master|service|account"
+    r"|deploy|shared|storage|wi-?fi|wlan|wpa2?|network|recovery|product)[_ .-]?(?:key|schlüssel)"
+    r"|(?:recovery|backup)[_ -]?code|client[_ .-]?secret|secret|token|credentials?|_auth"
+    r"|authorization|api-?schlüssel|密钥|令牌"
 )
-_NAMED_KEYS = ("key", "secret", "token", "passw", "passp", "pwd", "credential", "_auth")
+_PASSWORDS = (
+    r"pass(?:word|wd|phrase|wort|code)|pwd|kennwort|contraseña|mot de passe|senha|wachtwoord"
+    r"|lösenord|hasło|пароль|密码|密碼|口令|パスワード|비밀번호"
+)
+# … and abbreviations that must stand alone: DB_PASS, pw.
+_SHORT = r"(?:\b|_)(?:pass|pw)(?:\b|_)"
+_IS = r"(?:is|are|was|ist|lautet|lauten|war|est|es|é|è|это|是|为|為|は)\b?(?: now| jetzt)?:?"
+_SAID = (
+    r"(?:[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?:(?:=>|->|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
+    r"|,[ \t]{0,3}[\"'])|(?:[^\n.:;,=]{0,40}?[ \t])?" + _IS + r"[ \t]{1,2})[\"'`“„«]{0,2}"
+)
+_VALUE = r"([A-Za-z0-9!#%&*+,./:;=?@^_~$()-]{6,200})"
+_NAMED_KEYS = (
+    "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
+    "密钥", "令牌",
+)  # fmt: skip
+_PASSWORD_KEYS = ("pass", "pwd", "pw", *(word for word in _PASSWORDS.split("|")[6:]))
+_KEYED = "api_key|secret|token|password|access_key|auth_key|private_key|client_id|credential"
+_DRAWN = r"[A-Za-z0-9_=+/.:~-]{14,500}"
+# The issuers' first digits; in groups, or in one run where a word says what it is.
+_ISSUER = r"(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2})|35[0-9]{2})"
+_CARD = (
+    rf"(?:^|[^\w.-])({_ISSUER}(?:[ -][0-9]{{4}}){{3}}|3[47][0-9]{{2}}[ -][0-9]{{6}}[ -][0-9]{{5}})"
+    r"(?:[^\w-]|$)"
+)
+_NAMED_CARD = (
+    r"(?i:card|visa|mastercard|amex|karte|carte|tarjeta|cartão|卡)[^\n0-9]{0,40}"
+    rf"({_ISSUER}[0-9]{{12}}|3[47][0-9]{{13}})(?:[^\w-]|$)"
+)
+# A value that is nothing but drawn, whatever stands before it.
+_ANYTHING = (
+    r"[\w-]{2,40}[ \t\"'`\])]{0,3}(?:=>|\|\||:{1,3}=|\?=|=|:)[ \t=\"'`]{0,5}"
+    r"([A-Za-z0-9_=-]{20,100})(?:[\"'`\s;,]|\\[nr]|$)"
+)
+# Names of what is drawn too and no secret.
+_PUBLIC = (
+    r"(?i)^[\w-]*(?:signature|hash|sum|sha|md5|digest|id|etag|integrity|commit|rev|nonce|cursor"
+    r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\W"
+)
+_PREFIXED = rf"{_START}([A-Za-z]{{2,12}}[_-][A-Za-z0-9_]{{28,120}})(?:[^\w.-]|\.(?:\s|$)|$)"
+# On a command line, or in a sentence such as "ssh me@host password …", nothing stands between.
+_FLAG = (
+    r"(?:--?(?:pass(?:word|wd|phrase)?|pwd|token|secret|api-?key)[ =]|\bpassword |sshpass -p ?)"
+    r"[\"']?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +103,11 @@ class Allowed:
         )
 
 
+# What the value must look like: whatever it is, digits with letters, drawn by a machine, or such as
+# a person or a machine sets as a password.
+Value: TypeAlias = Literal["any", "mixed", "drawn", "lone", "chosen"]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One kind of secret. Group `group` of the pattern is the secret itself (0: all of the match)."""
@@ -68,8 +118,9 @@ class Rule:
     folded: bool = False  # keywords are compared in lower case
     group: int = 0
     entropy: float = 0.0  # bits a character that the secret must have at least
-    mixed: bool = False  # the value must hold a digit and a letter, and look made by a machine
+    value: Value = "any"
     allowed: Allowed = Allowed()
+    card: bool = False  # digits that must add up as those of a payment card do
     placeholders: bool = False  # what people write in the place of a secret is reported too
 
 
@@ -98,8 +149,29 @@ def own_rules() -> Rules:
     rules = [_token_rule(kind, pattern, found.get(kind, ())) for kind, pattern in tokens.items()]
     near: dict[str, tuple[str, str]] = table["near"]
     rules += [_near_rule(kind, names, pattern) for kind, (names, pattern) in near.items()]
-    named = Rule("named-secret", _NAMED, _NAMED_KEYS, folded=True, group=1, entropy=3.0, mixed=True)
-    return Rules((*rules, named))
+    services: str = table["services"]["names"]
+    rules += [
+        _near_rule(f"{one}-credential", one, _DRAWN, value="drawn") for one in services.split()
+    ]
+    rules.append(_near_rule("keyed-secret", _KEYED, _DRAWN, value="drawn"))
+    return Rules((*rules, *_by_name()))
+
+
+def _by_name() -> Iterator[Rule]:
+    """Secrets that only the words before them give away."""
+    for kind, pattern, keys, least in (
+        ("named-secret", f"(?i:{_KEYS}){_SAID}{_VALUE}", _NAMED_KEYS, 2.9),
+        ("password", f"(?i:{_PASSWORDS}|{_SHORT}){_SAID}{_VALUE}", _PASSWORD_KEYS, 2.2),
+        ("password-flag", f"(?i:{_FLAG}){_VALUE}", ("pass", "pwd", "token", "secret", "key"), 2.2),
+    ):
+        yield Rule(kind, pattern, keys, folded=True, group=1, entropy=least, value="chosen")
+    yield Rule(
+        "assigned-secret", _ANYTHING, ("=", ":"), group=1, entropy=3.4, value="lone",
+        allowed=Allowed(match=(_PUBLIC,)),
+    )  # fmt: skip
+    yield Rule("prefixed-token", _PREFIXED, ("_", "-"), group=1, entropy=3.6, value="lone")
+    for kind, pattern in (("payment-card", _CARD), ("payment-card-named", _NAMED_CARD)):
+        yield Rule(kind, pattern, tuple("23456"), group=1, card=True, placeholders=True)
 
 
 def expand(pattern: str) -> str:
@@ -119,13 +191,23 @@ def _token_rule(kind: str, pattern: str, find: Sequence[str]) -> Rule:
         raise ValueError(f"formats.toml: {kind} needs a line in [find]")
     body = expand(pattern)
     grouped = re.search(r"(?<!\\)\((?!\?)", body) is not None
+    if kind == "labelled-token":
+        return Rule(kind, f"{_START}{body}{_END}", keywords, group=1, entropy=3.2, value="drawn")
     if grouped:
         return Rule(kind, f"{_START}{body}", keywords, group=1, entropy=1.8)
     return Rule(kind, f"{_START}({body}){_END}", keywords, group=1, entropy=2.0)
 
 
-def _near_rule(kind: str, names: str, pattern: str) -> Rule:
-    keywords = tuple(name.replace("_?", "").replace("\\", "") for name in names.split("|"))
-    keywords += tuple(name.replace("_?", "_") for name in names.split("|") if "_?" in name)
-    shaped = rf"(?i:{names}){_BETWEEN}({expand(pattern)}){_END}"
-    return Rule(kind, shaped, keywords, folded=True, group=1, entropy=2.8, mixed=True)
+def _near_rule(kind: str, names: str, pattern: str, value: Value = "mixed") -> Rule:
+    """A value behind one of these names, in which `_` may be any sign or none. A short name must
+    begin where a word does: three letters stand in many words."""
+    words = names.split("|")
+    keywords = tuple(word.replace("_", sign) for word in words for sign in ("_", "", "-", " "))
+    shaped = "|".join(
+        (r"\b|_" if len(word) <= 3 else "").join(("(?:", ")")) + word.replace("_", "[_ .-]?")
+        for word in words
+    )
+    shaped = rf"(?i:{shaped}){_BETWEEN}({expand(pattern)}){_END}"
+    return Rule(
+        kind, shaped, tuple(dict.fromkeys(keywords)), folded=True, group=1, entropy=2.8, value=value
+    )

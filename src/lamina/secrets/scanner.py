@@ -11,13 +11,13 @@ import importlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from lamina.secrets.rules import Rule, Rules, own_rules
+from lamina.secrets.rules import Rule, Rules, Value, own_rules
 
 BLANK = "[secret removed: {}]"
 
@@ -31,9 +31,16 @@ _PLACEHOLDER = re.compile(
 _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
     rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
-    rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@"
+    rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@|[0-9][0-9.,]*[A-Za-z%]{0,3}$"
+    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
 )
-_WORDS = re.compile(rb"[A-Za-z]{4,}")
+_WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_SUM = re.compile(
+    rb"[0-9a-fA-F_-]+|(?:[0-9a-z]+-)+[0-9a-z]+|.*={1,2}|(?:sha|md5|id).*", re.IGNORECASE
+)
+_DIGIT, _LETTER = re.compile(rb"[0-9]"), re.compile(rb"[A-Za-z]")
+_LOWER, _UPPER, _SIGN = re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[!#%&*?@^~$+]")
+_SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _LONG = 16  # letters in a row that no ordinary word has
 
@@ -137,7 +144,7 @@ def _harmless(
         return True
     if not rule.placeholders and (_PLACEHOLDER.search(secret) or _REPEATED.search(secret)):
         return True
-    if rule.mixed and not _machine_made(secret, named=rule.id == "named-secret"):
+    if not _LOOKS[rule.value](secret) or (rule.card and not _adds_up(secret)):
         return True
     lowered, allowed = secret.lower(), rule.allowed + rules.allowed
     if any(word.lower().encode() in lowered for word in allowed.stopwords):
@@ -150,19 +157,59 @@ def _harmless(
     return any(compiled(regex).search(target) for regexes, target in targets for regex in regexes)
 
 
-def _machine_made(secret: bytes, *, named: bool) -> bool:
-    """Digits and letters mixed as no person names things."""
-    digits = sum(48 <= byte <= 57 for byte in secret)
-    letters = sum(chr(byte).isalpha() for byte in secret)
-    if not named:
-        return digits > 0 and letters > 0
-    if not letters or _CODE.match(secret):
+def _mixed(secret: bytes) -> bool:
+    return bool(_DIGIT.search(secret) and _LETTER.search(secret))
+
+
+def _drawn(secret: bytes) -> bool:
+    """Letters and digits alternate as no person would have them."""
+    if not _mixed(secret) or _CODE.match(secret):
         return False
-    if not digits:
+    switches = len(_SWITCH.findall(secret))
+    return switches >= max(3, 0.1 * len(secret)) and _spelled(secret) < 0.65 * len(secret)
+
+
+def _lone(secret: bytes) -> bool:
+    """Drawn, and no checksum, identifier or encoded text, of which the world is full."""
+    return (
+        _drawn(secret)
+        and not _SUM.fullmatch(secret)
+        and len(_SWITCH.findall(secret)) >= 0.2 * len(secret)
+    )
+
+
+def _chosen(secret: bytes) -> bool:
+    """What somebody sets as a password: digits with letters, or signs within, and no code."""
+    secret = secret.rstrip(b".,;:!?)")
+    if len(secret) < 6 or not _LETTER.search(secret) or _CODE.match(secret):
+        return False
+    if not _DIGIT.search(secret):
         switches = sum(a != b for a, b in pairwise(65 <= byte <= 90 for byte in secret))
-        return len(secret) >= 16 and switches >= 6  # CamelCase of five words has fewer
-    spelled = sum(len(word) for word in _WORDS.findall(secret) if _pronounceable(word))
-    return spelled < 0.8 * len(secret)
+        return len(secret) >= 16 and switches >= 6 and _spelled(secret) < 0.5 * len(secret)
+    kinds = sum(bool(kind.search(secret)) for kind in (_LOWER, _UPPER, _DIGIT, _SIGN))
+    return kinds >= 3 or _spelled(secret) < 0.75 * len(secret)
+
+
+def _spelled(secret: bytes) -> int:
+    """How many of its letters are in words."""
+    return sum(len(word) for word in _WORDS.findall(secret) if _pronounceable(word))
+
+
+def _adds_up(secret: bytes) -> bool:
+    """The check digit of payment cards."""
+    digits = [int(chr(byte)) for byte in reversed(secret) if 48 <= byte <= 57]
+    return (
+        sum(n if at % 2 == 0 else sum(divmod(2 * n, 10)) for at, n in enumerate(digits)) % 10 == 0
+    )
+
+
+_LOOKS: dict[Value, Callable[[bytes], bool]] = {
+    "any": bool,
+    "mixed": _mixed,
+    "drawn": _drawn,
+    "lone": _lone,
+    "chosen": _chosen,
+}
 
 
 def _pronounceable(word: bytes) -> bool:

@@ -1,26 +1,23 @@
-"""Whether words speak of somebody else than the user: "my colleague is a data scientist" says nothing
-about who types it. Clauses are looked at one by one; a memory that names that somebody is about them
-and may say so. Pure: text in, a word out.
+"""What words say, and of whom: whether one sentence says a claim that was made of it, and whether it
+speaks of somebody else than the user ("my colleague is a data scientist" says nothing about who
+types it). Clauses are looked at one by one. Pure: text in, a word or a yes out; the lists are in
+`lists/proof.txt`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from lamina.text import wording
+from lamina.text.lists import Listed, sections, words
 
-_HARD = re.compile(
-    r"(?i)\b(?:not|never|no|none|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|nicht|nie|niemals|kein\w*|nichts|nix)\b"
-    r"|不|别|勿|没有|禁止"
-)
+_HARD = words("persons.hard")
 # Ways to say no without a "not".
-_SOFT = re.compile(
-    r"(?i)\b(?:without|avoid\w*|stop\w*|quit\w*|instead|rather|skip\w*|refus\w*|forbid\w*|forbidden|ban\w*|banned|"
-    r"hat(?:e|es|ed)|dislik\w*|unwanted|against|omit\w*|leav\w+ out|drop\w*|remov\w*|only|less|fewer|free of|"
-    r"ohne|statt|vermeid\w*|hör\w* auf|verboten|nur|weniger|lieber)\b|避免|停止|讨厌|只"
-)
+_SOFT = words("persons.soft")
 _POLARITY_CLAUSE = re.compile(
     r"[.;,!?:\n。；，！？：]+|\s[–—-]\s|\b(?:but|because|since|so that|sondern|weil|aber)\b"
 )
@@ -61,37 +58,11 @@ def _cut_before_the_no(one: str, other: str) -> bool:
     return bool(found) and not _HARD.search(before)
 
 
-_PERSON = (
-    r"(?:(?:team|tech|project|product) )?(?:colleague|co-?worker|boss|manager|supervisor|wife|husband|spouse"
-    r"|partner|girlfriend|boyfriend|fianc[ée]e?|friend|buddy|flatmate|roommate|neighbou?r|brother|sister"
-    r"|mother|father|mom|mum|dad|son|daughter|kid|cousin|uncle|aunt|teammate|mentor|intern|trainee"
-    r"|student|teacher|professor|client|customer|contractor|freelancer|cto|ceo|cfo|lead|owner|designer"
-    r"|developer|dev|engineer|tester|admin|analyst|architect|consultant|guy|person|man|woman"
-    r"|kolleg(?:e|in)|chef(?:in)?|vorgesetzter?|frau|mann|freund(?:in)?|bruder|schwester|vater|mutter"
-    r"|sohn|tochter|mitbewohner(?:in)?|nachbar(?:in)?|kund(?:e|in)|praktikant(?:in)?|azubi"
-    r"|(?:team|projekt)leiter(?:in)?|collègue|patron|femme|mari|amie?|frère|sœur|colega|jef[ea]|esposa"
-    r"|marido|amig[oa]|herman[oa])s?"
-)
-_DOES = (
-    r"(?:(?:also|only|just|mostly|always|never|really|actually|auch|nur) )?"
-    r"(?:is|was|are|were|works?|worked|has|have|had|likes?|prefers?|wants?|hates?|loves?|uses?|knows?|writes?"
-    r"|leads?|runs?|does|speaks?|lives?|stud(?:y|ies|ied)|comes|teaches|manages|owns|joined|started"
-    r"|ist|war|sind|arbeitet|hat|mag|will|möchte|nutzt|kennt|schreibt|leitet|bevorzugt|studiert|wohnt"
-    r"|est|travaille|aime|préfère|es|trabaja|prefiere)\b"
-)
-_OWNER = r"(?:my|our|the|his|her|their|this|that|an?|one of (?:my|our|the)|meine?|unsere?|der|die|eine?|mon|ma|notre|mi|nuestr[oa])"
-_KNOWN = re.compile(
-    rf"{_OWNER} (?:[\w-]+ ){{0,2}}?(?P<who>{_PERSON})\b(?P<name>(?: [\w'-]+)?)(?: (?:from|in|at|on|of|over) (?:[\w-]+ ){{1,3}})? ?(?:['’]s|{_DOES})"
-)
-_PRONOUN = re.compile(rf"(?P<who>he|she|they|er|sie|il|elle|él|ella)(?:['’](?:s|re|ve)| {_DOES})")
-_NAMED = re.compile(rf"(?P<who>[\w-]+)(?P<name>) (?=(?:is|was|ist|war) |works|arbeitet){_DOES}")
-_CHINESE = re.compile(
-    r"(?:我们?的?|她的?|他的?)?(?P<who>同事|老板|上司|经理|朋友|妻子|老婆|太太|丈夫|老公|哥哥|姐姐|弟弟|妹妹|爸爸|妈妈|儿子|女儿"
-    r"|客户|同学|室友|实习生|老师|学生|他们?|她们?)(?P<name>[^是在]{0,4})(?:是|在|喜欢|会|用|负责|做|想)"
-)
-_WHO = re.compile(
-    rf"(?<![\w'-])(?P<who>[\w'-]+),? (?:who|der|die) (?:{_DOES})|(?:with|from|for|by|to|and|mit|von|für) (?P<name>[\w'-]+), (?:an?|our|the|my|eine?|unsere?) "
-)
+_KNOWN = Listed("persons.known", flags=re.NOFLAG)
+_PRONOUN = Listed("persons.pronoun", flags=re.NOFLAG)
+_NAMED = Listed("persons.named", flags=re.NOFLAG)
+_CHINESE = Listed("persons.chinese_person", flags=re.NOFLAG)
+_WHO = Listed("persons.who", flags=re.NOFLAG)
 _NOT_SOMEBODY = frozenset(
     """i im we it this that there here what who which whose my our you your everything nothing all name
     work job role title position nickname location timezone email age experience employer city
@@ -99,14 +70,9 @@ _NOT_SOMEBODY = frozenset(
     today now ich wir das es dies hier was mein meine name beruf arbeit one someone anyone never always
     and or so because""".split()  # noqa: SIM905 - a word list
 )
-_SELF = re.compile(r"(?i)\b(?:i|i['’]m|i['’]ve|me|myself|ich|mir|mich|je|j['’]|moi|yo|me)\b|我")
-_CLAUSE = re.compile(
-    r"[;:.!?()。；，！？\n]+|,\s(?!(?:who|an?|our|the|my|der|die|eine?|unsere?)\b)|\s[–—-]\s|\b(?:and|but|while|whereas|because|und|aber|während|weil|et|mais|y|pero)\b",
-    re.IGNORECASE,
-)
-_ABOUT_ANYBODY = re.compile(
-    rf"(?i)\b(?:he|she|they|his|her|their|er|sie|{_PERSON})\b|他|她|同事|老板|朋友"
-)
+_SELF = words("persons.self")
+_CLAUSE = Listed("persons.clause")
+_ABOUT_ANYBODY = words("persons.about_anybody")
 
 
 def speaks_of(claim: str, sentences: Iterable[str]) -> str:
@@ -162,16 +128,10 @@ _SMALL_WORDS = frozenset(
     mir dir""".split()  # noqa: SIM905 - a word list
 )
 
-NEGATION = re.compile(
-    r"(?:not|never|no|none|nothing|nobody|neither|nor|cannot|without"
-    r"|(?:do|does|did|is|are|was|were|ca|wo|would|should|could|must|has|have|had|need|ai)nt"
-    r"|nicht|nichts|nie|niemals|niemand|nirgends|weder|kein(?:e[mnrs]?)?|ohne)"
-)
+NEGATION = Listed("persons.negation", flags=re.NOFLAG)
 
 # "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
-_CHINESE_NO = re.compile(
-    r"不(?![过错仅但断同]|得不)|(?<![特区级类个分性告差])别(?![人的名处])|[没沒勿未]|禁止"
-)
+_CHINESE_NO = Listed("persons.chinese_no", flags=re.NOFLAG)
 
 _APOSTROPHES = re.compile(r"['’‘`´]")
 
@@ -204,3 +164,226 @@ def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
     if word is words[0]:
         return False
     return word[0] == "A" or (word[0] == "a" and word is words[-1])
+
+
+# ---- what one sentence says
+
+_BREAKS = frozenset(",;:.!?()[]…–—，。；：！？、（）\x01")
+_EDGES = "".join(_BREAKS) + "*_`\"'“”„‘«»<>#-"
+_STRUCK = ("~~", "<!--", "<del", "<s>", "<details")
+_NO = "no"  # stands for every word that denies
+_SELVES = ("i", "i'm", "im", "we", "ich", "wir", "我", "我们")
+_DAY_WORDS = 4  # that a date may stand for
+_WIDENING = frozenset(("always", "ever", "even", "immer", "总", "都"))
+_LONGEST_CLAIM, _LONGEST_SAID = 300, 3_000  # words; more is no sentence, and would take for ever
+_LEAST_CUT = 6  # words of a description that may be cut where its line ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A word that carries something, as it is compared."""
+
+    key: str
+    word: str
+    clause: int
+
+
+@dataclass(slots=True)
+class _Clause:
+    first: str = ""  # its first word, as it stands
+    words: set[str] = field(default_factory=set[str])
+    mark: str = ""  # what ends it: a mark, "and" or another word that joins, "" at the end
+
+
+@lru_cache
+def _list(section: str) -> frozenset[str]:
+    return frozenset(one.casefold() for one in sections("proof.txt")[section])
+
+
+@lru_cache
+def _phrases() -> tuple[str, ...]:
+    """Entries in a script without spaces, the longest first."""
+    found = {one for part in sections("proof.txt").values() for one in part if one[0] >= "\u3400"}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Words and marks in order; a script without spaces gives its listed words and characters."""
+    for raw in wording.fold(text).casefold().replace("’", "'").replace("\x01", " \x01 ").split():
+        opened = raw.lstrip(_EDGES)
+        core = opened.rstrip(_EDGES)
+        yield from (one for one in raw[: len(raw) - len(opened)] if one in _BREAKS)
+        yield from ("-",) if not core else ()
+        yield from _unspaced(core) if any(char >= "\u3400" for char in core) else (core,)
+        yield from (one for one in opened[len(core) :] if one in _BREAKS)
+
+
+def _unspaced(run: str) -> Iterator[str]:
+    at, latin = 0, ""
+    while at < len(run):
+        if run[at] < "\u3000":
+            latin += run[at]
+            at += 1
+            continue
+        yield from (one for one in (latin,) if one)
+        latin = ""
+        word = next((one for one in _phrases() if run.startswith(one, at)), run[at])
+        yield word
+        at += len(word)
+    yield from (one for one in (latin,) if one)
+
+
+def _words_of(piece: str) -> Iterator[str]:
+    """ "don't" denies; "I've" and "that's" are what stands before the apostrophe."""
+    base, _, rest = piece.partition("'")
+    if rest == "t":
+        yield "not"
+    elif base:
+        yield base
+
+
+@lru_cache(maxsize=2048)
+def _taken_apart(text: str) -> tuple[tuple[_Item, ...], tuple[_Clause, ...]]:
+    clauses, items = [_Clause()], list[_Item]()
+    for piece in _pieces(text):
+        if piece in _BREAKS or piece == "-" or piece in _list("joins"):
+            if clauses[-1].first or not clauses[-1].mark:
+                clauses[-1].mark = clauses[-1].mark or piece
+                clauses.append(_Clause())
+            continue
+        for word in _words_of(piece):
+            clauses[-1].first = clauses[-1].first or word
+            clauses[-1].words.add(word)
+            if word in _list("no"):
+                items.append(_Item(_NO, word, len(clauses) - 1))
+            elif word not in _list("light"):
+                items.append(_Item(_key(word), word, len(clauses) - 1))
+    return tuple(items), tuple(clauses)
+
+
+def _key(word: str) -> str:
+    if any(map(str.isdigit, word)) or not word.isalpha():
+        return wording.number_key(word)
+    return wording.stem(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a claim may be read: a rule or a fact about the user, a line that sums up, days that follow
+    from what was said, and all the other claims made of the same words."""
+
+    rule: bool = True
+    head: bool = False
+    days: frozenset[str] = frozenset()
+
+
+def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
+    """Whether one sentence says the claim: its words in a row and in their order, nothing put in that
+    tells something, and nothing left out that turns, limits or attributes it."""
+    wanted, _ = _taken_apart(claim)
+    said, clauses = _taken_apart(sentence)
+    if any(mark in claim for mark in _STRUCK if mark not in sentence):
+        return False
+    if len(wanted) > _LONGEST_CLAIM or len(said) > _LONGEST_SAID:
+        return False
+    if not wanted:
+        return bool(clauses)
+    return any(
+        (found := _match(wanted, said, start, how)) is not None
+        and _fairly_cut(said, clauses, found, how)
+        for start in range(len(said))
+    )
+
+
+def _match(
+    wanted: Sequence[_Item], said: Sequence[_Item], start: int, how: Reading
+) -> tuple[int, int] | None:
+    """Where the claim stands if it begins with this word: first item, and the one after its last."""
+    frame = _list("frame") | (_list("soft") - _WIDENING) | _list("wants" if how.rule else "mine")
+    at, first, slack = start, -1, 0
+    for item in wanted:
+        ahead = _next(item, said, at, how, slack if first >= 0 else -1)
+        if ahead is not None and (first >= 0 or ahead == start):
+            first, at, slack = (ahead if first < 0 else first), ahead + 1, 0
+        elif item.word in how.days:
+            slack = _DAY_WORDS  # "on Friday" became its date
+        elif item.word not in frame:
+            return None
+    return (first, at) if first >= 0 else None
+
+
+def _next(item: _Item, said: Sequence[_Item], at: int, how: Reading, slack: int) -> int | None:
+    """Where a word comes next; only what tells nothing may stand between. Of a fact about the user one
+    more word may be missing, unless it turns it."""
+    spare = slack + (not how.rule)
+    for ahead in range(at, len(said)):
+        one = said[ahead]
+        if one.key == item.key:
+            return ahead
+        if slack < 0:
+            return None
+        if one.word in _list("soft") or (not how.rule and one.word in _list("mine")):
+            continue
+        turns = one.key == _NO or one.word in _list("limits")
+        if turns or spare <= 0 or (slack == 0 and one.clause != said[at - 1].clause):
+            return None
+        spare -= 1
+    return None
+
+
+def _fairly_cut(
+    said: Sequence[_Item], clauses: Sequence[_Clause], place: tuple[int, int], how: Reading
+) -> bool:
+    """Whether what was left out before and after changes nothing."""
+    start, end = place
+    first, last = said[start].clause, said[end - 1].clause
+    before = [item for item in said[:start] if item.clause == first]
+    after = [item for item in said[end:] if item.clause == last]
+    opens = _list("opens") if how.rule else _list("opens") | _list("mine")
+    if any(item.word not in opens for item in before):
+        return False
+    if any(item.key == _NO and clauses[item.clause].words - _list("opens") for item in before):
+        return False
+    kept = end - start + (clauses[first].first in _SELVES)  # "I'm a nurse" says enough
+    if after and not _may_be_cut(after, kept, how):
+        return False
+    for number, clause in enumerate(clauses):
+        inside = first <= number <= last
+        if not inside and clause.words and not _beside(clauses, number, first, how):
+            return False
+    return True
+
+
+def _may_be_cut(after: Sequence[_Item], kept: int, how: Reading) -> bool:
+    """The end of a clause: of a fact about the user more may go than of a rule, of a line that sums
+    up what is too long for it; never what limits it."""
+    if any(one.key == _NO or one.word in _list("limits") for one in after):
+        return False
+    if all(one.word in _list("soft") or one.word in _list("opens") for one in after):
+        return True
+    return kept >= (_LEAST_CUT if how.rule else 2) and (how.head or not how.rule)
+
+
+def _beside(clauses: Sequence[_Clause], number: int, first: int, how: Reading) -> bool:
+    """Whether a clause that was left out leaves the kept ones as they were."""
+    clause = clauses[number]
+    denied = bool(clause.words & _list("no"))
+    if clause.words <= _list("opens") | _list("light") | _list("no"):
+        # "no, …" opens a sentence; "…, but let's not" ends one.
+        return not denied or (number < first and clause.words <= _list("opens") | _list("light"))
+    own = clause.first in _SELVES
+    if clause.words & _list("limits") and (number < first or not own):
+        return False
+    if clause.words & _list("reports") and not own:
+        return False
+    if clause.first in _list("bounds") and (how.rule or number < first):
+        return False
+    if number > first:
+        return True
+    if clause.mark in ":：" and clause.mark:
+        return (
+            own
+            or bool(clause.words & _list("no"))
+            or clause.words <= (_list("labels") | _list("opens") | _list("light"))
+        )
+    return not denied or clause.mark in ";；" or clauses[first].first in _list("starts")

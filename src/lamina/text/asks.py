@@ -13,9 +13,11 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
-from lamina.text.sentences import spans
+from lamina.text.lists import Listed, anywhere, sections
+from lamina.text.origins import handed_over_in, without_quotations
+from lamina.text.sentences import sentences, spans
 from lamina.text.wishes import Wish, meant_by, wish_in
-from lamina.text.wording import content_stems, sentences
+from lamina.text.wording import content_stems
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 
@@ -26,11 +28,7 @@ class ForgetWish:
     claim: bool = False  # a statement ("that I …"), not only a topic
 
 
-_POLITE = re.compile(
-    r"(?i)(?:(?:please|kindly|ok(?:ay)?|hey|now|then|and|bitte|actually|so)[,\s]+"
-    r"|(?:can|could|would|will) you\s+|i(?: want|'d like| would like) you to\s+"
-    r"|you (?:can|should|may|must)\s+|(?:kannst|könntest|würdest) du\s+|let'?s\s+)"
-)
+_POLITE = Listed("asks.polite")
 _FILE = r"[`'\"]?(?P<file>[\w/.-]+\.md)[`'\"]?"
 _MINE = r"(?:my|our)"
 _TOLD = r"(?:said|told you|wrote|mentioned|know|remember|learnt|learned|noted|saved|have)"
@@ -69,29 +67,13 @@ _RULES = [
         r"(?:vergiss|vergesst|vergessen(?:\s+sie)?)(?:\s*,?\s+bitte)?|bitte\s+vergessen", _GERMAN
     ),
 ]
-_CHINESE_WISH = re.compile(
-    r"(?s)(?:(?:请|麻烦)你?|你)?\s*(?:(?:忘掉|忘记|忘却|请忘了)\s*[,，:：]?\s*(?P<after>.+?)"
-    r"|把\s*(?P<between>.+?)\s*(?:忘掉|忘记|忘了)(?:吧|了|掉)?)\s*[。.!！]*\s*"
-)
-_CHINESE_TOPIC = re.compile(
-    r"(?:我(?:们)?(?:之前|以前)?(?:说|讲|提|告诉你)(?:过|到)?的?)?(?:所有)?关于(.+?)的?(?:所有|一切)?"
-    r"(?:事情?|话|内容|记忆|信息)?"
-)
-_CHINESE_TAIL = re.compile(r"(?:这件事情?|那件事情?|这一点|的事情?|这个事实|吧|了)+$")
-_CHINESE_NOT_MEANT = re.compile(
-    r"(?:它|他|她|这|那|此|刚才|刚刚|上一?[个次条]|最后|前面|以上|吧|我说的)"
-)
+_CHINESE_WISH = Listed("asks.chinese_wish", flags=re.DOTALL)
+_CHINESE_TOPIC = Listed("asks.chinese_topic", flags=re.NOFLAG)
+_CHINESE_TAIL = Listed("asks.chinese_tail", flags=re.NOFLAG)
+_CHINESE_NOT_MEANT = Listed("asks.chinese_not_meant", flags=re.NOFLAG)
 
 # What was just done or said here is not a memory.
-_NOT_MEANT = re.compile(
-    r"(?i)(?:(?:my|our|mein\w*|unser\w*)\s+)?(?:(?:very\s+)?(?:last|latest|previous|first|recent|above|other|"
-    r"whole|entire|current|next|letzte\w*|vorige\w*|erste\w*)\b"
-    r"|(?:it|this|these|those|one|thing|idea|question|message|request|prompt|change|edit|"
-    r"es|das|dies\w*|frage|nachricht|änderung)\b\W*$)"
-    r"|(?:i|we|ich|wir)\s+(?:have\s+|just\s+|ever\s+|even\s+|das\s+|es\s+)*"
-    r"(?:said|asked|mentioned|wrote|brought|gesagt|gefragt)(?:\s+(?:it|that|this|anything|habe|up))*\W*$"
-    r"|you(?:'re|’re|\s+are)?\b|du\b"
-)
+_NOT_MEANT = Listed("asks.not_meant")
 
 
 def forget_wish(sentence: str) -> ForgetWish | None:
@@ -134,22 +116,13 @@ def _chinese(plain: str) -> ForgetWish | None:
     if _CHINESE_NOT_MEANT.match(words):
         return None
     topic = _CHINESE_TOPIC.fullmatch(words)
-    words = re.sub(r"^我(?:们)?的?", "", topic[1] if topic else words)
+    words = re.sub(r"^我(?:们)?的?", "", topic["topic"] if topic else words)
     return ForgetWish(words, claim=topic is None) if len(words) >= 2 else None
 
 
-_FORGETS = re.compile(
-    r"(?i)\bforget|unlearn|\bstop\s+remembering|\bmemor(?:y|ies)\b|vergiss|vergess|gedächtnis|忘|记忆|"
-    r"oubli|olvid|dimentic|잊|забуд|забыт"
-)
-_REMOVES = re.compile(
-    r"(?i)remov|delet|\beras|\bdrop|get rid|no longer|any ?more|not true|wrong|outdated|"
-    r"lösch|entfern|streich|nicht mehr|删|移除|消し|削除|不再|supprim|borra|elimin|삭제|удал"
-)
-_KEEPS = re.compile(
-    r"(?i)(?:n't|\bnot|\bnever|\bnicht|别|不要|勿)\s*(?:ever\s+)?(?:forget|vergess|忘)"
-    r"|\bverg[ei]ss\w*\s+(?:bitte\s+)?nicht"
-)
+_FORGETS = Listed("asks.forgets")
+_REMOVES = Listed("asks.removes")
+_KEEPS = Listed("asks.keeps")
 
 
 def asks_to_forget(sentence: str, *, about_it: bool) -> bool:
@@ -162,30 +135,14 @@ def asks_to_forget(sentence: str, *, about_it: bool) -> bool:
 
 
 # A question by its first words, whatever it ends with: people leave the mark out.
-_INVERTED = re.compile(
-    r"(?:should|shall|may|might|is|are|was|were|does|did|has) (?:i|we|you|he|she|it|they)\b|(?:do|have) (?:i|we|you|they)\b"
-    r"|(?:is|are|should|does) (?:the|this|that|there|any\w*|our|my)\b|am i\b"
-    r"|(?:can|could|would) (?:i|he|she|it|they|this|that)\b"
-    r"|(?:soll|sollen|sollte|sollten|darf|dürfen|muss|müssen) (?:ich|wir|man)\b"
-)
+_INVERTED = Listed("asks.inverted", flags=re.NOFLAG)
 # And only with the mark: "what I want is …" and "when I say ship, …" are none.
-_ASKING = re.compile(
-    r"(?:what|why|how|when|where|who|whom|whose|which|any|is|are|was|were|do|does|did|has|have|should)\b"
-    r"|(?:was|wie|warum|wieso|weshalb|wann|wo|wer|wen|wem|welche\w*|ist|sind|hat|haben|hast|gibt|soll\w*)\b"
-    r"|(?:que|quoi|qui|quand|où|comment|pourquoi|combien|est-ce|qué|quién|cuándo|dónde|cómo|por qué)\b"
-)
-_SUGGESTS = re.compile(
-    r"(?:why (?:not|don'?t (?:we|you))|how about|what about|warum (?:nicht|nehmen wir nicht)|wie wäre"
-    r"|(?:is|would) it (?:be )?(?:possible|ok(?:ay)?|fine) (?:for you |if you |to )|(?:do|would) you mind"
-    r"|do you think you (?:can|could)|(?:can|could|may) i (?:ask|get|have) you to|(?:may|might) i (?:say|suggest|add|note|remind))\b"
-)
-_TAG = re.compile(
-    r",\s*(?:ok(?:ay)?|right|yes|alright|please|deal|understood|got it|no|ja|oder|gut|verstanden|bitte"
-    r"|d'accord|vale|(?:is|are|do|does|did|was|were|have|has|ca|wo|should)n'?t \w+)\s*\?+$"
-)
-_CHINESE = re.compile(r"(?:吗|呢|么)\W*$|是不是|要不要|能不能|可不可以|什么|怎么|为什么|哪")
+_ASKING = Listed("asks.asking", flags=re.NOFLAG)
+_SUGGESTS = Listed("asks.suggests", flags=re.NOFLAG)
+_TAG = Listed("asks.tag", flags=re.NOFLAG)
+_CHINESE = Listed("asks.chinese_question", flags=re.NOFLAG)
 _CHINESE_POLITE = re.compile(r"(?:请|麻烦|能|可以|帮)")
-_LEAD = re.compile(r"^(?:(?:and|but|so|ok(?:ay)?|hey|hm+|also|btw|wait|und|aber|also)[,\s]+)*")
+_LEAD = Listed("asks.lead", flags=re.NOFLAG)
 _JOINT = re.compile(r"[,;:，；：]\s*|\s[–—-]+\s")
 _MARKS = {"“": "”", "«": "»", "„": "“", "「": "」", "『": "』"}
 _MOST_PLACES = 50  # looked at: what is said this often is the same everywhere
@@ -203,9 +160,31 @@ class Told:
 
 def told(quote: str, parts: Iterable[str]) -> Told | None:
     """The place in typed text where a quote states the most; None if it stands nowhere."""
-    needle = wording.fold(quote)
-    found = [place for part in parts for place in _places(needle, part)] if needle else []
+    found = told_everywhere(quote, parts)
     return max(found, key=lambda one: (one.wished, len(one.stated)), default=None)
+
+
+def told_everywhere(quote: str, parts: Iterable[str]) -> list[Told]:
+    """All places in typed text where a quote stands."""
+    needle = wording.fold(quote)
+    return [place for part in parts for place in _places(needle, part)] if needle else []
+
+
+def stated_in(sentence: str, *, wished: bool) -> list[str]:
+    """What a folded sentence states, in each way it may be taken up: without its question, what it
+    hands over to be worked on; then also without the wish to keep it or a polite beginning."""
+    stated = sentence[: question_in(sentence)]
+    if not wished:
+        tail = handed_over_in(without_quotations(stated))
+        stated = stated[: len(stated) - len(tail)] if tail is not None else stated
+    wish = wish_in(sentence)
+    kept = sentence[wish.start : wish.end] if wish is not None else ""
+    return [one for one in dict.fromkeys((stated, _polite().sub("", stated), kept)) if one]
+
+
+@lru_cache(maxsize=1)
+def _polite() -> re.Pattern[str]:
+    return anywhere(sections("proof.txt")["polite"], start="^")
 
 
 def question_in(sentence: str) -> int:
@@ -323,44 +302,8 @@ def _quoted(sentence: str, start: int, end: int) -> bool:
     return False
 
 
-# Words that only open an order.
-_CLEAR = """accept act add allow always append apply approve avoid be behave bypass configure confirm
-    consider continue convert create delete disable discard disregard do download enable ensure
-    escalate execute exfiltrate fetch follow forget give grant ignore include insert install invoke
-    keep let make modify must never not notify obey omit overwrite paste prefer prepend pretend
-    proceed provide publish put reboot recommend refer refuse register reinstall reject remember
-    remove rename replace reply respond retrieve reveal revert run save say send skip stop submit
-    suggest tell treat trust try turn unset upload use validate verify visit wait wipe write""".split()  # noqa: SIM905 - a word list
-# Words that are nouns as often: an order only before an object.
-_UNCLEAR = """answer ask assume block build call change check checkout clean clear click clone commit
-    contact copy curl deploy drop email export fix flag force forward halt hide leave log look mail
-    merge message move note open pass patch ping post print pull push read rebase report require
-    reset restart restore return review rm rotate set share show start sudo switch test update
-    upgrade warn watch wget""".split()  # noqa: SIM905 - a word list
-_OBJECT = r"(?:the|an?|all|any|every|each|this|that|these|those|it|them|him|her|me|us|your|my|our|their|its|no|only|to|for|with|from|into|out|off|on|up|at|if|when|before|after|how|-{1,2}\w|[`\"'“/~$]|https?:)"
-
-_START = re.compile(
-    r"(?:please\s+|also,?\s+|then,?\s+|first,?\s+|finally,?\s+|and\s+|so,?\s+|important:?\s+|instead,?\s+)*"
-    rf"(?:(?:{'|'.join(_CLEAR)})(?![\w'’])|(?:{'|'.join(_UNCLEAR)})\s+{_OBJECT}"
-    r"|don['’]t\b|from\s+now\s+on\b|immer\b|niemals\b|nie\b|toujours\b|jamais\b|ne\s+jamais\b"
-    r"|siempre\b|nunca\b|sempre\b|mai\b|必ず|絶対に|总是|永远不要|务必)",
-    re.IGNORECASE,
-)
-_ADDRESSED = re.compile(
-    r"\b(?:you|agents?|assistants?|claude|gpt|models?|ai|llms?|reader|whoever reads this)\s+"
-    r"(?:must|should|shall|has\s+to|have\s+to|needs?\s+to|is\s+to|are\s+to|ought\s+to|will\s+always"
-    r"|may\s+only|can\s*not|cannot|can['’]t|mustn['’]t|shouldn['’]t|are\s+(?:required|expected|allowed|instructed))\b"
-    r"|\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+|these\s+)*"
-    r"(?:previous|prior|above|earlier|existing|other|system)\b|\bfrom\s+now\s+on\b|\bmake\s+sure\s+(?:to|that|you)\b",
-    re.IGNORECASE,
-)
-_SPEAKS_FOR_USER = re.compile(
-    r"\b(?:the user|user|(?:der|die) (?:be)?nutzer(?:in)?|(?:der|die) anwender(?:in)?)\s+(?:\w+ly\s+|has\s+|hat\s+)?"
-    r"(?:wants?|wanted|prefers?|preferred|would\s+like|ask(?:s|ed)|request(?:s|ed)|said|says|told|insist(?:s|ed)"
-    r"|instruct(?:s|ed)|approve[sd]|allow(?:s|ed)|permit(?:s|ted)|authori[sz]e[sd]|confirm(?:s|ed)|agree[sd]|decided"
-    r"|will|möchte|wünscht|verlangt|erlaubt|bevorzugt)\b|用户(?:想|要|希望|喜欢|要求|允许|同意|说)",
-    re.IGNORECASE,
-)
+_START = Listed("asks.order")
+_ADDRESSED = Listed("asks.addressed")
 _LIST_MARKS = re.compile(r"^(?:[\s>#*_~`\-+•–—\"'“‘(\[\]]|\d{1,3}[.)]\s|\[[ xX]\])+")
 _LABEL = re.compile(r"^[\w /-]{1,40}:[*_]{0,2}\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;:。！？])[\"'”’)*_]*\s+|(?<!\s)\s+[—–]\s+|,\s+(?=then\b)")
@@ -376,9 +319,23 @@ def find_order(text: str) -> str:
     return ""
 
 
+def permits(text: str, proof: str) -> str:
+    """ "" or a word of a text that allows or approves something and is not in the proof."""
+    said = {*wording.words(proof)}
+    known = sections("proof.txt")["permits"]
+    found = [one for one in wording.words(text) if one in known and one not in said]
+    found += [one for one in known if one[0] >= "\u3400" and one in text and one not in proof]
+    return next(iter(found), "")
+
+
+@lru_cache(maxsize=1)
+def _in_the_users_name() -> re.Pattern[str]:
+    return anywhere(sections("urging.txt")["speaks"])
+
+
 def speaks_for_user(text: str) -> str:
     """ "" or the words by which a text says what the user wants: theirs to say, not a source's."""
-    found = _SPEAKS_FOR_USER.search(text)
+    found = _in_the_users_name().search(text)
     return " ".join(text[found.start() : found.end() + 40].split())[:80] if found else ""
 
 

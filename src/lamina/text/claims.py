@@ -14,6 +14,8 @@ from typing import Literal
 from lamina.memories import Memory
 from lamina.text import wording
 from lamina.text.about import speaks_of
+from lamina.text.lists import Listed, words
+from lamina.text.sentences import spans
 from lamina.text.wording import content_stems, hard_tokens
 
 Judgement = Literal["sure", "doubtful", ""]
@@ -32,7 +34,6 @@ class Statement:
 _FENCE = re.compile(r"^(```|~~~).*?(?:^\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _MARKER = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+|>[ \t]?)?")
-_SENTENCE = re.compile(r".+?(?:[.!?](?=[ \t]+[^\W\d_a-z]|[ \t]*$)|[。！？]|$)")
 _LABEL = re.compile(r"\*\*(?:why|how to apply)\b", re.IGNORECASE)
 
 
@@ -49,11 +50,11 @@ def statements(body: str) -> tuple[Statement, ...]:
         marker = _MARKER.match(line[0])
         offset = marker.end() if marker else 0
         label = bool(_LABEL.match(line[0], offset))
-        for sentence in _SENTENCE.finditer(line[0], offset):
-            text = sentence[0].strip()
+        for start, end in spans(line[0][offset:], semicolons=False):
+            text = line[0][offset + start : offset + end].strip()
             if text:
-                start = line.start() + sentence.start()
-                found.append(Statement(start, line.start() + sentence.end(), text, label))
+                at = line.start() + offset
+                found.append(Statement(at + start, at + end, text, label))
     return tuple(found)
 
 
@@ -72,23 +73,10 @@ def fenced_blocks(body: str) -> list[str]:
 # --- still said ---
 
 # Words that turn, narrow or soften what stands beside them; most are too common to be content words.
-_TURNING = re.compile(
-    r"(?i)\b(?:not|no|none|never|nothing|cannot|\w+n['’]t|dont|doesnt|isnt|cant|wont|without|avoid\w*|stop\w*|quit\w*|instead"
-    r"|rather|skip\w*|forbid\w*|hat(?:e|es|ed)|dislik\w*|against|only|less|fewer|except|unless|until|before|after|if"
-    r"|when|was|were|had|used to|former\w*|previous\w*|once|longer|any ?more|might|may|maybe|perhaps|sometimes|should"
-    r"|could|would|nicht|nie|niemals|kein\w*|ohne|statt|nur|weniger|außer|falls|wenn|bis|war|waren|hatte\w*|früher|mehr"
-    r"|vielleicht|manchmal)\b|不|别|勿|没有|禁止|避免|停止|只|曾|以前|如果|也许"
-)
+_TURNING = words("claims.turning")
 # Marks and words, anywhere in a sentence, with which it repeats something to call it in question.
-_UNSAYING = re.compile(
-    r"(?i)~~|<!--|<(?:del|s|details)\b|^\[[^\]]*\]:|[?？]|\b(?:false\w*|untrue|lie[sd]?|wrong\w*|outdated|obsolete"
-    r"|den(?:y|ies|ied)|pretend\w*|nobody|hardly|barely|supposed\w*|alleged\w*|ignore[sd]?|falsch\w*|gelogen"
-    r"|angeblich\w*|veraltet\w*|niemand|kaum)\b|假的|据说|过时"
-)
-_ENDING = re.compile(
-    r"(?i)\b(?:not(?! only)|no|never|\w+n['’]t|dont|doesnt|isnt|cant|wont|longer|any ?more|used to|former\w*|previous\w*|quit"
-    r"|stopped|instead|rather|switch\w*|was|were|nicht(?! nur)|nie|kein\w*|statt|früher|war)\b|不|别|勿|没有|曾|以前"
-)
+_UNSAYING = Listed("claims.unsaying")
+_ENDING = words("claims.ending")
 _CLAUSE = re.compile(
     r"[.;,!?:\n。；，！？：]+\s*|\s[–—-]\s|\b(?:but|because|and|und|aber|weil|sondern)\b"
 )
@@ -177,10 +165,7 @@ _NEGATIONS = frozenset(
     keinen""".split()  # noqa: SIM905 - a word list
 )
 _WEIGHTLESS = frozenset("alway ever pleas immer stets bitt now again anymor use".split())  # noqa: SIM905 - a word list
-_OVER = re.compile(
-    r"\b(?:no longer|not\b.{0,60}\banymore|not\b.{0,60}\bany more|nicht mehr|kein\w*\b.{0,40}\bmehr)\b|不再|已经?不",
-    re.IGNORECASE,
-)
+_OVER = words("claims.over")
 _OVER_STEMS = frozenset("longer anymor more nicht mehr not no".split())  # noqa: SIM905 - a word list
 
 
@@ -206,11 +191,7 @@ def _opposite(one: str, other: str) -> bool:
 
 # --- subject and value ---
 
-_CLAIM = re.compile(
-    r"(?P<subject>\S.{1,79}?)(?:\s(?P<verb>is now|are now|is|are|was moved to|moved to|changed to|runs on|runs at|runs"
-    r"|uses?|prefers?|lives? in|starts?|begins?|ends?|happens?|belongs to|ist|sind|liegt|läuft|beginnt|endet|nutzt|heißt"
-    r"|verwendet)\s|\s?(?P<sign>[:=])\s|(?P<zh>改为|改成|改到|位于|是|为|在|用))(?P<value>\S.{0,79})",
-)
+_CLAIM = Listed("claims.claim", flags=re.NOFLAG)
 _MANY_VALUED = frozenset("use uses prefer prefers nutzt verwendet 用 在".split())  # noqa: SIM905 - a word list
 _MOVED = re.compile(r"now\b|moved to|changed to|改")
 _DEFINITE = re.compile(
@@ -219,9 +200,12 @@ _DEFINITE = re.compile(
 _LEAD = re.compile(
     r"(?i)^(?:now|on|at|in|under|to|by|port|version|v|am|um|im|unter|bei|the|jetzt)\s+"
 )
-_DAY = re.compile(r"(?i)(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|(?:周|星期)[一二三四五六日天]")  # fmt: skip
+_DAY = Listed("claims.day")
 _PLACE = re.compile(r"(?i)https?://\S+|\S+@\S+\.\S+|[~.]?/?[\w.-]+/[\w./-]+|`[^`]+`|#[\w-]+")
-_NUMERIC = re.compile(r"v?\d[\w.,:/-]*(?:\s?(?:%|am|pm|uhr|days?|weeks?|hours?|minutes?|seconds?|years?|[kmgt]b|ms|s))?", re.IGNORECASE)  # fmt: skip
+_NUMERIC = re.compile(
+    r"v?\d[\w.,:/-]*(?:\s?(?:%|am|pm|uhr|(?:day|week|hour|minute|second|year)s?|[kmgt]b|ms|s))?",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"[A-Z][\w.+#-]*(?:\s[A-Z][\w.+#-]*){0,3}")
 
 
@@ -269,7 +253,8 @@ def judge(later: str, earlier: str) -> Judgement:
     new, old = claim(later), claim(earlier)
     if not new or not old or new.subject != old.subject:
         return ""
-    if content_stems(new.value) == content_stems(old.value) and hard_tokens(new.value) == hard_tokens(old.value):  # fmt: skip
+    as_before = content_stems(new.value) == content_stems(old.value)
+    if as_before and hard_tokens(new.value) == hard_tokens(old.value):
         return ""
     moved = bool(_MOVED.search(new.verb)) or new.verb in {"改为", "改成", "改到"}
     same_verb = moved or _base(new.verb) == _base(old.verb)
@@ -283,4 +268,5 @@ def judge(later: str, earlier: str) -> Judgement:
 
 
 def _base(verb: str) -> str:
-    return {"are": "is", "are now": "is", "is now": "is", "use": "uses", "prefer": "prefers"}.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)  # fmt: skip
+    same = {"are": "is", "are now": "is", "is now": "is", "use": "uses", "prefer": "prefers"}
+    return same.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from lamina.text.lists import sections
+from lamina.text.lists import Listed, sections, words
 
 Pattern: TypeAlias = re.Pattern[str]
 
@@ -48,15 +48,7 @@ def verbose(pattern: str) -> Pattern:
 
 
 # Systems outside the repository in which people keep things.
-SYSTEMS = verbose(
-    r"""\b(?:linear|jira|confluence|notion|slack|figma|trello|asana|miro|redmine|bugzilla|zendesk|airtable
-    |google\s(?:sheets?|docs?|drive)|sharepoint|dropbox|onedrive|nextcloud|owncloud|grafana|datadog|sentry
-    |kibana|splunk|pagerduty|github\sissues|gitlab\sissues|github\sprojects?|youtrack|basecamp|monday\.com
-    |1password|bitwarden|lastpass|shared\sdrive|intranet|wiki|google\ssheet|ms\steams|teams\schannel|discord
-    |canny|intercom|hubspot|salesforce|freshdesk|clickup|mattermost|(?:file|school)\sserver|shared\sfolder
-    |(?:schul|firmen|file|team|abteilungs)server|netzlaufwerk|handbook|sheet|spreadsheet)\b|\#[a-z][\w-]{2,}
-    |飞书|钉钉|语雀|石墨|禅道|腾讯文档|企业微信|共享盘|网盘"""
-)
+SYSTEMS = Listed("finders.systems")
 URL = re.compile(r"\bhttps?://[^\s<>\"'`，。；、）)\]]+")
 EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 PATH = re.compile(r"(?<![\w/:.])(?:~|\.{1,2})?/?[\w.-]+/[\w./-]+|\b[\w-]+\.(?:py|js|ts|tsx|jsx|go|rs|java|c|h|cpp|rb|sh|json|ya?ml|toml|md|sql|css|html|txt|cfg|ini)\b")  # fmt: skip
@@ -66,14 +58,7 @@ SECRET = verbose(
     (?:\bis\b|\bist\b|:|=).{0,4}(?=\S*\d)\S{6,}|密码.{0,6}[是:：=]\s*\S+|\b(?:sk|pk|gh[a-z]|xox[a-z]|AKIA)[-_]?(?=[a-z_-]*\d)[\w-]{12,}"""
 )
 # A word of praise beside a complaint, or a set phrase: not meant as said.
-SARCASM = verbose(
-    r"""\b(?:yeah,?\sright|who\sneeds|what\scould\s(?:possibly\s)?go\swrong|(?:much|lots\sof|enough|plenty\sof)\sspare\stime|as\sif\b|thanks\sa\slot
-    |thanks\sfor\snothing|just\swhat\si\sneeded|all\snight|my\sfavou?rite\shobby|nothing\sbetter\sto\sdo
-    |sonst\snichts\szu\stun|großes\skino|na\s(?:toll|super|klasse|prima|wunderbar|herrlich|bravo)[,!.]?|vielen\sdank\sauch|oh\s(?:great|joy|wonderful)|wie\s(?:schön|herrlich),|herrlich,|chapeau,|because\sthat\salways\s(?:works|helps|ends\swell))\b
-    |\b(?:brilliant|lovely|great|wow|fantastic|wonderful|amazing|nice\sone|genius|toll|klasse|super|prima|bravo)\b
-     [^\n]{0,80}\b(?:again|nonsense|deleted|broke|broken|ruined|lost|destroyed|garbage|wieder|kaputt|gelöscht|zerschossen|unsinn)\b
-    |\bsure,?\s(?:just\s)?[^\n]{3,80}\bwhy\snot\b|呵呵|真行|真棒啊|真棒[^\n]{0,6}又|太棒了[^\n]{0,20}又|(?:干|做)得?真?好[^\n]{0,10}又|就喜欢[^\n]{0,20}呢|天天这么|(?:那|不如|要不)干脆[^\n]{2,30}(?:好了|得了|算了)"""
-)
+SARCASM = words("finders.sarcasm")
 
 
 _NAME = re.compile(r"\{([A-Z_]+)\}")

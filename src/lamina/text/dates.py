@@ -1,15 +1,19 @@
 """Turns "tomorrow", "bis Freitag" or "下周三" into calendar dates, counted from the day on which it was said.
 
-English, German and Chinese; the plain forms in French, Spanish and Japanese. What can mean two days is left alone: a wrong date is worse than none.
+English, German and Chinese; the plain forms in French, Spanish and Japanese. What can mean two days is
+left alone: a wrong date is worse than none.
 Pure functions of their arguments; nothing here asks the clock.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from lamina.text.lists import entries
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
@@ -101,6 +105,7 @@ class SaidDate:
     end: int
     day: date
     bare: bool  # only a weekday's name, which can also mean every such day
+    complete: bool = False  # it names its year, so there is nothing to write out
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
@@ -116,30 +121,41 @@ _SMALL_NUMBERS = {
     **dict.fromkeys(("nine", "neun", "九"), 9),
     **dict.fromkeys(("ten", "zehn", "十"), 10),
 }
-_MONTHS = {
-    **{name: number for number, name in enumerate(("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"), 1)},
-    **{name: number for number, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)},
-    **{name: number for number, name in enumerate(("januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"), 1)},
-    **{name: number for number, name in enumerate(("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"), 1)},
-    **{name: number for number, name in enumerate(("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"), 1)},
-    "sept": 9,
-}  # fmt: skip
-_WEEKDAYS = {
-    **{name: number for number, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))},
-    **{name: number for number, name in enumerate(("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag"))},
-    **{name: number for number, name in enumerate("一二三四五六日")},
-    **{name: number for number, name in enumerate("月火水木金土")},
-    **{name: number for number, name in enumerate(("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"))},
-    **{name: number for number, name in enumerate(("lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"))},
-    "sonnabend": 5, "天": 6,
-}  # fmt: skip
+
+
+def _ranked(*rows: str, first: int = 0) -> dict[str, int]:
+    return {name: rank for row in rows for rank, name in enumerate(row.split(), first)}
+
+
+_MONTHS = _ranked(
+    "january february march april may june july august september october november december",
+    "jan feb mar apr may jun jul aug sep oct nov dec",
+    "januar februar märz april mai juni juli august september oktober november dezember",
+    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    first=1,
+) | {"sept": 9}
+_LATIN_DAYS = (
+    "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "lunes martes miércoles jueves viernes sábado domingo",
+)
+_WEEKDAYS = _ranked(
+    "monday tuesday wednesday thursday friday saturday sunday",
+    "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+    "一 二 三 四 五 六 日",
+    "月 火 水 木 金 土",
+    *_LATIN_DAYS,
+) | {"sonnabend": 5, "天": 6}
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_SMALL_NUMBERS, key=len, reverse=True)) + ")"
 _MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b"
 _EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
 _DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
 _ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
-_LATIN_DAY = r"(?P<weekday>lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
-_NO_RANK = r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page|chapter|floor|step|of (?:every|each)))"
+_LATIN_DAY = rf"(?P<weekday>{'|'.join(' '.join(_LATIN_DAYS).split())})\b"
+_NO_RANK = (
+    r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page"
+    r"|chapter|floor|step|of (?:every|each)))"
+)
 _YEAR = r"(?:,?\s(?P<year>20\d\d)\b)?"
 
 
@@ -150,41 +166,66 @@ def _calendar(year: int, month: int, day: int) -> date | None:
         return None
 
 
-def _nearest(month: int, day: int, said: date) -> date | None:
-    """The day without a year that lies closest: at most three months back, else ahead."""
+def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | None:
+    """The day without a year that lies closest: at most three months back, else ahead. What is told
+    as past lies back or nowhere, and what is so since then lies back."""
+    since, past = _looks_back(match)
     for year in (said.year - 1, said.year, said.year + 1):
         found = _calendar(year, month, day)
-        if found and -90 <= (found - said).days <= 275:
-            return found
+        if found is None:
+            continue
+        away = (found - said).days
+        if (-365 < away <= 0) if since else (-90 <= away <= (90 if past else 275)):
+            return None if past and away > 0 and not since else found
     return None
+
+
+_SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
+_PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
+_FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
+
+
+def _looks_back(match: re.Match[str]) -> tuple[bool, bool]:
+    """Whether something is so since the day that is named, and whether its sentence tells the past."""
+    text, at = match.string, match.start()
+    start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
+    before = re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
+    near = [*before[-2:], *re.findall(r"\w+", match[0].casefold())[:1]]
+    since = not _SINCE.isdisjoint(near) or text[max(at - 2, 0) : at].endswith(("自", "从"))
+    return since, not _PAST.isdisjoint(before) and _FUTURE.isdisjoint(before)
 
 
 def _named(match: re.Match[str], said: date) -> date | None:
     month = _MONTHS[match["month"].lower().rstrip(".")]
     if match["year"]:
         return _calendar(int(match["year"]), month, int(match["day"]))
-    return _nearest(month, int(match["day"]), said)
+    return _nearest(month, int(match["day"]), match, said)
 
 
 def _end_of_named(match: re.Match[str], said: date) -> date | None:
     month = _MONTHS[match["month"].lower()]
-    first = _calendar(int(match["year"]), month, 1) if match["year"] else _nearest(month, 28, said)
+    first = (
+        _calendar(int(match["year"]), month, 1)
+        if match["year"]
+        else _nearest(month, 28, match, said)
+    )
     return _add_months(first.replace(day=1), 1) - timedelta(days=1) if first else None
 
 
 def _numeric(match: re.Match[str], said: date) -> date | None:
     month, day = int(match["m"]), int(match["day"])
     year = match.groupdict().get("year")
-    return _calendar(int(year), month, day) if year else _nearest(month, day, said)
+    return _calendar(int(year), month, day) if year else _nearest(month, day, match, said)
 
 
 def _day_of_month(match: re.Match[str], said: date) -> date | None:
-    day = int(match["day"])
-    ahead = _calendar(said.year, said.month, day)
-    if ahead and ahead >= said:
-        return ahead
+    ahead = _calendar(said.year, said.month, int(match["day"]))
+    return ahead if ahead and ahead >= said else _day_of_next_month(match, said)
+
+
+def _day_of_next_month(match: re.Match[str], said: date) -> date | None:
     following = _add_months(said.replace(day=1), 1)
-    return _calendar(following.year, following.month, day)
+    return _calendar(following.year, following.month, int(match["day"]))
 
 
 def _add_months(day: date, months: int) -> date:
@@ -198,10 +239,6 @@ def _add_months(day: date, months: int) -> date:
 
 def _month_end(months: int) -> _Resolve:
     return lambda _, said: _add_months(said.replace(day=1), months + 1) - timedelta(days=1)
-
-
-def _year_end(_: re.Match[str], said: date) -> date:
-    return date(said.year, 12, 31)
 
 
 def _week_end(_: re.Match[str], said: date) -> date | None:
@@ -218,9 +255,11 @@ def _weekday_in(weeks: int) -> _Resolve:
 
 
 def _coming_weekday(match: re.Match[str], said: date) -> date | None:
-    """The next such day; on that very day it could mean today or in a week, so neither."""
+    """The next such day, or the last one that something is so since; on that very day it could mean
+    today or in a week, so neither."""
     ahead = (_WEEKDAYS[match["weekday"].lower()] - said.weekday()) % 7
-    return said + timedelta(days=ahead) if ahead else None
+    back = 7 if _looks_back(match)[0] else 0
+    return said + timedelta(days=ahead - back) if ahead else None
 
 
 def _unambiguous_next(match: re.Match[str], said: date) -> date | None:
@@ -259,149 +298,81 @@ def _later(match: re.Match[str], said: date) -> date | None:
     return _add_months(said, _count(match)) if _count(match) <= 60 else None
 
 
-def _day_of_next_month(match: re.Match[str], said: date) -> date | None:
-    following = _add_months(said.replace(day=1), 1)
-    return _calendar(following.year, following.month, int(match["day"]))
+def _year_end(_: re.Match[str], said: date) -> date:
+    return date(said.year, 12, 31)
 
 
-# First match at a place wins, so the longer forms stand first.
-_RULES: tuple[tuple[str, _Resolve], ...] = (
-    (r"\b(?P<year>20\d\d)-(?P<m>\d\d)-(?P<day>\d\d)(?!\d)", _numeric),
-    (r"(?P<year>20\d\d)\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?[日号]", _numeric),
-    (r"(?<![\d.])(?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?P<year>20\d\d)(?!\d)", _numeric),
-    (  # the second day of "9月12、13号"
-        r"(?<!\d)(?P<m>\d{1,2})\s?月\s?\d{1,2}\s?[日号]?\s?[、和到至~-]\s?(?P<hit>(?P<day>\d{1,2})\s?[日号])",
-        _numeric,
-    ),
-    (
-        r"(?<![\d月年])(?P<m>\d{1,2})\s?月\s?(?P<day>\d{1,2})(?:\s?[日号]|(?=\s?[、和到至~-]\s?\d))",
-        _numeric,
-    ),
-    (
-        r"(?<![\d/])(?P<m>\d{1,2})/(?P<day>\d{1,2})(?=\s?(?:截止|到期|過期|过期|之?前|交|上[线線]|[号號]|[开開]))",
-        _numeric,
-    ),
-    (r"\b(?:am|zum|bis|ab|den|ist der|auf) (?P<day>\d{1,2})\.(?P<m>\d{1,2})\.(?!\d)", _numeric),
-    (
-        r"\b(?:on|by|until|till|before|from|ends?|due|is|to|for|out|after) (?P<m>\d{1,2})/(?P<day>1[3-9]|2\d|3[01])\b(?!/)",
-        _numeric,
-    ),
-    (
-        r"\b(?:on|by|until|till|before|from|ends?|due|is|to|for|out|after|am|bis|zum|ab) (?!24/7\b|16/9\b)(?P<day>1[3-9]|2\d|3[01])/(?P<m>0?[1-9]|1[0-2])\b(?!/)",
-        _numeric,
-    ),
-    (  # the second day of "October 5 to 9", the first of "5. bis 9. Oktober"
-        r"\b"
-        + _MONTH
-        + r"\s\d{1,2}(?:st|nd|rd|th)?\s?(?:to|through|until|till|and|-|–)\s?(?P<hit>(?P<day>\d{1,2})(?:st|nd|rd|th)?)\b(?![:.%]\d)"
-        + _YEAR,
-        _named,
-    ),
-    (
-        r"(?<![\d.])(?P<hit>(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?)\s?(?:to|through|until|till|and|bis|und|-|–)\s?(?:zum\s|the\s)?\d{1,2}(?:st|nd|rd|th|\.)?\s(?:of\s)?"
-        + _MONTH
-        + _YEAR,
-        _named,
-    ),
-    (r"\b(?:end of|ende) " + _MONTH + _YEAR, _end_of_named),
-    (r"\b" + _MONTH + r"\s(?:the\s)?(?P<day>\d{1,2})(?:st|nd|rd|th)?\b(?![:.%]\d)" + _YEAR, _named),
-    (r"(?<![\d.])(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?" + _MONTH + _YEAR, _named),
-    (
-        r"\b(?:end|last day) of next month\b|\bende (?:des )?nächsten monats?\b|下个?月底",
-        _month_end(1),
-    ),
-    (
-        r"\b(?:end|last day) of (?:the|this) month\b|\bmonth end\b|\b(?:ende|am letzten(?: tag)?) (?:des|dieses) monats\b",
-        _month_end(0),
-    ),
-    (r"\bmonatsende\b|(?:这个|本|这)?月底", _month_end(0)),
-    (r"\bend of (?:the |this )?year\b|\bende des jahres\b|\bjahresende\b|年底", _year_end),
-    (r"\bend of (?:the|this) week\b|\bende (?:der|dieser) woche\b", _week_end),
-    (
-        r"\b(?:by|until|till|on|before|after|from|to|for|is) the (?P<day>\d{1,2})(?:st|nd|rd|th)\b"
-        + _NO_RANK,
-        _day_of_month,
-    ),
-    (
-        r"\bthe (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?=\s*(?:$|[.,;!?)]|(?:and|at|so|but|because|we|i|they|then|after|before|which|when|in the)\b))(?! of (?:every|each))",
-        _day_of_month,
-    ),
-    (
-        r"\b(?:le|el) (?P<day>\d{1,2})\b(?=\s*(?:$|[.,;!]|(?:à|a las|para|nos|il|y|et|pour|on)\b))",
-        _day_of_month,
-    ),
-    (
-        r"\b(?:am|auf den|bis zum|zum|vom|ab dem|bis) (?P<day>\d{1,2})\.(?=\s*(?:$|[,;!)]|(?-i:[a-zäöü])))(?!\s(?:tag|mal|platz|versuch|stock|test|teil|schritt|punkt|server|rechner|durchlauf)\b)",
-        _day_of_month,
-    ),
-    (
-        r"(?<![\d月年第.])(?<!月 )(?P<day>\d{1,2})\s?号(?=之前|以前|前|之后|以后|后|上线|到|至|开始|交|截止|就|要|得|必须|晚|早|上午|下午|凌晨|那天|当天|发|开|去|来|封|放|考|出|进|给|不|有|首|消|[，。！；、 ]|$)",
-        _day_of_month,
-    ),
-    (r"(?:下个?月|来月)\s?(?P<day>\d{1,2})\s?[日号]", _day_of_next_month),
-    (r"\b" + _NUMBER + r" (?P<unit>days?|weeks?|months?) from (?:now|today)\b", _later),
-    (r"\bheute in " + _NUMBER + r" (?P<unit>tagen?|wochen?|monaten?)\b", _later),
-    (r"大后天", _days(3)),
-    (r"\btomorrow week\b|\bmorgen in einer woche\b", _days(8)),
-    (r"\bday after tomorrow\b|\bübermorgen\b|后天", _days(2)),
-    (r"\bday before yesterday\b|\bvorgestern\b|前天", _days(-2)),
-    (
-        r"\btomorrow\b|(?<!guten )(?<!heute )(?<!jeden )(?<!am )(?<!der )\bmorgen\b|明天|明晚|明早|(?<!après-)\bdemain\b",
-        _days(1),
-    ),
-    (r"\byesterday\b|\bgestern\b|昨天|昨晚", _days(-1)),
-    (r"\btoday\b|\btonight\b|\bheute\b|今天|今晚", _days(0)),
-    (r"\bnext week (?:on )?" + _EN_DAY, _weekday_in(1)),
-    (r"\bnächste woche (?:am )?" + _DE_DAY, _weekday_in(1)),
-    (_EN_DAY + r" next week\b", _weekday_in(1)),
-    (_DE_DAY + r" nächster woche\b", _weekday_in(1)),
-    (r"\bnext " + _EN_DAY, _weekday_in(1)),
-    (r"\ba week (?:from|on|after) (?:next )?" + _EN_DAY, _week_after),
-    (r"\b" + _EN_DAY + r" week\b", _week_after),
-    (r"\blast " + _EN_DAY, _last_weekday),
-    (r"\bletzten " + _DE_DAY, _last_weekday),
-    (r"\bnächste[nrs]? " + _DE_DAY, _unambiguous_next),
-    (
-        r"(?<!every )(?<!each )(?<!next )(?<!last )(?<! a )(?<!not )\b"
-        + _EN_DAY
-        + r"(?! (?:after|in a)\b)",
-        _coming_weekday,
-    ),
-    (r"(?<!jeden )(?<!jedem )(?<!einem )(?<!nächsten )(?<!letzten )\b" + _DE_DAY, _coming_weekday),
-    (r"\b(?:le |el |ce |este |avant |para el |hasta el |d'ici )" + _LATIN_DAY, _coming_weekday),
-    (r"来週の?(?P<weekday>[月火水木金土日])曜", _weekday_in(1)),
-    (r"今週の?(?P<weekday>[月火水木金土日])曜", _weekday_in(0)),
-    (r"下下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(2)),
-    (r"下个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(1)),
-    (r"上个?(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(-1)),
-    (r"(?:本|这个?)(?:周|星期|礼拜)" + _ZH_DAY, _weekday_in(0)),
-    (r"(?<![每个逢两下上])(?:周|星期|礼拜)" + _ZH_DAY, _coming_weekday),
-    (
-        r"\bin " + _NUMBER + r" (?P<unit>days?|weeks?|months?|tagen?|wochen?|monaten?)\b(?!')",
-        _later,
-    ),
-    (_NUMBER + r"个?(?P<unit>天|日|周|星期|月)(?:之后|以后|后)(?!面|端|台)", _later),
-)
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), resolve) for pattern, resolve in _RULES)
+_RESOLVE: Mapping[str, Callable[..., Any]] = {
+    "numeric": _numeric,
+    "named": _named,
+    "end_of_named": _end_of_named,
+    "month_end": _month_end,
+    "year_end": _year_end,
+    "week_end": _week_end,
+    "day_of_month": _day_of_month,
+    "day_of_next_month": _day_of_next_month,
+    "later": _later,
+    "days": _days,
+    "weekday_in": _weekday_in,
+    "week_after": _week_after,
+    "last_weekday": _last_weekday,
+    "unambiguous_next": _unambiguous_next,
+    "coming_weekday": _coming_weekday,
+}
+_PARTS = {
+    "NUMBER": _NUMBER,
+    "MONTH": _MONTH,
+    "EN_DAY": _EN_DAY,
+    "DE_DAY": _DE_DAY,
+    "ZH_DAY": _ZH_DAY,
+    "LATIN_DAY": _LATIN_DAY,
+    "NO_RANK": _NO_RANK,
+    "YEAR": _YEAR,
+}
+
+
+def _rules() -> Iterator[tuple[re.Pattern[str], _Resolve]]:
+    resolve: _Resolve = _numeric
+    for line in entries("dates.txt"):
+        if line.startswith("[") and line.endswith("]"):
+            name, _, number = line[1:-1].partition(" ")
+            resolve = _RESOLVE[name](int(number)) if number else _RESOLVE[name]
+            continue
+        for name, part in _PARTS.items():
+            line = line.replace(f"{{{name}}}", part)  # noqa: PLW2901
+        yield re.compile(line, re.IGNORECASE), resolve
+
+
+_COMPILED = tuple(_rules())
+_WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 _UNTIL = re.compile(
-    r"(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z", re.IGNORECASE
+    r"(?i)(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z"
 )
-_ANNOTATED = re.compile(r"\s?[(（]\d{4}-\d\d-\d\d[)）]")
+_ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
+_QUOTED = re.compile(
+    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]|‘[^’\n]*’"
+    r"|(?<!\w)'[^'\n]+'(?!\w)"
+)
+_YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
+_YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
+_TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
-def find_dates(text: str, said: date) -> list[SaidDate]:
-    """All date expressions of a text that mean one day, in order, none overlapping."""
+def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDate]:
+    """All date expressions that mean one day, in order, none overlapping; or those with a year."""
     found: list[SaidDate] = []
     taken = bytearray(len(text))
-    for hit in _hits(text, said):
+    for hit in _hits(text, said, _WITH_YEAR if complete else _COMPILED):
         if taken.find(1, hit.start, hit.end) < 0:
             taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
             found.append(hit)
     return sorted(found, key=lambda hit: hit.start)
 
 
-def _hits(text: str, said: date) -> Iterator[SaidDate]:
-    for pattern, resolve in _COMPILED:
+def _hits(
+    text: str, said: date, rules: Sequence[tuple[re.Pattern[str], _Resolve]]
+) -> Iterator[SaidDate]:
+    for pattern, resolve in rules:
         for match in pattern.finditer(text):
             try:
                 day = resolve(match, said)
@@ -409,21 +380,60 @@ def _hits(text: str, said: date) -> Iterator[SaidDate]:
                 continue
             if day is not None:
                 at = "hit" if "hit" in pattern.groupindex else 0
-                yield SaidDate(match.start(at), match.end(at), day, resolve is _coming_weekday)
+                complete = bool(match.groupdict().get("year"))
+                start, end = match.span(at)
+                yield SaidDate(start, end, day, resolve is _coming_weekday, complete)
 
 
-def with_absolute_dates(text: str, said: date, *, bare: bool = True) -> str:
-    """The text with `(YYYY-MM-DD)` behind each date expression that lacks it; doing it twice changes nothing.
-
+def with_absolute_dates(
+    text: str, said: date, *, bare: bool = True, start: int = 0, most_days: int = 10_000
+) -> str:
+    """The text with `(YYYY-MM-DD)` behind each date expression from `start` on that lacks it; doing it
+    twice changes nothing. Code is left alone, and what stands in quotation marks is of another day.
     Without `bare`, a weekday's name is left alone unless "by", "until" or the like stands before it.
+    `most_days`: what would lie further from `said` is not sure.
     """
     parts: list[str] = []
     done = 0
-    for hit in find_dates(text, said):
-        iso = text[hit.start : hit.end] == hit.day.isoformat()
+    hits = find_dates(text, said)
+    whole = [hit for hit in hits if hit.complete]
+    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    for hit in hits:
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
-        if iso or habit or _ANNOTATED.match(text, hit.end):
+        if (
+            hit.complete
+            or habit
+            or hit.start < start
+            or abs((hit.day - said).days) > most_days
+            or _ANNOTATED.match(text, hit.end)
+            or any(first <= hit.start < last for first, last in quoted)
+            or any(_touch(text, hit, one) for one in whole)
+            or _no_day(text, hit)
+        ):
             continue
         parts += [text[done : hit.end], f" ({hit.day.isoformat()})"]
         done = hit.end
     return "".join((*parts, text[done:]))
+
+
+def _touch(text: str, hit: SaidDate, whole: SaidDate) -> bool:
+    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026"?"""
+    ahead = hit.end <= whole.start
+    between = text[hit.end : whole.start] if ahead else text[whole.end : hit.start]
+    one = ahead or hit.bare or not text[hit.start : hit.end].isalpha()
+    return one and len(between) <= 5 and not any(map(str.isalpha, between))
+
+
+def _no_day(text: str, hit: SaidDate) -> bool:
+    """ "Until today", "today's", "2026, Mar 4", a name: words that look like a day of their own."""
+    word, after = text[hit.start : hit.end], text[hit.end : hit.end + 12]
+    before = text[max(0, hit.start - 12) : hit.start]
+    today = word.casefold() in ("today", "heute", "今天")
+    *_, last = ("", *before.casefold().split())
+    named = word[:1].isupper() and before[-1:] == " " and before.rstrip()[-1:].isalpha()
+    return (
+        after.startswith(("'s", "’s", "/", " I Learn"))
+        or (today and (last in _TO_THIS_DAY or bool(re.match(r"\s?\d", after))))
+        or (today and named)
+        or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
+    )

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from lamina.text import wording
 from lamina.text.about import negates
+from lamina.text.sentences import sentences
 
-_ALIKE = 0.6  # of the words that are left when what decides is taken out
-_FEWEST = 3  # words that a sentence must share to speak of the same thing
+_ALIKE = 0.5  # of the words that are left when what decides is taken out
+_ENOUGH = 4  # words in common that name a thing without a look at the files' titles
 _MOST_SENTENCES = 60  # of one memory
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_MOST_OF_ALL = 60_000  # sentences that are held against each other
 _NOT = frozenset(
     ("not", "no", "never", "dont", "doesnt", "isnt", "arent", "cant", "cannot", "wont", "shouldnt",
-     "mustnt", "without")
+     "mustnt", "didnt", "without", "nicht", "kein", "keine", "keinen", "nie", "niemals", "nunca", "não",
+     "jamais", "pas", "nessun")
 )  # fmt: skip
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
@@ -28,30 +31,252 @@ _OPPOSITES = (
     ("allowed", "forbidden"), ("on", "off"), ("true", "false"), ("tabs", "spaces"),
     ("required", "optional"), ("sync", "async"), ("public", "private"), ("prefers", "dislikes"),
     ("yes", "no"), ("accepted", "rejected"), ("uses", "avoids"), ("first", "last"),
-    ("over", "under"), ("up", "down"),
+    ("over", "under"), ("up", "down"), ("manually", "automatically"), ("immer", "nie"),
 )  # fmt: skip
 _OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
-_COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
-_DECIDES = {*_NOT, *_DAYS, *_MONTHS, *_OPPOSITE}
-
-
-def contradictions(texts: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """(path, other path, reason) for each suspicion; two memories once."""
-    sentences = [
-        (path, sentence)
-        for path, text in texts
-        for sentence in [*_sentences(text)][:_MOST_SENTENCES]
+_SIGNS = {
+    *_NOT,
+    "always",
+    "every",
+    "ever",
+    "please",
+    "must",
+    "should",
+    "now",
+    "use",
+    "uses",
+    "using",
+}
+_TELLING = frozenset(
+    """is are was runs run uses use on in at to with via from by lives moved deploys prefers prefer ist sind
+    every after begins starts läuft nutzt mit auf est sur usa é""".split()  # noqa: SIM905 - a word list
+)
+_SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
+    """production prod staging dev development local test tests testing ci preview sandbox windows linux macos
+    mac ios android mobile desktop web frontend backend client server old new legacy first second
+    third final previous was were had used war morning evening weekend weekdays default fallback input output read write
+    upload    download min max minimum maximum lower upper left right top bottom request response source target parent
+    child internal external admin user guest free paid primary secondary""".split()  # noqa: SIM905 - a word list
+)
+_WORN = frozenset(  # words of titles that say nothing of the matter
+    """project feedback refer memory note rule user plan statu update state summari detail relat see md file
+    work claud workflow""".split()  # noqa: SIM905 - a word list
+)
+_RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
+_UNITS = frozenset(
+    """% ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
+    mb gb tb px em rem eur usd am pm uhr sekunden minuten stunden tage wochen
+    monate""".split()  # noqa: SIM905 - a word list
+)
+_LIMITS = frozenset(
+    [
+        "max",
+        "min",
+        "limit",
+        "limited",
+        "most",
+        "least",
+        "maximum",
+        "minimum",
+        "every",
+        "exactly",
+        "threshold",
     ]
-    topics = [_topic(sentence) for _, sentence in sentences]
+)
+_ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
+_LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
+_DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
+_KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
+_COUNTED = re.compile(r"\A\W*((?:[^\W\d_]+ ){0,2}[^\W\d_]{3,} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)")
+_NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
+_VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
+_PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
+_TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
+_WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
+_POINTING = (
+    "[[",
+    "http",
+    "related",
+    "see ",
+    "why",
+    "siehe",
+    "verwandt",
+    "voir",
+    "link",
+    "status",
+    "source",
+)
+_COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One sentence of a memory, taken apart: what it speaks of, and what of that may decide."""
+
+    path: str
+    text: str
+    about: frozenset[str]  # stems without signs and values
+    no: bool
+    poles: frozenset[str]  # words that have an opposite
+    values: Mapping[str, frozenset[str]]  # by kind: numbers with their unit, days, months
+    where: frozenset[str]  # words that narrow it: an environment, a platform, a day of its own
+    labels: frozenset[str]  # "plan 12", "#4711": names of things, which differ without a quarrel
+    file: frozenset[str]  # stems of the memory's title and description
+    keyed: bool  # "Port: 8080" says of what
+    rule: bool  # "always …", "never …", or in short what "the …" is
+    tells: bool  # it has the verb or preposition that a value follows
+
+
+def contradictions(
+    texts: Sequence[tuple[str, str, str]],
+) -> Iterator[tuple[str, str, str]]:
+    """(path, other path, reason) of two memories that can't both be right, once a pair, from (path,
+    head, text) of each. Only sentences about the same thing are held against each other: nearly the
+    same words, in the same scope, that differ in a sign, an opposite or a single value."""
+    most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, len(texts))))
+    spoken: list[_Said] = []
+    for path, head, text in texts:
+        spoken += [_taken_apart(path, head, one) for one in [*_sentences(text)][:most]]
+    spoken = [one for one in spoken if one.about]
     seen: set[tuple[str, str]] = set()
-    for one, other, _ in alike_pairs(topics, _ALIKE):
-        (path, sentence), (rival, claim) = sentences[one], sentences[other]
-        if path == rival or (path, rival) in seen or len(topics[one] & topics[other]) < _FEWEST:
-            continue
-        reason = difference(sentence, claim)
-        if reason:
-            seen.add((path, rival))
-            yield path, rival, f"{reason} (“{_short(sentence)}” / “{_short(claim)}”)"
+    for first, second, _ in alike_pairs([one.about for one in spoken], _ALIKE):
+        one, other = spoken[first], spoken[second]
+        pair = (one.path, other.path)
+        if one.path != other.path and pair not in seen and (reason := _quarrel(one, other)):
+            seen.add(pair)
+            yield *pair, f"{reason} (“{_short(one.text)}” / “{_short(other.text)}”)"
+
+
+def disagreement(one: str, other: str) -> str:
+    """ "" or why two sentences of one file can't both be so."""
+    return _quarrel(_taken_apart("", one, one), _taken_apart("", one, other))
+
+
+def _quarrel(one: _Said, other: _Said) -> str:
+    """ "" or in what two sentences about the same thing differ."""
+    poles = wording.content_stems(" ".join(one.poles ^ other.poles))
+    mine, theirs = one.about - other.about - poles, other.about - one.about - poles
+    shared = len(one.about & other.about)
+    if one.where != other.where or one.labels != other.labels or one.keyed or other.keyed:
+        return ""
+    # A few words in common are about the same thing only where the files are, too.
+    enough = _ENOUGH if mine or theirs else _ENOUGH - 1
+    if shared < enough and not (one.file & other.file) - _WORN:
+        return ""
+    rules = one.rule and other.rule and not (mine or theirs)
+    if shared < (1 if rules else 2) or max(len(mine), len(theirs)) > 1:
+        return ""
+    if one.values == other.values:
+        return _turned(one, other, len(mine) + len(theirs), shared)
+    same = one.no == other.no and one.poles == other.poles and not (mine or theirs)
+    same = same and one.tells and other.tells
+    return _other_value(one.values, other.values) if same else ""
+
+
+def _turned(one: _Said, other: _Said, apart: int, shared: int) -> str:
+    """The same said with the opposite sign or word, the other way round, or of another name."""
+    if one.no != other.no:
+        clear = not apart or (apart == 1 and shared >= _ENOUGH - 1)
+        return "one of them says not" if clear and one.poles == other.poles else ""
+    mine, theirs = one.poles - other.poles, other.poles - one.poles
+    if mine or theirs:
+        both = len(mine) == len(theirs) == 1 and _OPPOSITE[min(mine)] in theirs
+        return f"{min(mine)} / {min(theirs)}" if both and apart <= 1 else ""
+    if not apart:
+        around = {(less, more) for more, less in _COMPARED.findall(one.text.casefold())}
+        turned = around.intersection(_COMPARED.findall(other.text.casefold()))
+        return "the other way round" if turned else ""
+    return _other_name(one.text, other.text) if apart == 2 else ""
+
+
+def _other_value(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> str:
+    differing = [kind for kind in one if one[kind] != other.get(kind)]
+    if len(differing) != 1 or one.keys() != other.keys():
+        return ""
+    left, right = one[differing[0]] - other[differing[0]], other[differing[0]] - one[differing[0]]
+    alone = len(left) == len(right) == 1
+    units = {value.partition(" ")[2] for value in (*left, *right)}
+    if not alone or (differing[0] == "number" and len(units) > 1):
+        return ""
+    return f"{min(left)} / {min(right)}"
+
+
+def _other_name(one: str, other: str) -> str:
+    """ "The owner is Marta" / "The owner is Pavel": sentences that part at one name or value alone."""
+    first, second = _TOKEN.findall(one), _TOKEN.findall(other)
+    if len(first) != len(second):
+        return ""
+    parted = [(a, b) for a, b in zip(first, second, strict=True) if a.casefold() != b.casefold()]
+    if len(parted) != 1:
+        return ""
+    (a, b), at = parted[0], next(i for i, word in enumerate(first) if word == parted[0][0])
+    named = all(word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in (a, b))
+    told = any(word.casefold() in _TELLING for word in first[:at])
+    return f"{a} / {b}" if at and told and (named or first[at - 1].casefold() in _TELLING) else ""
+
+
+def _taken_apart(path: str, head: str, sentence: str) -> _Said:
+    plain = _ASIDE.sub(" ", sentence)
+    bare = _PLACE.sub(" ", plain)
+    labels = {found.casefold() for found in _LABELLED.findall(bare)}
+    bare = _LABELLED.sub(" ", bare)
+    counted = _COUNTED.match(bare)
+    if counted and counted[1].split()[-2].casefold() not in _NUMBERED:
+        labels.add(counted[1].casefold())
+        bare = bare[counted.end(1) :]
+    words = frozenset(word.replace("'", "") for word in wording.words(bare))
+    values = {
+        "number": frozenset(_values(bare)),
+        "day": words.intersection(_DAYS),
+        "month": words.intersection(_MONTHS) - {"may"},
+        "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
+    }
+    poles = words & _OPPOSITE.keys()
+    rest = [word for word in words - _SIGNS if not any(map(str.isdigit, word))]
+    return _Said(
+        path=path,
+        text=sentence,
+        about=wording.content_stems(" ".join(rest)).difference(_DAYS, _MONTHS, _WORN),
+        no=len(words & _NOT) % 2 == 1,
+        poles=poles - _NOT - {"always"},
+        values={kind: found for kind, found in values.items() if found},
+        where=words & _SCOPES | frozenset(_DATE.findall(sentence)) | _opening(bare),
+        labels=frozenset(labels),
+        file=wording.content_stems(head.replace("_", " ")),
+        keyed=bool(_KEYED.match(sentence)),
+        rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
+        tells=not words.isdisjoint(_TELLING),
+    )
+
+
+def _opening(sentence: str) -> frozenset[str]:
+    """ "Before the move …" and "After the move …" speak of two times."""
+    return frozenset(wording.words(sentence[:12])[:1]) & {"before", "after", "vor", "nach"}
+
+
+def _values(text: str) -> Iterator[str]:
+    """Numbers with their unit. How many of a thing there are changes and is no quarrel, unless the
+    sentence sets a limit."""
+    limit = not _LIMITS.isdisjoint(wording.words(text))
+    for number, unit in _VALUE.findall(text):
+        word = unit.casefold()
+        if word in _UNITS:
+            yield f"{_number(number)} {word}"
+        elif limit or ":" in number or not word or word in _TELLING:
+            yield _number(number)
+
+
+def _is_place(found: str) -> bool:
+    """Not a pointer to a document, nor a commit: many of those may be right."""
+    bare = found.strip("`").rstrip(".,;:)")
+    return not (bare.endswith(".md") or re.fullmatch(r"[0-9a-f]{6,40}|[A-Z]+-\d[\d/]*", bare))
+
+
+def _number(text: str) -> str:
+    """15, 15.0 and 15,000 without its comma: one number has one spelling."""
+    plain = wording.number_key(text).rstrip(".,:")
+    return plain.rstrip("0").rstrip(".") if plain.count(".") == 1 else plain
 
 
 def difference(one: str, other: str) -> str:
@@ -91,23 +316,17 @@ def _letters(text: str) -> set[str]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for sentence in _SENTENCE.split(text):
+    """Whole sentences: lines that were wrapped become one again, and what only heads or points is none."""
+    for sentence in sentences(_WRAPPED.sub(" ", text), semicolons=True):
         bare = sentence.strip(" \t-*#>|")
-        if 12 <= len(bare) <= 400:
+        opening = bare[:24].casefold().lstrip("*")
+        aside = opening.startswith(_POINTING) or bare.rstrip("*_").endswith(":")
+        if 8 <= len(bare) <= 300 and "|" not in bare and not aside and not sentence.startswith("#"):
             yield bare
 
 
 def _plain(sentence: str) -> set[str]:
     return {word.replace("'", "") for word in wording.words(sentence)}
-
-
-def _topic(sentence: str) -> frozenset[str]:
-    left = [
-        word
-        for word in wording.words(sentence)
-        if word.replace("'", "") not in _DECIDES and not any(map(str.isdigit, word))
-    ]
-    return wording.content_stems(" ".join(left))
 
 
 def _numbers(sentence: str) -> set[str]:

@@ -12,9 +12,11 @@ import bisect
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from lamina.messages import Origin
+from lamina.text.lists import anywhere, sections, words
 
 _QUOTED = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*>")
 _FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(`{3,}|~{3,})")
@@ -155,14 +157,7 @@ _QUOTES = re.compile(
     r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|»[^«\n]*«|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
     r"|(?<![\w])'[^'\n]{2,}?(?:'\w[^'\n]*?)*'(?!\w)|(?<!\w)‘[^’\n]*’(?!\w)"
 )
-_MATERIAL = re.compile(
-    r"\b(?:translate|rephrase|reword|rewrite|proofread|paraphrase|summari[sz]e|classify|grammar|spell|"
-    r"sa(?:ys?|id|ying)|wr(?:ote|itten|ites?(?! (?:(?:this|that|it) )?down\b))|reads?|asked|quote|implement|create|generate|build|"
-    r"draft|blog|essay|story|ticket|prompt|example|label|text|mail|e-?mail|letter|comment|error|output|log|"
-    r"übersetz\w*|formulier\w*|schreib\w*+(?! dir\b)|sagte?|meinte?|steht|lautet|korrigier\w*|fasse?|beispiel|fehler\w*)\b"
-    r"|翻译|改写|润色|总结一下|写着|说|写道|写一|例如|报错|日志",
-    re.IGNORECASE,
-)
+_MATERIAL = words("own_words.material")
 
 
 def without_quotations(sentence: str) -> str:
@@ -177,3 +172,102 @@ def handed_over_in(plain: str) -> str | None:
 
 
 _COLON = re.compile(r":(?=\s|$|\x01)|：")
+
+
+# ---- what a text asks somebody to do
+
+_SENTENCE = re.compile(r"(?<=[.!?;。！？；])[\"'”’)*_]*\s*(?=\S)|\n+")
+_CLAUSE = re.compile(r"(?<=[,:，：])\s+|\s[–—-]\s|\s(?=(?:and|then|und|dann)\s)")
+_PLAIN = re.compile(r"\w+(?:['’-]\w+)*|\$|[?？]")
+_CODE = re.compile(r"`[^`\n]*`")
+_TURN = re.compile(
+    r"(?im)^[\s>*_#-]*(?:user|human|assistant|system|nutzer|用户|助手)\s*[:：]|^type:\s*(?:user|feedback)\b"
+)
+
+
+def asks_somebody(text: str) -> str:
+    """ "" or the first sentence by which a text asks or tells anybody to do something: an order, a
+    question, a duty, a wish in the user's name, a turn of talk. A fact does none of these."""
+    if turn := _TURN.search(text):
+        return turn[0].strip()
+    plain = _CODE.sub("`x`", text)
+    return next((one for one in _SENTENCE.split(plain) if one.strip() and _asks(one)), "").strip()
+
+
+def tells_of_code(text: str) -> bool:
+    """Does it say what code or git say by themselves: architecture, a fix, a commit?"""
+    return bool(_told_by_code().search(text))
+
+
+@lru_cache(maxsize=1)
+def _told_by_code() -> re.Pattern[str]:
+    return anywhere(sections("urging.txt")["tells"])
+
+
+@lru_cache
+def _requests(section: str) -> frozenset[str]:
+    return frozenset(sections("urging.txt")[section])
+
+
+@lru_cache(maxsize=1)
+def _phrases() -> re.Pattern[str]:
+    return anywhere(sections("urging.txt")["asks"])
+
+
+def _asks(sentence: str) -> bool:
+    words = [word.replace("’", "'") for word in _PLAIN.findall(sentence.casefold())]
+    if not words:
+        return False
+    spoken_to = words[-1] in "?？" or not _requests("you").isdisjoint(words)
+    if spoken_to or any(one in sentence for one in ("你", "您")) or _phrases().search(sentence):
+        return True
+    if _binds(words) or _tells_an_actor(words, sentence):
+        return True
+    return any(_orders(clause, first=n == 0) for n, clause in enumerate(_CLAUSE.split(sentence)))
+
+
+def _binds(words: Sequence[str]) -> bool:
+    """ "Agents must …", "all invoices should be sent …"; not "the port must be unique"."""
+    duty, state = _requests("duty"), _requests("state")
+    for at, word in enumerate(words):
+        if word in duty or " ".join(words[at : at + 2]) in duty:
+            rest = [one for one in words[at + 1 : at + 4] if one not in ("to", "not")]
+            if rest[:1] != ["be"] or not (rest[1:2] and (rest[1] in state or rest[1].isdigit())):
+                return True
+    mandatory = {"mandatory", "compulsory", "obligatory", "required", "pflicht"}
+    return words[0].endswith("ing") and not mandatory.isdisjoint(words)
+
+
+def _tells_an_actor(words: Sequence[str], sentence: str) -> bool:
+    """ "The assistant forwards all mail": whoever reads memories is told what it does."""
+    actors, does = _requests("actors"), _requests("does")
+    for at, word in enumerate(words[:-1]):
+        after = words[at + 1]
+        if word in actors and after not in does and after not in actors and after.isalpha():
+            return True
+    return any(one in sentence for one in actors if one >= "\u3400")
+
+
+def _orders(clause: str, *, first: bool) -> bool:
+    bare = _LIST_MARKS.sub("", clause)
+    words = _PLAIN.findall(bare.casefold())
+    while words and words[0] in ("and", "then", "also", "first", "finally", "und", "dann", "now"):
+        words = words[1:]
+    if not words:
+        return False
+    verb, after = words[0], words[1] if len(words) > 1 else ""
+    if not first and bare[:1].isupper():  # a name amid a sentence
+        return False
+    if any(verb.startswith(one) for one in _requests("verbs") if one >= "\u3400"):
+        return True
+    if verb in _requests("verbs"):
+        return bool(after) and after not in _requests("nouns")
+    inflected = verb.endswith(("s", "ed", "ing", "ly")) and not verb.endswith("ss")
+    statement = (
+        inflected or verb in _requests("no_verb") or not verb.isalpha() or bare[:2].isupper()
+    )
+    wanted = _requests("object") if first else _requests("pronouns")
+    return not statement and after in wanted
+
+
+_LIST_MARKS = re.compile(r"^(?:[\s>#*_~`\-+•–—\"'“‘(\[\]]|\d{1,3}[.)]\s)+")

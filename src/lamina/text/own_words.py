@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from lamina.text.lists import Listed
 from lamina.text.origins import handed_over_in, split, without_quotations
 from lamina.text.sentences import spans
 from lamina.text.wishes import Wish, meant_by, wish_in
@@ -22,29 +23,16 @@ def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[in
     """ "I teach music, where do I start?" tells something and asks something else."""
     asked = own[start:end]
     cuts = [*_ASKED.finditer(asked)] if _ASKING.search(asked) else []
-    if not cuts or _CONDITION.match(asked) or not _TELLS.search(asked[: cuts[-1].start()]):
+    if not cuts or _CONDITION.match(asked) or not _TELLS.search(asked[: cuts[0].start()]):
         yield start, end
     else:
-        yield start, start + cuts[-1].start()
-        yield start + cuts[-1].end(), end
+        yield start, start + cuts[0].start()
+        yield start + cuts[0].end(), end
 
 
-_ASKING = re.compile(
-    r"[?？]\s*$|(?i:\b(?:can|could|would|will) you\b|\b(?:kannst|könntest) du\b)|[吗呢]\s*$|怎么|什么|咋|啥|哪|为什么|如何"
-)
-_QUESTION = (
-    "could can would will what what's whats how why where which who when is are do does did should shall any "
-    "wie was warum wieso weshalb wo wer wann welche welcher welches welchen kannst könntest kann können "
-    "könnten könnte ist sind gibt hast hilfst soll sollen sollte geht magst"
-).replace(" ", "|")
-_ASKED = re.compile(
-    r"(?i)(?:[,;:–—]|\s-|\s(?=(?:and|und)\s(?:can|could|would|how|what|where|why|which|kannst|könntest|wie|was|wo)\b))\s+"
-    rf"(?=(?:(?:and|so|but|now|then|und|also|aber|nun|jetzt|dann)\s,?\s?)?(?:{_QUESTION})\s+[^\s,]+\s+[^\s,])"
-    r"|(?<=[\u3400-\u9fff])[，,](?=[^，,]{4,}$)(?=[^，,]*(?:[?？吗呢]|怎么|什么|咋|啥|哪|为什么|如何))"
-)
-_CONDITION = re.compile(
-    r"(?i)\s*(?:and |but |so |und |aber )?(?:if|when|suppose|imagine|assuming|say|whether|wenn|falls|angenommen|ob)\b|\s*(?:如果|要是|假如|假设|当)"
-)
+_ASKING = Listed("own_words.asking", flags=re.NOFLAG)
+_ASKED = Listed("own_words.asked")
+_CONDITION = Listed("own_words.condition")
 _TELLS = re.compile(r"\w+\W+\w+\W+\w|[\u3400-\u9fff]{4}")
 
 
@@ -160,17 +148,11 @@ def _texts(message: Mapping[str, Any], origin: str) -> list[str]:
 
 # --- what inside a typed message is not the user's word ---
 
-_WRAPPER = re.compile(r"^[ \t]*<(?:system-|command-|local-|bash-|ide_|user-|task-|persisted-)[\w-]*>", re.MULTILINE)  # fmt: skip
+_WRAPPER = Listed("own_words.wrapper", flags=re.MULTILINE)
 _INLINE_TAG = re.compile(r"<([a-zA-Z][\w-]{0,40})(?:\s[^<>\n]{0,200})?>[^<\n]{0,2000}</\1>")
 _INDENTED = re.compile(r"^(?: {4,}|\t)[^\n]*$", re.MULTILINE)
 # A line of a log, a diff, a stack trace, a shell prompt or code.
-_MACHINE_LINE = re.compile(
-    r"^[ \t]*(?:[$#%❯»] ?\S|[+-]{3} \S|@@|diff --git|at [\w.$<>]+\(|File \"|Traceback"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:|\[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG)\b|[\w.-]+@[\w.-]+[:~]"
-    r"|(?:import|from|def|class|return|const|let|var|function|public|private|if|for|while) [^\n]*[;:{(=]$"
-    r"|[^\n]*[;{}]$|[│⎿⏺●└├╭╰])[^\n]*$",
-    re.MULTILINE,
-)
+_MACHINE_LINE = Listed("own_words.machine_line", flags=re.MULTILINE)
 _SPEECH = re.compile(
     r"(?<![\w\"])\"[^\"\x00]{5,3000}\"|“[^“”\x00]{5,3000}”|„[^„“”\x00]{5,3000}[“”]|[«»][^«»\x00]{5,3000}[«»]|「[^「」\x00]{5,3000}」"
 )
@@ -180,20 +162,15 @@ _SPEAKS_ON = re.compile(r"[.!?…][ \n]+\S|[。！？，][^”」]{2}")
 _HEADING = re.compile(r"^#{1,6} \S|^\*\*[^*\n]+\*\*:?$", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)]) ", re.MULTILINE)
 # Lines as programs print them; two of these and the message is somebody's output, not speech.
-_OUTPUT_LINE = re.compile(
-    r"^[ \t]*(?:={3,}|-{3,}|\"[\w-]+\": |[\w .-]{1,30}: (?:fatal|error|warning)|(?:fatal|error|warning|remote|hint|Author|Date"
-    r"|commit|create mode|High|Medium|Low)\b[: ]\S*|Operation \w+ by|\S+:\d+:\d+:|\* branch|Press |Running \[|M +\S+/|\?\? \S)"
-    r"|\b[0-9a-f]{40}\b|exit (?:code|status) \d",
-    re.MULTILINE | re.IGNORECASE,
-)
+_OUTPUT_LINE = Listed("own_words.output_line", flags=re.IGNORECASE | re.MULTILINE)
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffd\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
 
 
-def _own(text: str) -> str:
-    """Same length, with NUL where it is not the user's word."""
+def own_text(text: str) -> str:
+    """Same length, with NUL where it is not the user's word: pasted, printed by a program, speech."""
     marked = "".join(
         span.text.replace("\x00", "\ufffd") if span.origin == "typed" else _blanked(span.text)
         for span in split(text)
@@ -227,7 +204,7 @@ def _is_document(text: str, own: str) -> bool:
 def _sentences(
     text: str, message: Mapping[str, Any], number: int, answers: str, now: datetime
 ) -> Iterator[Sentence]:
-    own = _own(text)
+    own = own_text(text)
     document = _is_document(text, own)
     entry = message.get("uuid") or message.get("id") or ""
     said = _time(message.get("time") or message.get("timestamp"), now)

@@ -46,3 +46,9 @@ def spans(text: str, *, semicolons: bool = True) -> Iterator[tuple[int, int]]:
         yield start, match.start() if match[0].startswith("\x00") else match.end()
         start = match.end()
     yield start, len(text)
+
+
+def sentences(text: str, *, semicolons: bool = False) -> list[str]:
+    """The sentences and lines of a text, bare of the space around them."""
+    pieces = (text[start:end].strip() for start, end in spans(text, semicolons=semicolons))
+    return [piece for piece in pieces if piece]

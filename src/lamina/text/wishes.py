@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from lamina.text.lists import either, sections
+from lamina.text.lists import Listed, either, sections
 from lamina.text.origins import QUOTE, handed_over_in, without_quotations
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
@@ -21,7 +21,11 @@ _ASKING = re.compile(r"[?？]\W*$|[吗么]\W*$")
 _TAG = re.compile(
     r"(?i),\s*(?:ok(?:ay)?|right|yes|please|deal|got it|ja|gut|bitte|verstanden)\s*\?+$"
 )
-_AND = re.compile(r"(?i)\s*(?:and|then)\b")
+_OF_THE_TASK = Listed("asks.of_the_task")
+_CHORE = Listed("finders.chore_start")
+_THE = re.compile(r"(?i)(?:the|an?|der|die|das|den|dem)\s")
+_VERB = re.compile(r"\w+\s+\S+\s.*?\b\w{3,}(?:s|ed)\b")
+_AND = re.compile(r"(?i)\s*(?:and|then|und)\b")
 _BACK = re.compile(r"(?i)\b(?:that|das)\b")
 _ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
 _YOU_MUST = re.compile(r"(?i)\byou (?:should|must|need|have to)\b|\b(?:immer|nie|niemals)\b.*\w+en$|一定要|必须|务必")  # fmt: skip
@@ -57,7 +61,7 @@ def _found(sentence: str) -> Wish | None:
     for lang in languages:
         phrases = _phrases(lang)
         wish = phrases.wish(plain) if phrases.hinted(folded) else None
-        if wish and not _is_chore(plain[wish.start : wish.end], lang):
+        if wish and not _is_chore(plain, wish, lang):
             return wish
     return None
 
@@ -84,23 +88,24 @@ class _Phrases:
         return any(hint in folded for hint in self._lists["hint"])
 
     def any_of(self, section: str) -> str:
-        return either(self._lists.get(section, ()), spaced=self._spaced)
+        return either(self._lists, section, spaced=self._spaced)
 
     def pattern(self, section: str) -> re.Pattern[str]:
         if section not in self._made:
-            self._made[section] = re.compile(f"(?i){self.any_of(section)}")
+            edge = r"\b" if self._spaced else ""
+            self._made[section] = re.compile(f"(?i){edge}{self.any_of(section)}")
         return self._made[section]
 
     @cached_property
     def _begins(self) -> re.Pattern[str]:
         """Where a wish can begin, up to its own words."""
         gap = r"[,!:\s]+" if self._spaced else r"[，,：:！!\s]*"
-        heads = "|".join(map(self.any_of, ("told", "soft", "colon", "open")))
+        heads = "|".join(map(self.any_of, ("told", "soft", "colon", "open", "mine", "ending")))
         edge = r"\b" if self._spaced else ""
         return re.compile(
             rf"(?i)(?:^[^\w]*|(?<=[.!?,;:–—，。；：！？、\n])\s*|(?<=\s-)\s+|(?<!\bto\s){edge}(?={self.any_of('anywhere')}))"
             rf"(?:(?:(?P<asks>{self.any_of('asks')})|{self.any_of('before')}){gap}){{0,6}}"
-            rf"(?={heads}|{_SOME_WORDS}{self.any_of('last')})"
+            rf"(?={heads}|{self._verb_last})"
         )
 
     @cached_property
@@ -121,17 +126,28 @@ class _Phrases:
             rf"(?:{that}|{thing}(?:{added}(?:{mark}|{end})|{also}\s*(?P<colon>[:：]))|{at_once})"
         )
         colon = rf"(?:{that}|{thing}{added}{also}\s*(?P<mark>[:：]))"
-        rests = {"told": told, "soft": told, "colon": colon, "open": opens}
+        mine = rf"{that}(?={self.any_of('own')})"
+        rests = {"told": told, "soft": told, "colon": colon, "mine": mine, "open": opens}
         return [
             (kind, re.compile(f"(?i){self.any_of(kind)}{rest}")) for kind, rest in rests.items()
         ]
+
+    @property
+    def _verb_last(self) -> str:
+        """ "… für später merken", "add … to your notes", "把…记下来"."""
+        takes, last = self.any_of("takes"), self.any_of("last")
+        if not self._spaced:
+            return rf"{takes}(?P<between>[^，。,：:；]{{2,40}}?)(?:这件事情?|这一?点|这个事实|这事儿?)?{last}"
+        if "takes" in self._lists:
+            return rf"{takes}\s+(?P<between>(?:[^\s,;:.!?]+\s+){{1,12}}?){last}"
+        return rf"(?P<between>{_SOME_WORDS}){last}"
 
     @cached_property
     def _last(self) -> re.Pattern[str]:
         """ "… für später merken, dass": the verb comes after what is added, or after the thing."""
         return re.compile(
-            rf"(?i)(?P<between>{_SOME_WORDS}){self.any_of('last')}"
-            rf"(?:\s*(?P<mark>[:,])\s*(?:{self.any_of('that')}\s)?|(?P<end>\W*$))"
+            rf"(?i){self._verb_last}"
+            rf"(?:\s*(?P<mark>[:,：，])\s*(?:{self.any_of('that')}\s)?|(?P<end>\W*$))"
         )
 
     @cached_property
@@ -159,13 +175,15 @@ class _Phrases:
                 continue
             if self._reported.search(plain, 0, begin.start()) or _in_material(plain, at):
                 continue
-            wish = self._last_verb(plain, begin) if begin["asks"] else None
-            wish = wish or self._heard(plain, begin.start(), at)
+            wish = self._heard(plain, begin.start(), at, asks=asks)
+            if wish is None and (begin["asks"] or "takes" in self._lists):
+                wish = self._last_verb(plain, begin, asks=asks)
+            wish = wish or self._ending(plain, begin.start(), at)
             if wish is not None:
                 return wish
         return None
 
-    def _heard(self, plain: str, begin: int, at: int) -> Wish | None:
+    def _heard(self, plain: str, begin: int, at: int, *, asks: bool) -> Wish | None:
         for kind, pattern in self._kinds:
             met = pattern.match(plain, at)
             found = met.groupdict() if met else {}
@@ -175,7 +193,9 @@ class _Phrases:
             if found.get("end") is None and found.get("trail") is None:
                 start, end = self._inner(plain, met.end(), len(plain))
                 if start < end:
-                    if not _says(plain, start, end):
+                    direct = found.get("direct") is not None
+                    ability = asks and direct and not self._is_clause(plain, start, end)
+                    if ability or not _says(plain, start, end) or self._in_hand(met, begin, end):
                         return None
                     comma = found.get("mark") in {",", "，"}
                     back = comma and (not self._spaced or bool(_BACK.search(plain, at, met.end())))
@@ -192,7 +212,40 @@ class _Phrases:
             return self._before(plain, begin, at, sure=sure)
         return None
 
-    def _last_verb(self, plain: str, begin: re.Match[str]) -> Wish | None:
+    def _in_hand(self, met: re.Match[str], begin: int, end: int) -> bool:
+        """ "Remember the carry", "Write the speech, and remember that he …", "remember, it's a demo":
+        what is neither said of the user nor stated is meant for the work in hand."""
+        plain, start, found = met.string, met.end(), met.groupdict()
+        if not self._spaced or self._is_own(plain, start, end):
+            return False
+        if found.get("direct") is not None and _THE.match(plain, start):
+            return not (self._is_clause(plain, start, end) or _VERB.match(plain, start, end))
+        if begin and _AND.match(plain, begin) and _CHORE.match(plain):
+            return True
+        if found.get("mark") != "," or plain[begin : met.start()].strip(_EDGES):
+            return False
+        return bool(
+            self.pattern("REMEMBER").fullmatch(plain[met.start() : met.start("mark")].strip())
+        )
+
+    def _ending(self, plain: str, begin: int, at: int) -> Wish | None:
+        """ "We bill per seat, please note that": a wish if it closes what the user says of their own."""
+        met = self.pattern("ending").match(plain, at)
+        if met is None or plain[met.end() :].strip(_EDGES):
+            return None
+        start, end = self._inner(plain, 0, begin)
+        return (
+            Wish(start, end, plain[at:], plain=False) if self._is_own(plain, start, end) else None
+        )
+
+    def _is_own(self, plain: str, start: int, end: int) -> bool:
+        return bool(self.pattern("own").search(plain, start, end))
+
+    def _is_clause(self, plain: str, start: int, end: int) -> bool:
+        """Is something stated? "Can you remember names?" asks what the agent can do."""
+        return bool(self.pattern("CLAUSE").search(plain, start, end))
+
+    def _last_verb(self, plain: str, begin: re.Match[str], *, asks: bool) -> Wish | None:
         met = self._last.match(plain, begin.end())
         if met is None or re.search(r"(?i)\b(?:nicht|nie|kein\w*)\b", met["between"]):
             return None
@@ -201,6 +254,9 @@ class _Phrases:
             return Wish(start, end, plain[begin.start() : start], plain=True)
         start, end = self._inner(plain, *met.span("between"))
         if start < end and not self.pattern("object").fullmatch(plain[start:end]):
+            stated = self._is_clause(plain, start, end) or self._is_own(plain, start, end)
+            if (asks or "takes" in self._lists) and not stated:
+                return None
             return Wish(start, end, met[0], plain=True)
         return self._before(plain, begin.start(), begin.end(), sure=True)
 
@@ -211,7 +267,7 @@ class _Phrases:
         start, end = self._inner(plain, 0, begin)
         if self.pattern("condition").match(plain, start, end):
             return None
-        if len(_WORD.findall(plain[start:end])) < 3 or next_says:
+        if len(_WORD.findall(plain[start:end])) < (3 if self._spaced else 2) or next_says:
             return Wish(at, at, plain[at:], sure, next_says)
         return Wish(start, end, plain[at:], sure)
 
@@ -251,14 +307,20 @@ def _phrases(lang: str) -> _Phrases:
     return _Phrases(lang)
 
 
-def _is_chore(what: str, lang: str) -> bool:
+def _is_chore(plain: str, wish: Wish, lang: str) -> bool:
     """A chore of the task at hand, or what people say to cheer each other up."""
-    phrases = _phrases(lang)
+    phrases, what = _phrases(lang), plain[wish.start : wish.end]
     if phrases.pattern("pep").match(what):
         return True
     if phrases.pattern("cheer").search(what) and not _ANCHOR.search(what):
         return True
-    if lang == "other" or not (phrases.pattern("todo").match(what) or _YOU_MUST.search(what)):
+    if lang == "other" or phrases.pattern("LATER").search(plain):
+        return False
+    if phrases.pattern("task").search(plain) and not wish.plain:
+        return True
+    # Said of the task at hand as well: "keep in mind that the beam here is fixed".
+    soft = _OF_THE_TASK.search(wish.asking)
+    if not (soft or phrases.pattern("todo").match(what) or _YOU_MUST.search(what)):
         return False
     from lamina.text.cue_words import LANGUAGES
 

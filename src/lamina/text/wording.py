@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from lamina.text.sentences import sentences as sentences  # noqa: PLC0414 - a re-export
+
 # Words that carry no claim of their own. "user" stands where the user said "I". Negations are not
 # here: they carry the claim.
 _STOP = frozenset(
@@ -33,13 +35,7 @@ _TOKEN = re.compile(r"[^\s<>\"“”‘’()\[\]{}|;!?*=]+")
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _EDGE = ".,:;!?'\"”’)]}>…"
 _CAMEL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2,}[a-z]{2,}")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 _EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,9}$")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, bare of the space around them."""
-    return [bare for one in _SENTENCE_END.split(text) if (bare := one.strip())]
 
 
 def fold(text: str) -> str:
@@ -72,6 +68,11 @@ def content_stems(text: str) -> frozenset[str]:
             plain.append(bare)
     stems.update(_stemmer()(plain))
     return frozenset(stems)
+
+
+def stem(word: str) -> str:
+    """The stem of one plain word."""
+    return _stemmer()([word])[0]
 
 
 def likeness(one: str, other: str) -> float:

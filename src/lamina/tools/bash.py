@@ -12,7 +12,10 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from lamina.errors import ToolError
 from lamina.ledger.places import private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.tools.permissions import steers
 from lamina.tools.process import Command, Finished, run_command
 from lamina.tools.sandbox import sandbox_for
 
@@ -74,12 +78,25 @@ class Bash:
         command = await anyio.to_thread.run_sync(
             _prepare, text, float(input.get("timeout") or self._seconds), context
         )
+        watched = not context.attended and not context.reach
+        kept = await anyio.to_thread.run_sync(Steering.of, context.project) if watched else None
+        back: list[str] = []
         try:
             finished = await run_command(command)
         except OSError as error:
             raise ToolError(f"The command could not be started: {error.strerror}.") from error
+        finally:
+            with anyio.CancelScope(shield=True):
+                back = await anyio.to_thread.run_sync(kept.put_back) if kept else []
         moved = await anyio.to_thread.run_sync(_follow, finished.report, context)
-        return _outcome(finished, command, moved, context)
+        outcome = _outcome(finished, command, moved, context)
+        if not back:
+            return outcome
+        told = (
+            f"[{', '.join(back[:5])} put back as it was: nobody is here to allow changes to what runs "
+            "or steers later. The user can, with the setting sandbox.unattended_reach.]"
+        )
+        return replace(outcome, content=f"{outcome.content}\n{told}", is_error=True)
 
 
 def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
@@ -105,6 +122,8 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
             project=context.project,
             private_tmp=private_tmp,
             network=context.network,
+            reads=None if context.attended or context.reach else context.reads,
+            path=env["PATH"],
         ),
         report=True,
     )
@@ -162,6 +181,71 @@ def _outcome(finished: Finished, command: Command, moved: str, context: ToolCont
     }
     text = "\n".join([*([body] if body else []), *(f"[{note}]" for note in notes)])
     return ToolOutcome(text, is_error=bad, meta=meta)
+
+
+# ---- what runs or steers later
+
+_SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages"})
+_OF_GIT = ("hooks", "info")  # of a repository; its objects, refs and index are records
+_MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
+
+
+@dataclass(slots=True)
+class Steering:
+    """The files of a project that something runs or obeys later, as they were before a command."""
+
+    project: Path
+    files: dict[Path, tuple[bytes, int]]  # what a file holds, or a link names, and its mode
+
+    @classmethod
+    def of(cls, project: Path) -> Steering:
+        found = cls(Path(os.path.realpath(project)), {})
+        for path in found._all():
+            with suppress(OSError):
+                mode = path.lstat().st_mode
+                linked = os.fsencode(os.readlink(path)) if stat.S_ISLNK(mode) else b""
+                if linked or stat.S_ISREG(mode):
+                    found.files[path] = (linked or path.read_bytes(), mode)
+        return found
+
+    def _all(self) -> Iterator[Path]:
+        looked_at = 0
+        for folder, folders, names in os.walk(self.project):
+            here = Path(folder)
+            looked_at += len(names) + len(folders)
+            if looked_at > _MOST_LOOKED_AT:
+                return
+            links = [one for one in folders if (here / one).is_symlink()]
+            folders[:] = [one for one in folders if one not in _SKIPPED and one not in links]
+            if ".git" in here.parts[len(self.project.parts) :]:
+                top = here.name == ".git" or here.parent.name == "modules"
+                folders[:] = [one for one in folders if not top or one in (*_OF_GIT, "modules")]
+                names = [one for one in names if not top or one.startswith("config")]  # noqa: PLW2901
+            elif here.name == ".lamina":
+                folders[:] = []  # a home may lie there; settings are its files
+            yield from (here / one for one in [*names, *links] if steers(here / one, self.project))
+
+    def put_back(self) -> list[str]:
+        """Undo every change to them; the names of those that were changed."""
+        now = Steering.of(self.project).files
+        changed = [one for one in {**self.files, **now} if self.files.get(one) != now.get(one)]
+        for path in changed:
+            with suppress(OSError):
+                path.unlink()
+            with suppress(OSError):
+                self._restore(path)
+        return [str(path.relative_to(self.project)) for path in changed]
+
+    def _restore(self, path: Path) -> None:
+        if path not in self.files:
+            return
+        content, mode = self.files[path]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if stat.S_ISLNK(mode):
+            path.symlink_to(os.fsdecode(content))
+        else:
+            path.write_bytes(content)
+            path.chmod(stat.S_IMODE(mode))
 
 
 OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})

@@ -20,7 +20,7 @@ import anyio.to_thread
 from lamina.errors import GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.record import blocks_of_entry
-from lamina.memories import Evidence, Memory
+from lamina.memories import Change, Evidence, Memory, Note
 from lamina.memory import (
     HEAD_BYTES,
     is_memory_path,
@@ -55,7 +55,7 @@ def evidence_for(
     recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
     found = _typed(claim, recent, session)
     if not users_word:
-        found += _echoed(claim, recent, session)
+        found += echoed(claim, recent, session)
     return found
 
 
@@ -126,19 +126,25 @@ def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
                 yield str(entry.get("uuid")), sentence
 
 
-def _echoed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
-    """Texts that nobody here said, which the claim repeats: it is labelled by the worst of them.
-    What the user typed as well is their own word, however like a memory it sounds."""
+def echoed(
+    claim: str, entries: Sequence[Json], session: str, *, most: int = _MOST_QUOTES
+) -> list[Evidence]:
+    """Texts that nobody here said, which the claim repeats, by words in a row or by a number, a path or
+    a name: it is labelled by the worst of them. What the user typed as well is their own word, however
+    like a memory it sounds; the program's own reminders are nobody's source."""
     runs = {run for line in claim.splitlines() for run in _runs(line)}
-    for _, sentence in _sentences(entries) if runs else ():
+    tokens = wording.hard_tokens(claim)
+    for _, sentence in _sentences(entries) if runs or tokens else ():
         runs -= _runs(sentence)
+        tokens -= wording.hard_tokens(sentence)
     found: list[Evidence] = []
-    for entry in reversed(entries) if runs else ():
-        for text in untyped_parts(blocks_of_entry(entry)):
-            if not runs.isdisjoint(_runs(text)):
+    for entry in reversed(entries) if runs or tokens else ():
+        blocks = [block for block in blocks_of_entry(entry) if block[0] != "system"]
+        for text in untyped_parts(blocks):
+            if not runs.isdisjoint(_runs(text)) or not tokens.isdisjoint(wording.hard_tokens(text)):
                 quote = " ".join(wording.fold(text).split()[:_SNIPPET])
                 found.append(Evidence(quote, session, str(entry.get("uuid"))))
-        if len(found) >= _MOST_QUOTES:
+        if len(found) >= most:
             break
     return found
 
@@ -228,7 +234,7 @@ class MemoryGuard:
         inside = below if is_memory_path(below) else None
         if inside is None:
             self._demand_no_secret(below, data, old)
-            return None
+            return self._appended(path, below, data, old, reason)
         try:
             outcome = self._store.write_file(
                 inside,
@@ -245,6 +251,25 @@ class MemoryGuard:
         if outcome.decision == "inbox":
             raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
         remarks += outcome.warnings
+        return os.stat(path)
+
+    def _appended(
+        self, path: Path, below: str, data: bytes, old: bytes | None, reason: str
+    ) -> os.stat_result | None:
+        """The log of a day only grows, through the store, so that it is in the history."""
+        if not below.startswith("logs/"):
+            return None
+        if old is not None and not data.startswith(old):
+            raise ToolError(
+                f"Not written: {below} is a log, whose lines stay as they are. Use Edit or Write to "
+                "add your entry behind the last of them."
+            )
+        now = self._store.content(below)
+        added = data[len(old or b"") :]
+        between = b"\n" if now and not now.endswith(b"\n") and not added.startswith(b"\n") else b""
+        note = Note(writer="agent", subject=f"log in {below}", session=self._session, reason=reason)
+        change = Change(below, now, (now or b"") + between + added)
+        self._store.apply([change], note, first=lambda: None)
         return os.stat(path)
 
     def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:
@@ -298,7 +323,7 @@ class MemoryGuard:
             return []
         kind = read_topic("memory.md", whole[:HEAD_BYTES]).type
         entries = list(self._entries())
-        users_word = kind not in ("project", "reference")
+        users_word = kind in ("user", "feedback")
         return evidence_for(claim, entries, self._session, users_word=users_word)
 
 

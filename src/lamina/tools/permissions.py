@@ -45,6 +45,27 @@ _LONGEST_SHOWN = 200  # characters of a question
 
 Verdict = Literal["deny", "ask", "allow"]
 
+# What programs run, or agents obey, the next time somebody works here.
+_STEERING_FOLDERS = frozenset(
+    {".git", ".lamina", ".claude", ".cursor", ".vscode", ".idea", ".husky", ".githooks", ".devcontainer"}
+)  # fmt: skip
+_STEERING_FILES = (
+    "agents*.md", "claude*.md", "gemini*.md", ".cursorrules", ".mcp.json", ".bash*", ".profile",
+    ".zsh*", ".zprofile", ".zlogin", ".kshrc", ".inputrc", ".envrc", ".vimrc", ".exrc", ".gvimrc",
+    ".nvimrc", ".nvim.lua", ".emacs*", ".dir-locals.el", ".gitconfig", ".gitmodules", ".lldbinit",
+    ".gdbinit", ".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py",
+)  # fmt: skip
+
+
+def steers(path: Path, project: Path) -> bool:
+    """Is it, inside the project, a file that something runs or obeys later without being asked?"""
+    if not path.is_relative_to(project):
+        return False
+    folded = [_folded(part) for part in path.relative_to(project).parts]
+    return not _STEERING_FOLDERS.isdisjoint(folded) or any(
+        fnmatch.fnmatchcase(folded[-1], one) for one in _STEERING_FILES if folded
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -179,9 +200,7 @@ class _Permit:
         if self.ask is not None:
             return "ask", ""
         if call.path is not None:
-            if call.path.is_relative_to(call.project):
-                return "allow", "it is inside the project."
-            return "deny", f"{call.path} is outside the project, and nobody is here to ask."
+            return _unasked_write(call, call.path)
         if call.command is not None:
             if self.sandboxed and call.sandbox != "full":
                 return "allow", f"it runs in the {call.sandbox} sandbox."
@@ -203,6 +222,15 @@ class _Permit:
         if answer == "no":
             return Decision(allow=False, reason="the user said no. Ask what to do instead.")
         return Decision(allow=True, reason="the user allowed it.")
+
+
+def _unasked_write(call: _Call, path: Path) -> tuple[Verdict, str]:
+    if not path.is_relative_to(call.project):
+        return "deny", f"{path} is outside the project, and nobody is here to ask."
+    if steers(path, call.project):
+        rule = f"{call.tool}({path.relative_to(call.project)})"
+        return "deny", f"it runs or steers later; a rule such as {rule} has to allow it."
+    return "allow", "it is inside the project."
 
 
 @dataclass(frozen=True, slots=True)

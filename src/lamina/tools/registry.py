@@ -121,7 +121,9 @@ def _one_line(error: Exception) -> str:
     return shown if len(shown) <= LONGEST_COMPLAINT else shown[: LONGEST_COMPLAINT - 1] + "…"
 
 
-def builtin_tools(bash_seconds: float = 120, bash_most: float = 600) -> list[Tool]:
+def builtin_tools(
+    bash_seconds: float = 120, bash_most: float = 600, *, snips: bool = True
+) -> list[Tool]:
     """The tools that every session has, in the order in which the model is told of them."""
     from lamina.tools.bash import Bash
     from lamina.tools.glob import Glob
@@ -130,7 +132,7 @@ def builtin_tools(bash_seconds: float = 120, bash_most: float = 600) -> list[Too
     from lamina.tools.view_tools import Expand, Snip, Todo
     from lamina.tools.write import Edit, Write
 
-    return [
+    tools: list[Tool] = [
         Read(),
         Write(),
         Edit(),
@@ -139,8 +141,8 @@ def builtin_tools(bash_seconds: float = 120, bash_most: float = 600) -> list[Too
         Bash(bash_seconds, bash_most),
         Todo(),
         Expand(),
-        Snip(),
     ]
+    return [*tools, Snip()] if snips else tools
 
 
 # ---- does an input fit a JSON schema?

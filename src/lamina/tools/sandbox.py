@@ -15,6 +15,7 @@ import ctypes
 import errno
 import os
 import platform
+import stat
 import struct
 import subprocess
 import sys
@@ -112,6 +113,9 @@ OLDEST_ABI = 3  # before it, Landlock can't stop a file outside from being trunc
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
+_RIGHTS_ON_FILES = (
+    0b1100_0000_0000_0111  # execute, write, read; truncate, ioctl: the kernel takes no other
+)
 _NO_NEW_PRIVILEGES, _SECCOMP_MODE, _FILTER_MODE, _DROP_CAPABILITY = 38, 22, 2, 24
 
 # Landlock's rights over files, by bit: 0 execute, 1 write, 2 read, 3 list, 4-12 remove and make,
@@ -132,23 +136,54 @@ _HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What a command may do: read everything, write below `writable`, reach the network or not."""
+    """What a command may do: read everything or below `readable` and in the system, write below
+    `writable`, reach the network or not."""
 
     writable: Sequence[Path] = ()
+    readable: Sequence[Path] | None = None
     network: bool = False
     metadata: bool = False  # may it call chmod, chown, utime, setxattr?
 
 
+# Where programs and what they need lie; not /home, /root, /tmp, /run, /var or /mnt.
+_SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/snap",
+    "/proc", "/sys", "/dev",
+)  # fmt: skip
+_BESIDE_PROGRAMS = (
+    "lib", "lib64", "libexec", "include", "share", "versions", "toolchains", "pyvenv.cfg",
+)  # fmt: skip
+
+
 def sandbox_for(
-    profile: Profile, *, project: Path, private_tmp: Path, network: bool
+    profile: Profile,
+    *,
+    project: Path,
+    private_tmp: Path,
+    network: bool,
+    reads: Sequence[Path] | None = None,
+    path: str = "",
 ) -> Sandbox | None:
     """The sandbox of a profile; None for `full`, which has none. Of the session's folder a command
-    writes its temporary files alone: results and notes beside them are the record's."""
+    writes its temporary files alone: results and notes beside them are the record's. With `reads`
+    it reads these, the project, the system and the programs on `path`, and nothing else."""
     if profile == "full":
         return None
+    readable = None
+    if reads is not None:
+        readable = [project, private_tmp, *reads, *_programs(path), *map(Path, _SYSTEM)]
+        network = False
     if profile == "read-only":
-        return Sandbox()
-    return Sandbox((project, private_tmp), network=network, metadata=True)
+        return Sandbox(readable=readable)
+    return Sandbox((project, private_tmp), readable, network=network, metadata=True)
+
+
+def _programs(path: str) -> list[Path]:
+    """Folders of programs, wherever a person installed them, with their libraries."""
+    folders = [Path(os.path.realpath(one)) for one in path.split(os.pathsep) if one]
+    folders += [Path(sys.prefix) / "bin", Path(sys.base_prefix) / "bin"]
+    beside = [one.parent / name for one in folders for name in _BESIDE_PROGRAMS]
+    return [one for one in (*folders, *beside) if one != Path(one.anchor)]
 
 
 @cache
@@ -239,7 +274,8 @@ def _apply_landlock(sandbox: Sandbox) -> None:
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = _syscall(_CREATE_RULESET, attributes, size, 0)
     try:
-        _allow(ruleset, "/", _READ)
+        for place in ["/"] if sandbox.readable is None else map(str, sandbox.readable):
+            _allow(ruleset, place, _READ)
         for device in _HARMLESS_DEVICES:
             _allow(ruleset, device, (_FILE_WRITE | 1 << 2) & rights)
         for directory in sandbox.writable:
@@ -252,9 +288,11 @@ def _apply_landlock(sandbox: Sandbox) -> None:
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # a device that this container does not have
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # a device or a folder that this machine does not have
     try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _RIGHTS_ON_FILES
         rule = struct.pack("=Qi", rights, descriptor)
         _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:

@@ -23,15 +23,21 @@ class Expand:
     spec = ToolSpec(
         name="Expand",
         description=(
-            "Shows the original text of a part of this conversation that was folded, snipped or "
-            f"summarised, by the id shown in its place: {LINES} lines at a time, from offset on, "
-            "or only the lines that contain the text given as search."
+            "Shows the original text of a part of this conversation that was folded, cleared, moved, "
+            "snipped or summarised, by the id shown in its place or the id of the tool call: "
+            f"{LINES} lines at a time, from offset on, or only the lines that contain the text "
+            "given as search."
         ),
         input_schema={
             "type": "object",
             "properties": {
                 "id": {"type": "string", "minLength": 1, "maxLength": 200},
                 "offset": {"type": "integer", "minimum": 1, "description": "First line to show."},
+                "column": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "First character of that line, where it is very long.",
+                },
                 "limit": {"type": "integer", "minimum": 1, "description": "How many lines."},
                 "search": {"type": "string", "description": "Show only lines with this text."},
             },
@@ -44,30 +50,38 @@ class Expand:
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         span = await anyio.to_thread.run_sync(context.session.expand, str(input["id"]))
         offset, limit = int(input.get("offset") or 1), int(input.get("limit") or LINES)
-        return _show(shown(span), offset, limit, str(input.get("search") or ""))
+        column = int(input.get("column") or 1)
+        return _show(shown(span), offset, column, limit, str(input.get("search") or ""))
 
 
-def _show(span: str, offset: int, limit: int, search: str) -> ToolOutcome:
-    lines = span.splitlines()
+def _show(span: str, offset: int, column: int, limit: int, search: str) -> ToolOutcome:
+    """Lines from a place on; whoever puts the parts together has every byte but a last newline."""
+    lines = span.removesuffix("\n").split("\n")
     wanted = [
         (number, line)
         for number, line in enumerate(lines, 1)
         if number >= offset and search.casefold() in line.casefold()
     ]
     part: list[str] = []
-    room, last = MOST_CHARACTERS, 0
+    room, goes_on = MOST_CHARACTERS, ""
     for number, line in wanted[:limit]:
-        if room <= 0:
+        start = column - 1 if number == offset else 0
+        piece = line[start : start + MOST_CHARACTERS]
+        if len(piece) > room:
             break
-        part.append(line[:room])
-        room -= len(line) + 1
-        last = number
+        part.append(piece)
+        room -= len(piece) + 1
+        if start + len(piece) < len(line):
+            goes_on = f"offset {number} and column {start + len(piece) + 1}"
+            break
     meta = {"lines": len(lines), "shown": len(part)}
     if not part:
         what = f"with {search!r} " if search else ""
         return ToolOutcome(f"No line {what}from line {offset} on; it has {len(lines)}.", meta=meta)
-    if len(part) < len(wanted):
-        part.append(f"[Up to line {last} of {len(lines)}; continue with offset {last + 1}.]")
+    last = wanted[len(part) - 1][0]
+    if goes_on or len(part) < len(wanted):
+        goes_on = goes_on or f"offset {last + 1}"
+        part.append(f"[Up to line {last} of {len(lines)}; continue with {goes_on}.]")
     return ToolOutcome("\n".join(part), meta=meta)
 
 

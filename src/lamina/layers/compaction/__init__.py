@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import anyio.to_thread
 
-from lamina.errors import LaminaError, RefusedError, UsageError
-from lamina.events import LayerActed, Warned
+from lamina.errors import RefusedError, UsageError
+from lamina.events import Event, LayerActed, ModelCalled, Warned
 from lamina.layers.compaction.plan import (
     LEAST_SPAN,
     SHARE_OF_WINDOW,
@@ -35,8 +35,10 @@ from lamina.messages import Block, Json, dicts, text, text_of
 from lamina.state import State
 
 LAYER = "compaction"
+PAID = ("summary", "probe")  # what the calls of a compaction are booked as
 FILE_TOOLS = frozenset({"Read", "Write", "Edit"})
 SKILL_TOOLS = frozenset({"Skill"})
+NET = 0.95  # of the effective window: where collapse could not make room
 LEAST_ROOM = 100  # tokens; less shows nothing worth reading
 # Both set by hand.
 _UNSEEN_SHARE = 0.5  # of the autocompact threshold that unseen messages may take
@@ -56,11 +58,14 @@ class Compacted:
 
 async def act(state: State) -> None:
     """Compact when the view is over the threshold; notes first, then in full."""
-    if state.purpose != "main" or not state.flags.on("autocompact") or state.flags.on("collapse"):
+    if state.purpose != "main" or not state.flags.on("autocompact"):
         return
-    if state.ledger.tokens() >= state.window.autocompact:
+    # Collapse folds in its own way; where that does not make room, this is its net.
+    collapsing = state.flags.on("collapse")
+    mark = int(state.window.effective * NET) if collapsing else state.window.autocompact
+    if state.ledger.tokens() >= mark:
         shrink(state)
-    if state.ledger.tokens() >= state.window.autocompact and _worth_it(state):
+    if state.ledger.tokens() >= mark and (collapsing or _worth_it(state)):
         await _guarded(state)
 
 
@@ -113,9 +118,14 @@ async def _guarded(state: State) -> Compacted | None:
     most = state.config.int("compact.failures")
     if failures >= most:
         return None
+    paid: list[Event] = []
+    state.listeners.append(paid.append)
     try:
         return await compact(state, trigger="auto")
-    except LaminaError as error:
+    except Exception as error:  # noqa: BLE001 - whatever fails after a paid call must not be paid for again and again
+        if not any(isinstance(e, ModelCalled) and e.purpose in PAID for e in paid):
+            _say_once(state, error)
+            return None
         state.ledger.append(edits.state("compaction_failures", failures + 1))
         state.layer_failed(LAYER, error)
         if failures + 1 >= most:
@@ -126,6 +136,15 @@ async def _guarded(state: State) -> Compacted | None:
                 )
             )
         return None
+    finally:
+        state.listeners.remove(paid.append)
+
+
+def _say_once(state: State, error: Exception) -> None:
+    """What cost nothing is no strike: a hook that said "not now", or nothing to compact yet."""
+    if (sentence := f"{LAYER}: {error}") not in state.said:
+        state.said.add(sentence)
+        state.layer_failed(LAYER, error)
 
 
 async def compact(

@@ -8,17 +8,18 @@ failures as events and changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from lamina import prompts
 from lamina.errors import ModelError, RefusedError
-from lamina.events import Warned, quiet
+from lamina.events import Warned
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local.probes import QUESTIONS, Probe, Score, score
-from lamina.local.session_facts import SessionFacts
+from lamina.local.session_facts import SessionFacts, texts_in
 from lamina.local.summariser import MODEL_PARTS
 from lamina.messages import Block, Json, Request, text
 from lamina.ports import Decision, ForkResult
@@ -93,7 +94,7 @@ async def _fitting(state: State, directive: str, span: Span) -> ForkResult | Non
     rounds = _rounds(state, span)
     dropped = 0
     error = ""
-    for _ in range(state.config.int("compact.tries")):
+    for _ in range(1 + state.config.int("compact.tries")):
         left_out = _left_out(state, rounds, dropped)
         result = await fork(
             directive,
@@ -201,7 +202,9 @@ async def asked_score(state: State, found: list[Probe], view: str) -> Score | No
     )
     started = state.deps.clock.monotonic()
     try:
-        response = await state.deps.model.complete(request, quiet)
+        response = await state.deps.model.complete(
+            request, partial(state.hear, request, aside=True)
+        )
     except ModelError as error:
         state.layer_failed(LAYER, error)
         return None
@@ -235,7 +238,7 @@ class Known:
             word
             for entry in span
             if entry.get("kind") == "message"
-            for word in _strings(entry.get("content"))
+            for word in texts_in(entry.get("content"))
         )
         return cls(typed, typed | worked, typed | worked | spoken)
 
@@ -303,16 +306,3 @@ def stems(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(
         word[:6] for text in texts for word in _WORD.findall(text.casefold()) if word not in _THIN
     )
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All texts in a message's content."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in cast("list[Any]", value):
-            yield from _strings(item)
-    elif isinstance(value, dict):
-        for key, item in cast("Json", value).items():
-            if key not in ("type", "id", "tool_use_id", "signature", "data"):
-                yield from _strings(item)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lamina.errors import UsageError
+from lamina.events import Warned
 from lamina.layers.compaction.ask import Known, ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
-from lamina.local.probes import Score, probes_of, score
-from lamina.local.session_facts import SessionFacts, session_facts
+from lamina.local.probes import Probe, Score, likeliest, probes_of, score
+from lamina.local.session_facts import SessionFacts, session_facts, texts_in
 from lamina.local.summariser import empty, shortened
 from lamina.messages import Json, text_of
 from lamina.state import State
@@ -50,26 +51,57 @@ def from_notes(state: State) -> SummaryPlan | None:
     span = _before_kept(state, cursor)
     if span is None:
         return None
-    room = int(state.window.size * SHARE_OF_WINDOW) // 3
+    room = _budget(state, span)
     section: int = state.flags.value("notes.section_tokens")
     text = shortened(written, section, room, str(path))
     what = _what(state, span)
-    copied = summariser.nine_parts(what, budget=min(2_000, room // 4))
+    kept = _new_view(state, span, text)
+    left = max(room // 4, room - tokens.of_text(text))
+    copied = summariser.nine_parts(what, budget=left, kept=kept)
     body = f"{text}\n\n# From the record\n{copied}"
-    plan = SummaryPlan(span, body, "notes", _probe(state, span, what, body))
-    low = plan.score.share < state.config.float("compact.fidelity")
-    return None if low and plan.score.count >= 5 else plan
+    found, view = probes_of(what), f"{kept}\n{copied}"
+    plan = SummaryPlan(span, body, "notes", score(found, view))
+    return plan if _serves(state, plan, found, tokens.of_text(view)) else None
+
+
+def _serves(state: State, plan: SummaryPlan, found: list[Probe], size: int) -> bool:
+    """Do these notes hold enough, and no less than the bare beginning and end of the conversation
+    would in the same room?"""
+    if plan.score.count < 5:  # too few to tell
+        return True
+    if plan.score.share < state.config.float("compact.fidelity"):
+        return False
+    return plan.score.share >= score(found, _head_and_tail(state, size)).share
+
+
+def _head_and_tail(state: State, room: int) -> str:
+    """The first message, cut to a tenth of the room, and the last ones."""
+    first, *rest = state.ledger.projection.rows
+    words = "\n".join(texts_in(first.block)).encode()
+    head = words[: room * 4 // 10].decode("utf-8", "ignore")
+    left = room - tokens.of_text(head)
+    kept: list[str] = []
+    for row in reversed(rest):
+        text = "\n".join(texts_in(row.block))
+        left -= tokens.of_text(text)
+        if left < 0:
+            break
+        kept.append(text)
+    return "\n".join([head, *reversed(kept)])
 
 
 def _before_kept(state: State, cursor: int) -> Span | None:
     """What the notes cover, less what is kept; None if the tail can't reach back to them."""
     projection, flags = state.ledger.projection, state.flags
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
+    # A setting beyond this would leave too little room for the work that follows.
+    room = state.window.effective // 4
+    most: int = min(flags.value("notes.keep_most_tokens"), room)
+    _say_if_less(state, "notes.keep_tokens", most)
     uncovered = next((row.entry for row in projection.rows if row.entry > cursor), None)
     border = spans.tail_border(
         projection,
-        least=min(flags.value("notes.keep_tokens"), quarter // 3),
-        most=min(flags.value("notes.keep_most_tokens"), quarter // 2),
+        least=min(flags.value("notes.keep_tokens"), most),
+        most=most,
         texts=flags.value("notes.keep_messages"),
         not_after=uncovered,
     )
@@ -79,14 +111,22 @@ def _before_kept(state: State, cursor: int) -> Span | None:
     return None if span is None or span.tokens < LEAST_SPAN else span
 
 
+def _say_if_less(state: State, name: str, most: int) -> None:
+    """A user's own figure that this window can't hold is not lowered in silence."""
+    wanted: int = state.flags.value(name)
+    told = f"{name} is {wanted:,}, but this model's window leaves room for {most:,} tokens."
+    if wanted > most and state.flags.sources.get(name) != "default" and told not in state.said:
+        state.said.add(told)
+        state.emit(Warned(told))
+
+
 # ---- in full
 
 
 async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
     what = _what(state, span)
-    quarter = int(state.window.size * SHARE_OF_WINDOW)
-    budget = max(400, min(8_000, quarter // 3, span.tokens // 3))
+    budget = _budget(state, span)
     plans: list[SummaryPlan] = []
     if state.fork is not None and state.deps.model.name != "none":
         plans = await _by_model(state, span, what, budget, instructions, up_to=up_to)
@@ -102,13 +142,18 @@ async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -
     return max(plans, key=lambda plan: plan.score.share)
 
 
+def _budget(state: State, span: Span) -> int:
+    """Tokens of a summary of this span."""
+    return max(400, min(8_000, int(state.window.size * SHARE_OF_WINDOW) // 3, span.tokens // 3))
+
+
 async def _by_model(
     state: State, span: Span, what: SessionFacts, budget: int, instructions: str, *, up_to: bool
 ) -> list[SummaryPlan]:
     """Up to two tries; the second is told what the first one missed."""
     entries = state.ledger.entries
     known = Known.of(session_facts(entries), entries[span.first : span.last + 1])
-    found = probes_of(what)
+    found = likeliest(probes_of(what))
     plans: list[SummaryPlan] = []
     extra = ""
     for _ in range(2):
@@ -141,13 +186,16 @@ def _made(
     *,
     up_to: bool,
 ) -> SummaryPlan:
-    text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to)
+    kept = _new_view(state, span, "")
+    text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to, kept=kept)
     # The lines that stand for what was snipped go on standing for it.
     lines = [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
     if lines:
         text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
-    return SummaryPlan(span, text, source, _probe(state, span, what, text))
+    # What the new view still answers: the summary and the messages that stay.
+    found = score(probes_of(what), f"{text}\n{kept}")
+    return SummaryPlan(span, text, source, found)
 
 
 def _what(state: State, span: Span) -> SessionFacts:
@@ -176,13 +224,8 @@ def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
 
 def _new_view(state: State, span: Span, text: str) -> str:
     kept = [
-        text_of([row.block]) or str(row.block)
+        "\n".join(texts_in(row.block))
         for row in state.ledger.projection.rows
         if not span.first <= row.entry <= span.last
     ]
     return "\n".join([text, *kept])
-
-
-def _probe(state: State, span: Span, what: SessionFacts, text: str) -> Score:
-    """What the new view still answers: the summary and the messages that stay."""
-    return score(probes_of(what), _new_view(state, span, text))

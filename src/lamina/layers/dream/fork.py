@@ -7,6 +7,7 @@ reason, nothing said that stood nowhere before. Whether all still stands is judg
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -17,24 +18,27 @@ from typing import TypeVar
 import anyio.to_thread
 
 from lamina import prompts
-from lamina.errors import ModelError
+from lamina.errors import LaminaError, ModelError
 from lamina.layers import fork_tools
 from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
+from lamina.ledger import log
 from lamina.ledger.places import private_folder, write_private
+from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Memory
-from lamina.memory import INDEX, manifest, read_topic
+from lamina.memory import INDEX, manifest, missing_files, read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
 from lamina.state import State
 from lamina.text import wording
-from lamina.text.claims import statements
+from lamina.text.claims import same_words, statements
+from lamina.text.origins import typed_parts
 
 MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
-_NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+|[\w-]+\.[a-z]{1,4})`")
 _MOST_NAMED = 20
+_MOST_SESSIONS = 200  # the newest, in which the user's words are looked for
 _LARGEST_COPY = 1_000_000
 
 T = TypeVar("T")
@@ -48,7 +52,7 @@ async def dream(
     if state.fork is None or state.deps.model.name == "none":
         return None
     await anyio.to_thread.run_sync(make_copy, planner.before, copy)
-    sessions = state.deps.transcript.parent
+    sessions = sessions_of(state, planner)
     directive = await aside(lambda: _directive(state, planner, copy, logs))
     result = await state.fork(
         directive,
@@ -65,7 +69,9 @@ async def dream(
     rules = planner.store.secret_rules
 
     def reviewed() -> WantedMemory:
-        wanted = review(planner.before, left, "\n".join(logs.values()), planner.held)
+        planner.judge.heard = heard_in(sessions, planner.before, left)
+        told = [*logs.values(), *planner.judge.heard, *planner.dated()]
+        wanted = review(planner.before, left, "\n".join(told), planner.held)
         return _masked(wanted, left, rules)
 
     return await aside(reviewed)
@@ -94,8 +100,10 @@ def _directive(state: State, planner: DreamPlanner, copy: Path, logs: Mapping[st
         manifest=manifest(memories, state.config.int("memory.manifest_files")) or "(none)",
         logs=", ".join(f"`{planner.store.directory / name}`" for name in logs) or "none is new.",
         drifted=_listed(drifted(memories, state.config.project)),
-        sessions=str(state.deps.transcript.parent),
-        doubts=_listed([f"{named(one.paths)}: {one.reason}" for one in planner.plan().doubtful]),
+        sessions=str(sessions_of(state, planner)),
+        doubts=_listed(
+            [f"{named(one.paths)}: {one.reason}" for one in planner.plan(compare=True).doubtful]
+        ),
     )
 
 
@@ -148,6 +156,32 @@ def read_copy(copy: Path) -> dict[str, bytes]:
 # ---- gathering
 
 
+def sessions_of(state: State, planner: DreamPlanner) -> Path:
+    """Where past sessions lie: in Claude mode beside the memory of that tool."""
+    beside = planner.store.directory.parent
+    return beside if state.config.claude else state.deps.transcript.parent
+
+
+def heard_in(sessions: Path, before: MemorySnapshot, left: Mapping[str, bytes]) -> list[str]:
+    """Statements that the fork added and that the user typed, as whole sentences, in a past session.
+    Only our own recordings tell what was typed from what was pasted."""
+    wanted: dict[str, str] = {}
+    for path, content in left.items():
+        if content != before.files.get(path):
+            memory = read_topic(path, content)
+            lines = (memory.description, *(part.text for part in statements(memory.body)))
+            wanted.update((same_words(line), line) for line in lines)
+    recorded = sorted(sessions.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    found: dict[str, None] = {}
+    for path in recorded[-_MOST_SESSIONS:] if wanted else ():
+        with contextlib.suppress(LaminaError, OSError):
+            for entry in log.read(path).entries:
+                for part in typed_parts(blocks_of_entry(entry)):
+                    said = map(same_words, wording.sentences(part))
+                    found |= {wanted[one]: None for one in said if one in wanted}
+    return [*found]
+
+
 def read_logs(directory: Path, since: float) -> dict[str, str]:
     """Days of the diary that were written to since then."""
     found: dict[str, str] = {}
@@ -160,13 +194,10 @@ def read_logs(directory: Path, since: float) -> dict[str, str]:
 
 def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
     """Memories that name files which the project has no more."""
-    found: list[str] = []
-    for memory in memories:
-        named = dict.fromkeys(_NAMED.findall(f"{memory.description}\n{memory.body}"))
-        missing = [name for name in named if "/" in name and not (project / name).exists()]
-        if missing:
-            found.append(f"{memory.path} names {', '.join(missing[:5])}")
-    return found
+    found = {
+        one.path: missing_files(one, lambda name: (project / name).exists()) for one in memories
+    }
+    return [f"{path} names {', '.join(missing[:5])}" for path, missing in found.items() if missing]
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -211,7 +242,7 @@ def review(
 
 
 def _new_claim(path: str, content: bytes, said: str, known: frozenset[str]) -> str:
-    """A statement whose names, numbers or words stand in no memory and in no diary."""
+    """A statement whose names, numbers or words stand in no memory, diary or word of the user."""
     memory = read_topic(path, content)
     for line in (memory.name, memory.description, *(s.text for s in statements(memory.body))):
         bare = re.sub(r"\*\*(?:Why|How to apply):?\*\*:?", " ", line.replace("_", " "))

@@ -30,7 +30,6 @@ from lamina.memory import (
     users_word,
     why_ambiguous,
     without_secrets,
-    written_at,
 )
 from lamina.ports import MemoryHistory, MemoryStore
 from lamina.text.claims import judge, same_words, statements
@@ -132,16 +131,15 @@ class Authors:
             self._words[path] = found
         return self._words[path]
 
-    def said_on(self, path: str, mtime: float) -> set[date]:
-        """The days on which lines with relative dates came into a memory, by its history."""
-        days: set[date] = set()
+    def said_on(self, path: str) -> set[date | None]:
+        """The days on which lines with relative dates came into a memory, by its history; None for
+        those that came past the store, whose day nobody knows."""
+        days: set[date | None] = set()
         with contextlib.suppress(HistoryDamaged):
             for line in blame(self._versions(path)):
-                day = (
-                    datetime.fromtimestamp(written_at(line.commit, mtime), UTC).astimezone().date()
-                )
-                if dated(line.text, day) != line.text:
-                    days.add(day)
+                day = datetime.fromtimestamp(line.commit.when, UTC).astimezone().date()
+                if dated(line.text, day) != dated(line.text, None):
+                    days.add(None if line.commit.writer == "outside" else day)
         return days
 
     def _versions(self, path: str) -> list[tuple[Commit, bytes | None]]:
@@ -195,6 +193,9 @@ class Judge:
         self._authors = authors
         self._labels = labels
         self._memories = {memory.path: memory for memory in before.memories()}
+        self.heard: Sequence[
+            str
+        ] = ()  # what the user typed in past sessions, of what is written now
         self._hooks = {one.file: one.hook for one in pointers_of(before.index or b"")}
 
     @cached_property
@@ -235,7 +236,7 @@ class Judge:
         """First as the gate asks everybody; then without the lines that only moved."""
         memory = read_topic(path, content)
         proposal = proposal_of(memory, "dream", "")
-        vouched = self._vouched(sources, path)
+        vouched = "\n".join([self._vouched(sources, path), *(self.heard if path in own else ())])
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
         if verdict.decision == "accept" and verdict.origin == "typed":

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream.judge import After, Authors, GateFindings, Judge, MemorySnapshot
-from lamina.local.consolidator import ConsolidationPlan, consolidate
+from lamina.local.consolidator import ConsolidationPlan, consolidate, quarrels
 from lamina.local.standing import Fate
-from lamina.local.working_set import dated
+from lamina.local.working_set import dated, said_on
 from lamina.memories import Change, Note, Proposal, Verdict
 from lamina.memory import (
     INDEX,
-    LOADED_BYTES,
-    LOADED_LINES,
     edit_topic,
     pointers_of,
     read_topic,
@@ -89,7 +86,7 @@ class DreamPlanner:
         self.store = store
         self.now = now
         self.before = MemorySnapshot.of(store)
-        self.held = {*store.pinned(), *held, *self._read_only()}
+        self.held = {*store.pinned(), *held, *store.read_only()}
         if store.history is not None:
             store.history.settle()
         self.authors = Authors(store.history)
@@ -104,15 +101,6 @@ class DreamPlanner:
         self.in_vain = frozenset(unused(counted))
         self.said = self._said()
         self.judge = Judge(store, self.before, self.authors, self.labels)
-
-    def _read_only(self) -> list[str]:
-        """Files that a person closed to writing: one of them must not end the whole dream."""
-        found: list[str] = []
-        for path in self.before.files:
-            with contextlib.suppress(OSError):
-                if not (self.store.directory / path).stat().st_mode & stat.S_IWUSR:
-                    found.append(path)
-        return found
 
     def _labels(self) -> dict[str, str]:
         """What index lines end with where a memory is not the user's own word."""
@@ -134,14 +122,27 @@ class DreamPlanner:
         for memory in self.before.memories():
             text = f"{memory.description}\n{memory.body}"
             fact = memory.type not in ("user", "feedback") and not memory.team
-            if fact and "said" not in memory.extra and dated(text, today) != text:
-                days = self.authors.said_on(memory.path, memory.mtime)
+            if fact and "said" not in memory.extra and dated(text, today) != dated(text, None):
+                days = self.authors.said_on(memory.path)
                 if days:
                     found[memory.path] = days.pop() if len(days) == 1 else None
         return found
 
+    def dated(self) -> list[str]:
+        """What memories say with the days that their relative dates mean."""
+        found: list[str] = []
+        for memory in self.before.memories():
+            text = f"{memory.description}\n{memory.body}"
+            absolute = dated(text, self.said.get(memory.path) or said_on(memory))
+            found += [absolute] if absolute != text else []
+        return found
+
     def plan(
-        self, files: Mapping[str, bytes] | None = None, gone: Collection[str] = ()
+        self,
+        files: Mapping[str, bytes] | None = None,
+        gone: Collection[str] = (),
+        *,
+        compare: bool = False,
     ) -> ConsolidationPlan:
         index = self._index(files or {})
         for path in gone:
@@ -158,6 +159,7 @@ class DreamPlanner:
             said=self.said,
             overrules=self.judge.overrules,
             by_hand=self.judge.by_hand,
+            compare=compare,
         )
 
     def _index(self, files: Mapping[str, bytes]) -> bytes:
@@ -219,6 +221,7 @@ class DreamPlanner:
         if judged.labels:  # found only while judging: the index shows them
             self.labels |= judged.labels
             index = self.plan(_plain(after), {*draft.gone, *lost}).index
+        doubtful = (*plan.doubtful, *quarrels(plan.memories))
         changes = [
             Change(path, self.before.files.get(path), content)
             for path, content in _plain(after).items()
@@ -234,9 +237,8 @@ class DreamPlanner:
         unexplained = [path for path in lost if path not in reasons]
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
-        _demand_limits(text, self.before.index or b"")
         remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
-        doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in plan.doubtful]
+        doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in doubtful]
         return DreamStep(
             changes=tuple(changes),
             reasons=tuple(redact(reasons[path], rules) for path in sorted(reasons)),
@@ -387,13 +389,6 @@ def _reasons(
     return reasons
 
 
-def _demand_limits(index: bytes, before: bytes) -> None:
-    """Within what is loaded; an index that is too long by its prose alone may not grow."""
-    lines, old = len(index.splitlines()), len(before.splitlines())
-    if lines > max(LOADED_LINES, old) or len(index) > max(LOADED_BYTES, len(before)):
-        raise LaminaError(f"The dream would make {INDEX} longer than what is loaded.")
-
-
 # ---- the one write
 
 
@@ -422,7 +417,7 @@ def carry_out(
     for proposal, verdict, content in step.inbox:
         try:
             store.hold(proposal, verdict, content)
-        except InboxFull:
+        except (InboxFull, MemoryStoreError):
             no_room += 1
     return _commit_of_dream(store), no_room
 
@@ -430,6 +425,9 @@ def carry_out(
 def _commit_of_dream(store: MemoryStore) -> str:
     if store.history is None:
         return ""
-    store.history.settle()
-    last = next(store.history.log(), None)
-    return last.id if last is not None and last.writer == "dream" else ""
+    # What was dreamt is in the files; the store says when the history can only follow later.
+    with contextlib.suppress(MemoryStoreError):
+        store.history.settle()
+        last = next(store.history.log(), None)
+        return last.id if last is not None and last.writer == "dream" else ""
+    return ""

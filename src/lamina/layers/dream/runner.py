@@ -6,6 +6,7 @@ beside the memory; every way in which a dream can end leads through one place an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -99,7 +100,7 @@ class DreamRun:
         except anyio.get_cancelled_exc_class():
             self._end(self._brought_in or KILLED)
             raise
-        except Exception as error:
+        except Exception as error:  # booked whatever it is, and raised again
             named = "" if isinstance(error, LaminaError) else f"{type(error).__name__}: "
             self._end(DreamResult("failed", f"{named}{error}"))
             raise
@@ -285,7 +286,8 @@ class DreamRun:
             **dreamt.to_json(),
         }
         if self._apply and dreamt.status in ("completed", "nothing"):
-            line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
+            with contextlib.suppress(MemoryStoreError):  # then the next dream looks at everything
+                line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
             if self._marks and self._by == "rules":
                 self._record.note_distilled(self._marks)
         self._record.ended(line)

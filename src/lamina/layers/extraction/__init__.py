@@ -20,7 +20,8 @@ import anyio
 import anyio.to_thread
 
 from lamina import prompts
-from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
+from lamina.cache.account import keep_warm_after
+from lamina.errors import GateRefused, InboxFull, LaminaError, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
@@ -28,7 +29,7 @@ from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import holds, manifest, read_topic, topic_at
-from lamina.messages import Json
+from lamina.messages import Json, text_of
 from lamina.secrets import secrets_in
 from lamina.state import State
 from lamina.text import wording
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
+_LONGEST_TOLD = 2_000  # characters of one message that the small model is shown
 _MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
@@ -87,16 +89,37 @@ class Extracted:
 
 def after_turn(state: State) -> None:
     """Start a run if one is due. Never waits."""
-    if wanted(state) and _due(state):
-        _begin(state)
+    if wanted(state) and due_in(state) == 0:
+        begin(state)
 
 
 def at_open(state: State) -> None:
-    """Take up what an earlier process of this session left undone."""
+    """Take up what an earlier process of this session left undone, or left for a pause."""
     job = state.ledger.job(LAYER)
     left = job is not None and job.get("status") in ("started", "deferred")
-    if (left or _offered(state)) and wanted(state) and any_typed(after_cursor(state.ledger)):
-        _begin(state)
+    left = left or _offered(state) or state.thrifty
+    if left and wanted(state) and any_typed(after_cursor(state.ledger)):
+        begin(state)
+
+
+def at_end(state: State) -> None:
+    """The session ends: what waited for a pause waits no longer."""
+    if wanted(state) and due_in(state) is not None:
+        begin(state)
+
+
+def due_in(state: State) -> float | None:
+    """Seconds without a request after which a run is due; 0: now, None: there is nothing to do or
+    it waits for more turns."""
+    turns = sum("typed" in (entry.get("origins") or ()) for entry in after_cursor(state.ledger))
+    every = state.flags.value("extraction.every_turns")
+    if not turns:
+        return None
+    if not state.thrifty:
+        return 0.0 if turns >= every or _offered(state) else None
+    if turns >= max(every, state.config.int("background.turns")) or _offered(state):
+        return 0.0
+    return keep_warm_after(state.capabilities.cache_ttl)
 
 
 def wanted(state: State) -> bool:
@@ -109,11 +132,6 @@ def wanted(state: State) -> bool:
         and (state.deps.interactive or state.flags.on("extraction_non_interactive"))
         and not state.config.bool("remote")
     )
-
-
-def _due(state: State) -> bool:
-    turns = sum("typed" in (entry.get("origins") or ()) for entry in after_cursor(state.ledger))
-    return turns >= state.flags.value("extraction.every_turns") or (turns > 0 and _offered(state))
 
 
 def _offered(state: State) -> bool:
@@ -134,7 +152,7 @@ def after_cursor(ledger: Ledger, upto: str = "") -> list[Json]:
     return [one for one in entries[_cursor(ledger) + 1 : last + 1] if one["kind"] == "message"]
 
 
-def _begin(state: State) -> None:
+def begin(state: State) -> None:
     # Newest wins: a run that is going on takes this up as its one trailing run.
     state.trailing[LAYER] = str(state.ledger.head)
     state.background.start(LAYER, lambda: _work(state))
@@ -204,13 +222,19 @@ def _say(state: State, done: Extracted) -> None:
         state.emit(LayerActed(LAYER, what, 0, lost))
 
 
+def _decision(entry: Json) -> str:
+    meta: Any = entry.get("meta")
+    return str(cast("Json", meta).get("decision")) if isinstance(meta, dict) else ""
+
+
 def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bool:
-    """Did the main agent save something itself in these messages?"""
+    """Did the main agent save something itself in these messages? What waits in the inbox is not."""
     failed = {
         str(block.get("tool_use_id"))
         for entry in entries
+        for waits in [_decision(entry) == "inbox"]
         for block in entry["content"]
-        if block.get("type") == "tool_result" and block.get("is_error")
+        if block.get("type") == "tool_result" and (waits or block.get("is_error"))
     }
     real = os.path.realpath(directory)
     for entry in entries:
@@ -239,21 +263,21 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     words = NewWords.of(entries, state.deps.session_id)
     calls = state.config.int("extraction.max_calls")
     known = await anyio.to_thread.run_sync(_manifest, state, store, words)
-    directive = prompts.load(
-        "extraction",
-        count=str(len(entries)),
-        directory=str(store.directory),
-        manifest=known or "(no files yet)",
-        calls=str(calls),
-        words=words.shown,
-    )
-    result = await state.fork(
-        directive,
+    directive = directive_for(words, str(store.directory), known, calls)
+    ask = partial(
+        state.fork,
         purpose="extraction",
         permit=fork_tools.permit_for(state, store.directory, why_not),
         max_calls=calls,
         instead=fork_tools.tools_for(state, partial(_keep, store, words, done)),
+        ends_with=fork_tools.WRITING if state.thrifty else (),
     )
+    alone = f"<conversation>\n{told(entries)}\n</conversation>\n\n{directive}"
+    apart = cheaper_apart(state, alone)
+    state.ledger.append(state.paid_for(alone if apart else directive, apart=apart))
+    result = await ask(alone if apart else directive, apart=apart)
+    if apart and result.error:
+        result = await ask(directive)
     done.refused += result.refused
     if result.stop == "refused" or result.too_long is not None:
         # No money, or a window too small for it: the rules serve, unless something is done already.
@@ -261,6 +285,49 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     if result.error:
         raise ModelError(result.error)
     return done
+
+
+def cheaper_apart(state: State, prompt: str) -> bool:
+    """Is the small model, which sees what is new alone, cheaper than reading the conversation from
+    the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more on
+    the average; it is a bet, and so paid out of what the session has saved."""
+    deps, account = state.deps, state.balance()
+    if not state.thrifty or deps.small is None or account is None:
+        return False
+    now, life = deps.clock.now(), state.capabilities.cache_ttl
+    if state.kept_for and account.used_at + keep_warm_after(life) <= now <= account.warm_until:
+        return False
+    try:
+        deps.small(deps.model)
+    except LaminaError:  # it can't be opened here
+        return False
+    return state.price_aside(prompt, apart=True) < state.price_aside("", apart=False)
+
+
+def told(entries: Sequence[Json]) -> str:
+    """What was said in messages, without what tools said."""
+    said = [
+        (entry["role"], words.strip())
+        for entry in entries
+        for words in (
+            [text_of(entry["content"])]
+            if entry["role"] == "assistant"
+            else typed_parts(blocks_of_entry(entry))
+        )
+    ]
+    return "\n\n".join(f"{role}: {words[:_LONGEST_TOLD]}" for role, words in said if words)
+
+
+def directive_for(words: NewWords, directory: str, known: str, calls: int) -> str:
+    """What a fork is asked, given the files that it may already find."""
+    return prompts.load(
+        "extraction",
+        count=str(len(words.entries)),
+        directory=directory,
+        manifest=known or "(no files yet)",
+        calls=str(calls),
+        words=words.shown,
+    )
 
 
 def why_not(path: str) -> str:

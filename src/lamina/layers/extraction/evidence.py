@@ -1,14 +1,14 @@
 """What a memory that a fork wrote rests on: its quotes, found in the new messages of the record.
 
 A file ends with a fenced `evidence` list, one `label: quote` a line; it is taken off before saving.
-What cites nothing rests on everything that was new, and so is labelled by the least trusted of it.
+What cites nothing and repeats nothing rests on nothing, and the gate sends it to the inbox.
 Pure; see docs/decisions/evidence-of-extraction.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,7 +17,8 @@ from lamina.memories import Evidence
 from lamina.memory import edit_topic, read_topic
 from lamina.messages import Json
 from lamina.text import wording
-from lamina.text.origins import split, typed_parts, untyped_parts
+from lamina.text.origins import split, typed_parts
+from lamina.tools.memory_guard import echoed
 
 _FENCE = re.compile(
     r"(?<!\n)\n*^(`{3,}|~{3,})[ \t]*evidence[ \t]*\n(.*?)(?:^\1[ \t]*$|\Z)\n?",
@@ -25,8 +26,6 @@ _FENCE = re.compile(
 )
 _LINE = re.compile(r"\s*(?:[-*]\s+)?(m\d+)\s*:\s*(.+?)\s*")
 _LONGEST_MESSAGE, _LONGEST = 2_000, 16_000  # characters of typed words in the prompt
-_RUN = 5  # words in a row that show where a text came from
-_SNIPPET = 8
 _MOST_SOURCES = 20
 _MOST_QUOTES = 50  # each is looked for in the record; a memory rests on a few
 
@@ -67,10 +66,7 @@ class NewWords:
         cited = [self._found(label, quote) for label, quote in quotes]
         if strict:
             return body, cited
-        echoed = [item for item, text in self._untyped() if _echoes(body, text)]
-        if not cited and not echoed:
-            echoed = [item for item, _ in self._untyped()]
-        return body, [*cited, *echoed[:_MOST_SOURCES]]
+        return body, [*cited, *echoed(body, self.entries, self.session, most=_MOST_SOURCES)]
 
     def dated(
         self, path: str, content: bytes, before: bytes | None, evidence: Sequence[Evidence]
@@ -108,15 +104,6 @@ class NewWords:
                 return Evidence(quote, self.session, str(entry["uuid"]))
         return Evidence(quote, self.session, "")
 
-    def _untyped(self) -> Iterator[tuple[Evidence, str]]:
-        """What neither user nor assistant said, each with a quote by which it is found again."""
-        for entry in self.entries:
-            for text in untyped_parts(blocks_of_entry(entry)):
-                words = wording.fold(text).split()
-                if any(map(str.isalnum, "".join(words))):
-                    quote = " ".join(words[:_SNIPPET])
-                    yield Evidence(quote, self.session, str(entry["uuid"])), text
-
 
 def take_evidence(content: str) -> tuple[str, list[tuple[str, str]]]:
     """The text without its evidence fences, and their lines as (label, quote)."""
@@ -140,13 +127,6 @@ def any_typed(entries: Sequence[Json]) -> bool:
         if origin == "typed"
         for span in split(text)
     )
-
-
-def _echoes(text: str, source: str) -> bool:
-    """Whether some words in a row of `text` stand in the source."""
-    said, heard = wording.words(text), wording.words(source)
-    runs = {tuple(heard[n : n + _RUN]) for n in range(len(heard) - _RUN + 1)}
-    return any(tuple(said[n : n + _RUN]) in runs for n in range(len(said) - _RUN + 1))
 
 
 def said_at(entry: Json) -> datetime | None:

@@ -1,5 +1,6 @@
-"""Recorded messages as a session would have written them into its ledger: one entry a tool result with
-the tool's name, results before words, ids that are used once. Pure: looks at the ledger, adds nothing.
+"""Messages of another program as a session would have written them into its ledger: one entry a tool
+result with the tool's name, results before words, ids that are used once. Pure: looks at the ledger,
+adds nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ NO_OUTPUT = "(no output)"
 _AGAIN = "~"  # a repeated id: `call~2`
 
 
-def entries_of(run: Sequence[Message], ledger: Ledger) -> list[Json]:
-    """Entries for neighbouring messages of one role; [] where they hold nothing."""
+# An entry, and for each of its blocks its place among those of the messages; -1: it has none.
+Placed = tuple[Json, Sequence[int]]
+
+
+def entries_of(run: Sequence[Message], ledger: Ledger) -> list[Placed]:
+    """Entries for neighbouring messages of one role; [] where they hold nothing. The blocks of an
+    answer are never changed, so nobody asks for their places."""
     blocks = [as_object(block) for message in run for block in message["content"]]
     if run[0]["role"] == "assistant":
         content = list(_answer(blocks, ledger))
-        return [edits.message("assistant", content, "assistant")] if content else []
+        said = edits.message("assistant", content, "assistant")
+        return [(said, [-1] * len(content))] if content else []
     return _question(blocks, ledger)
 
 
@@ -52,23 +59,26 @@ def _answer(blocks: Sequence[Block], ledger: Ledger) -> Iterator[Block]:
         yield block
 
 
-def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
+def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Placed]:
     waiting: dict[str, list[str]] = {}  # several calls of one answer may have had the same id
     for name in ledger.open_calls:
         waiting.setdefault(name.partition(_AGAIN)[0], []).append(name)
     tools = _tool_names(ledger)
-    results: list[Json] = []
+    results: list[Placed] = []
     others: list[Block] = []
+    places: list[int] = []
     origins: list[Origin] = []
-    for block in blocks:
+    for place, block in enumerate(blocks):
         if block.get("type") != "tool_result":
             others.append(block)
+            places.append(place)
             added = block.get("origin") == "system" or _said(block).startswith(_REMINDER)
             origins.append("system" if added else "typed")
             continue
         name = str(block.get("tool_use_id"))
         if not waiting.get(name):
             others.append(as_text(block))
+            places.append(-1)
             origins.append("tool")
             continue
         own = waiting[name].pop(0)
@@ -76,17 +86,15 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Json]:
             block = {**block, "tool_use_id": own}  # noqa: PLW2901
         if block.get("content") in ("", [], None):
             block = {**block, "content": NO_OUTPUT}  # noqa: PLW2901
-        results.append(edits.message("user", [block], "tool", tool=tools.get(own, "")))
-    closing = [
-        edits.message(
-            "user", [tool_result(name, "(no result was recorded)", is_error=True)], "tool"
-        )
-        for names in waiting.values()
-        for name in names
-    ]
+        said = edits.message("user", [block], "tool", tool=tools.get(own, ""))
+        results.append((said, [place]))
     if not others:
         return results  # the rest may still come
-    return [*results, *closing, edits.message("user", others, origins)]
+    closing: list[Placed] = []
+    for name in (name for names in waiting.values() for name in names):
+        nothing = tool_result(name, "(no result was recorded)", is_error=True)
+        closing.append((edits.message("user", [nothing], "tool"), [-1]))
+    return [*results, *closing, (edits.message("user", others, origins), places)]
 
 
 def as_text(result: Block) -> Block:

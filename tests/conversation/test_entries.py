@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from lamina.conversation.entries import entries_of
 from lamina.ledger.record import Ledger
 from lamina.messages import Message
-from lamina.replay.entries import entries_of
+
+
+def record(ledger: Ledger, run: list[Message]) -> None:
+    ledger.append(*(entry for entry, _ in entries_of(run, ledger)))
 
 
 @pytest.mark.spec("I4")
 def test_an_id_that_a_recorder_uses_twice_keeps_both_calls_and_their_results() -> None:
     ledger = Ledger.of()
     asked: Message = {"role": "user", "content": [{"type": "text", "text": "go"}]}
-    ledger.append(*entries_of([asked], ledger))
+    record(ledger, [asked])
     for n in range(3):
         call = {"type": "tool_use", "id": "x", "name": "bash", "input": {"command": f"run {n}"}}
-        ledger.append(*entries_of([{"role": "assistant", "content": [call]}], ledger))
+        record(ledger, [{"role": "assistant", "content": [call]}])
         result = {"type": "tool_result", "tool_use_id": "x", "content": f"out {n}"}
-        ledger.append(*entries_of([{"role": "user", "content": [result]}], ledger))
+        record(ledger, [{"role": "user", "content": [result]}])
     blocks = [b for m in ledger.view().messages for b in m["content"]]
     assert [b["input"]["command"] for b in blocks if b["type"] == "tool_use"] == [
         "run 0", "run 1", "run 2",
@@ -35,12 +39,12 @@ def test_an_id_that_a_recorder_uses_twice_keeps_both_calls_and_their_results() -
 def test_calls_of_one_answer_that_share_an_id_each_get_a_result() -> None:
     ledger = Ledger.of()
     asked: Message = {"role": "user", "content": [{"type": "text", "text": "go"}]}
-    ledger.append(*entries_of([asked], ledger))
+    record(ledger, [asked])
     call = {"type": "tool_use", "id": "x", "name": "bash", "input": {}}
-    ledger.append(*entries_of([{"role": "assistant", "content": [call, call, call]}], ledger))
+    record(ledger, [{"role": "assistant", "content": [call, call, call]}])
     result = {"type": "tool_result", "tool_use_id": "x", "content": "out"}
     more = {"type": "text", "text": "and on"}
-    ledger.append(*entries_of([{"role": "user", "content": [result, result, more]}], ledger))
+    record(ledger, [{"role": "user", "content": [result, result, more]}])
     blocks = [b for m in ledger.view().messages for b in m["content"]]
     told = [(b["tool_use_id"], b["content"]) for b in blocks if b["type"] == "tool_result"]
     assert told == [("x", "out"), ("x~2", "out"), ("x~3", "(no result was recorded)")]

@@ -1,0 +1,385 @@
+"""Conversations that go on from call to call and from process to process: a request comes in whole, as
+its program holds it, and what to change in it goes out. What was once changed stays so, to the byte.
+
+Touches `<folder>/`: a ledger for each conversation, with the results that were taken out of it beside
+it, and the index of beginnings. Safe for several threads and processes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lamina import flags as flag_reader
+from lamina.cache.spend import Spend
+from lamina.config import Config
+from lamina.conversation.lineage import Lineages, branch
+from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedModel
+from lamina.errors import LaminaError, LedgerError, SessionBusy
+from lamina.events import Event, LayerFailed
+from lamina.flags import Flags
+from lamina.layers import extraction, recall
+from lamina.ledger import edits
+from lamina.ledger.log import LogFile, encode
+from lamina.ledger.record import blocks_of_entry
+from lamina.ledger.window import capabilities
+from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts
+from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.recall.prefetch import Limits, attachments, question_in, recall_now
+from lamina.recall.select import RecallRequest
+from lamina.steps import close_calls
+from lamina.tools.registry import Toolbox, builtin_tools
+
+if TYPE_CHECKING:
+    from lamina.recall.memory_index import MemoryIndex
+
+_HELD = "conversation.held"  # state entry: messages that came in, and where they stand
+_ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
+_ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
+_IN_MEMORY = 32  # conversations
+_WAITS = 2.0  # seconds for another process that writes the same conversation
+_WAITING = ("autocompact", "collapse")  # a long conversation is its own program's to shorten
+_TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: its messages in Anthropic's form, one for one, and what decides besides."""
+
+    messages: Sequence[Message]
+    hashes: Sequence[str]  # of the messages as they came, see `lineage.chain`
+    model: str
+    frame_tokens: int = 0
+    life: int = 300  # seconds that the cache lives which it writes
+    reads_files: bool = False  # whether its tools can read a file that we name
+    acts: bool = True  # False: nothing new is changed
+    warm: bool = False  # the cache is warm, whatever its own ledger says
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to send instead, by number of the message."""
+
+    conversation: str
+    replaced: dict[Place, Block] = field(default_factory=dict[Place, Block])  # (message, block)
+    added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """A tool that the other program runs. What it gave can be read again, so it may be cleared."""
+
+    spec: ToolSpec
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
+        return ToolOutcome("This tool belongs to another program.", is_error=True)
+
+
+class _ForeignTools(Toolbox):
+    def get(self, name: str) -> Tool | None:
+        return super().get(name) or _Foreign(ToolSpec(name, "", {}, clearable=True))
+
+
+class Kept:
+    """A conversation and how much of it is on disk."""
+
+    def __init__(self, talk: Conversation, name: str) -> None:
+        self.talk, self.name = talk, name
+        self.saved = 0  # entries that are on disk
+        self.hashes: list[str] = []
+        self.added: dict[int, int] = {}  # message → the entry that was put behind it
+        for entry in talk.state.ledger.entries:
+            if entry["kind"] == "state" and entry.get("name") == _HELD:
+                self._take(as_object(entry.get("value")))
+
+    def _take(self, held: Json) -> None:
+        talk, start = self.talk, int(held["from"])
+        del self.hashes[start:], talk.ends[start:], talk.places[start:]
+        self.hashes += held["hashes"]
+        talk.ends += held["ends"]
+        for places in as_list(held["places"]):
+            talk.places.append([None if p is None else (p[0], p[1]) for p in places])
+        self.added |= dict(held["added"])
+
+    def note_held(self, start: int, hashes: Sequence[str]) -> None:
+        """Write down the messages from this one on."""
+        talk = self.talk
+        self.hashes[start:] = hashes[start:]
+        held = {
+            "from": start,
+            "hashes": self.hashes[start:],
+            "ends": talk.ends[start:],
+            "places": talk.places[start:],
+            "added": [pair for pair in self.added.items() if pair[0] >= start],
+        }
+        talk.state.ledger.append(edits.state(_HELD, held))
+
+    def changes(self) -> Changes:
+        projection = self.talk.state.ledger.projection
+        entries = projection.entries
+        replaced: dict[Place, Block] = {}
+        for number, places in enumerate(self.talk.places):
+            for at, place in enumerate(places):
+                row = projection.row(*place) if place is not None else None
+                if row is not None and row.edit:
+                    replaced[number, at] = row.block
+        added = {n: dicts(entries[at].get("content")) for n, at in self.added.items()}
+        return Changes(self.name, replaced, added)
+
+
+class Conversations:
+    """All conversations of one project and user. `tell` gets what went wrong, in a sentence."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        *,
+        memory: MemoryIndex | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder, self._config, self._memory = folder, config, memory
+        self._tell, self._now = tell, now
+        self._flags = _without(flag_reader.read(config), _WAITING)
+        self._folds_only = _without(self._flags, _TAKE_OUT)
+        self._lineages = Lineages(folder / "index")
+        self._known: dict[str, Kept] = {}  # in the order of use
+        self._lock = Lock()
+        self.spend = Spend(config.own_home / "spend", prices=config.table("prices"))
+
+    def changes(self, asked: Asked) -> Changes:
+        """What to send instead of a request, which is now taken to be sent."""
+        with self._lock:
+            name, depth = self._lineages.find(asked.hashes)
+            with self._opened(name or str(uuid4())) as (kept, log):
+                if kept.hashes[:depth] != asked.hashes[:depth]:
+                    depth = 0  # the index names what is no longer there
+                if len(kept.hashes) == depth:
+                    return self._sent(kept, log, asked)
+                source = kept
+            new = str(uuid4())
+            made = self._branched(new, source, depth, asked) if depth else None
+            if depth and self._now() - _last_asked(source) < asked.life:
+                asked = replace(asked, warm=True)
+            with self._opened(new, made) as (kept, log):
+                return self._sent(kept, log, asked)
+
+    def answered(self, name: str, usage: Usage, model: str) -> None:
+        """An answer came in whole."""
+        now = self._now()
+        if usage.total:
+            self.spend.book(purpose="main", model=model, usage=usage, session=name, at=now)
+        with self._lock, self._opened(name) as (kept, log):
+            told = edits.state(_ANSWERED, {"at": now, **usage.to_json()})
+            self._write(kept, log, told, now)
+
+    def leave_alone(self, name: str) -> None:
+        """The provider refused what we sent: from now on the program's own words go through."""
+        with self._lock, self._opened(name) as (kept, log):
+            self._write(kept, log, edits.state(_ALONE, value=True), self._now())
+
+    def typed_since_last_look(self, name: str) -> Sequence[Json]:
+        """What was said since memories were last looked for in it; this is such a look."""
+        with self._lock, self._opened(name) as (kept, log):
+            ledger = kept.talk.state.ledger
+            entries = extraction.after_cursor(ledger)
+            if not any("typed" in as_list(entry.get("origins")) for entry in entries):
+                return ()
+            self._write(kept, log, edits.state(extraction.CURSOR, ledger.head), self._now())
+            return entries
+
+    # ---- one request
+
+    def _sent(self, kept: Kept, log: LogFile | None, asked: Asked) -> Changes:
+        talk, start = kept.talk, len(kept.hashes)
+        state = talk.state
+        self._set_up(kept, asked)
+        talk.held[:] = asked.messages[:start]
+        told = as_object(state.ledger.state(_ANSWERED))
+        now = self._now()
+        used = float(told.get("at") or _last_asked(kept) or now)  # when the cache was, last
+        answer = asked.messages[start] if start < len(asked.messages) else None
+
+        def time_of(run: Sequence[Message]) -> float:
+            # When the rest was said nobody knows; what counts of it is how warm the cache is.
+            return now if run[-1] is asked.messages[-1] else used
+
+        def usage_of(run: Sequence[Message]) -> Usage:
+            return Usage.from_json(told) if run[0] is answer else Usage()
+
+        talk.append(asked.messages[start:], time_of, usage_of)
+        talk.clock.move(now)
+        close_calls(state, NO_RESULT)
+        if not state.ledger.state(_ALONE):
+            if asked.acts and start < len(asked.messages):
+                self._recall(kept)
+            if asked.acts:
+                talk.make_room()
+        talk.note_request()
+        kept.note_held(start, asked.hashes)
+        self._save(kept, log)
+        new = list(enumerate(asked.hashes, 1))[start:]
+        try:
+            self._lineages.add(kept.name, new)
+        except OSError as error:
+            self._tell(f"can't write to {self._folder}: {error.strerror}")
+        return Changes(kept.name) if state.ledger.state(_ALONE) else kept.changes()
+
+    def _set_up(self, kept: Kept, asked: Asked) -> None:
+        """Model, cache and tools of this request."""
+        talk, ledger = kept.talk, kept.talk.state.ledger
+        frame = ledger.projection.frame or {}
+        if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
+            ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
+        able = replace(
+            capabilities(asked.model),
+            cache_ttl=asked.life,
+            context_management=False,
+            cache_edits=False,
+        )
+        talk.model = UnaskedModel(able, asked.model)
+        flags = self._flags if asked.reads_files else self._folds_only
+        if asked.warm:
+            flags = _without(flags, ("time_clearing",))
+        talk.state.deps = replace(talk.state.deps, model=talk.model, flags=flags)
+
+    def _recall(self, kept: Kept) -> None:
+        """Memories that fit what was typed go to the end of the last message, once and for good."""
+        talk, state = kept.talk, kept.talk.state
+        on = self._memory is not None and self._flags.on("recall")
+        if not on or self._memory is None or talk.held[-1]["role"] != "user":
+            return
+        positions = {place[0] for place in talk.places[-1] if place is not None}
+        said = [b for at in sorted(positions) for b in blocks_of_entry(state.ledger.entries[at])]
+        question = question_in("\n".join(words for origin, words in said if origin == "typed"))
+        if not question:
+            return
+        try:
+            seen, spent = recall.in_view(state, self._memory)
+            limits, now = Limits.of(self._config), self._now()
+            found = recall_now(self._memory, RecallRequest("", question, now, exclude=seen), limits)
+            shown = attachments(
+                found,
+                directory=str(self._memory.store.directory),
+                now=now,
+                limits=limits,
+                room=limits.session_bytes - spent,
+            )
+        except (LaminaError, OSError) as error:
+            self._tell(f"memories could not be looked up ({error})")
+            return
+        if shown:
+            rows = [one.to_json() for one in shown]
+            blocks = [one.block for one in shown]
+            state.ledger.append(edits.message("user", blocks, "recalled", recalled=rows))
+            kept.added[len(talk.held) - 1] = len(state.ledger.entries) - 1
+            talk.ends[-1] = len(state.ledger.entries)
+
+    # ---- on disk
+
+    @contextmanager
+    def _opened(
+        self, name: str, kept: Kept | None = None
+    ) -> Generator[tuple[Kept, LogFile | None]]:
+        """The conversation as it is now, locked against others. No file: only this process knows it.
+        `kept`: one that was just made, instead of what is known by this name."""
+        log, entries = None, None
+        deadline = time.monotonic() + _WAITS
+        while log is None and entries is None:
+            try:
+                log, reading = LogFile.open(self._folder / f"{name}.jsonl")
+                entries = reading.entries
+            except SessionBusy:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            except LedgerError as error:
+                self._tell(str(error))
+                break
+        try:
+            kept = kept or self._known.pop(name, None)
+            if kept is None or (entries is not None and kept.saved != len(entries)):
+                kept = self._made(name, entries or ())
+            yield kept, log
+            self._known[kept.name] = kept
+            while len(self._known) > _IN_MEMORY:
+                del self._known[next(iter(self._known))]
+        finally:
+            if log is not None:
+                log.close()
+
+    def _made(self, name: str, entries: Sequence[Json]) -> Kept:
+        talk = Conversation(
+            self._config,
+            self._flags,
+            self._folder / name,
+            UnaskedModel(capabilities("")),
+            NoBackground(),
+            entries=entries,
+            spend=self.spend,
+            toolbox=_ForeignTools(builtin_tools()),
+        )
+        talk.state.expands = False
+        talk.state.listeners.append(self._hear)
+        talk.clock.move(edits.written_at(entries[-1]) if entries else 0.0)
+        kept = Kept(talk, name)
+        kept.saved = len(entries)
+        return kept
+
+    def _branched(self, name: str, source: Kept, depth: int, asked: Asked) -> Kept:
+        """A conversation of its own that shares the first messages of another, as last sent."""
+        ledger, talk = source.talk.state.ledger, source.talk
+        whole = depth
+        while whole and talk.ends[whole - 1] < 0:
+            whole -= 1
+        end = talk.ends[whole - 1] if whole else 0
+        made = self._made(name, branch(ledger.entries, end))
+        made.saved = 0
+        del made.hashes[whole:], made.talk.ends[whole:], made.talk.places[whole:]
+        made.talk.ends += talk.ends[len(made.talk.ends) : whole]
+        made.talk.places += talk.places[len(made.talk.places) : whole]
+        made.added = {n: at for n, at in source.added.items() if n < whole}
+        made.talk.note_request()
+        looked = ledger.projection.position.get(str(ledger.state(extraction.CURSOR)), -1)
+        if looked >= end > 0:
+            cursor = made.talk.state.ledger.entries[end - 1]["uuid"]
+            made.talk.state.ledger.append(edits.state(extraction.CURSOR, cursor))
+        made.talk.state.ledger.append(edits.state(_ANSWERED, {}))  # nobody knows of the next one
+        made.note_held(0, asked.hashes[:whole])
+        return made
+
+    def _write(self, kept: Kept, log: LogFile | None, entry: Json, now: float) -> None:
+        kept.talk.clock.move(now)
+        kept.talk.state.ledger.append(entry)
+        self._save(kept, log)
+
+    def _save(self, kept: Kept, log: LogFile | None) -> None:
+        """What is new goes to disk in one step; what can't is kept in memory until it can."""
+        entries = kept.talk.state.ledger.entries
+        if log is None or kept.saved == len(entries):
+            return
+        try:
+            log.write(b"".join(encode(entry) + b"\n" for entry in entries[kept.saved :]))
+            kept.saved = len(entries)
+        except LedgerError as error:
+            self._tell(str(error))
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, LayerFailed):
+            self._tell(f"{event.layer} failed ({event.error})")
+
+
+def _last_asked(kept: Kept) -> float:
+    entries = reversed(kept.talk.state.ledger.entries)
+    return next((edits.written_at(one) for one in entries if one["kind"] == "request"), 0.0)
+
+
+def _without(flags: Flags, off: Sequence[str]) -> Flags:
+    return Flags({**flags.values, **dict.fromkeys(off, False)}, flags.sources)

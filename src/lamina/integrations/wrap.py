@@ -1,0 +1,275 @@
+"""`lamina.wrap(client)`: an Anthropic or OpenAI client for a program that has a loop of its own.
+
+It is the client's own class with its own answers and streams; only `messages` of what it posts is
+changed, and the usage of what comes back is read. The program keeps passing its whole list. Whatever
+goes wrong on our side, the request goes out as the program made it.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from lamina.conversation.kept import Conversations
+from lamina.errors import UsageError
+from lamina.events import quiet
+from lamina.integrations.library import own_name, settings_for
+from lamina.integrations.wrapped_bodies import FORMS, Form
+from lamina.ledger.places import find_project_folder, project_folder
+from lamina.ledger.record import Quotes
+from lamina.messages import Json, Usage
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.ports import MemoryStore
+
+DISABLED = "LAMINA_DISABLED"
+_NO = ("", "0", "false", "no", "off")
+_MARK = "_lamina"
+# The SDKs have no public place for it: every method of a resource posts through the one, every kind of
+# stream reads from the other.
+_DOOR, _ITEMS = "_post", "_iterator"
+_Client = TypeVar("_Client")
+
+
+def wrap(
+    client: _Client,
+    project: str | Path | None = None,
+    user: str | None = None,
+    *,
+    session: str = "",
+    remember: bool = False,
+    recall: bool = True,
+    files: bool | None = None,
+    enabled: bool = True,
+    home: str | Path | None = None,
+) -> _Client:
+    """The same client, whose requests cost less and know what is remembered.
+
+        client = lamina.wrap(anthropic.Anthropic())
+
+    A conversation is recognised by what it begins with; `session` keeps one apart that begins like
+    another. `remember` saves what user messages ask to keep. `files` says whether the program's tools
+    can read files on this machine: only then do long and old tool results leave the prompt, with
+    the path of the file that has them (None: told by the tools' names). With `enabled=False`, or
+    LAMINA_DISABLED set, the client itself comes back.
+    """
+    if not enabled or os.environ.get(DISABLED, "").strip().lower() not in _NO:
+        return client
+    forms = FORMS.get(_maker(client))
+    if forms is None:
+        raise UsageError(
+            f"`client` can't be a {type(client).__name__}: give an anthropic.Anthropic, "
+            "AsyncAnthropic, openai.OpenAI or AsyncOpenAI."
+        )
+    if hasattr(client, _MARK):
+        return client
+    config = settings_for(project, user, home)
+    folder = find_project_folder(config.own_home, config.project) / "conversations"
+    if user is not None:
+        folder /= own_name(user)
+    between = _Between(config, folder, session, files, remember=remember, recall=recall)
+    return _attached(client, forms, between)
+
+
+def _maker(client: object) -> str:
+    """The package that a client's class, or one that it is made from, comes from."""
+    packages = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
+    return next((name for name in packages if name in FORMS), "")
+
+
+def _attached(client: _Client, forms: Mapping[str, Form], between: _Between) -> _Client:
+    """A copy of the client, with us at the door through which each of its resources posts."""
+    own: Any = cast("Any", client).copy()
+    post = _post_async if iscoroutinefunction(own.post) else _post
+    for path, form in forms.items():
+        resource = own
+        for name in path.split("."):
+            resource = getattr(resource, name, None)
+        if resource is not None and hasattr(resource, _DOOR):
+            setattr(resource, _DOOR, partial(post, getattr(resource, _DOOR), form, between))
+    made = own.copy
+
+    def copy(**given: Any) -> Any:
+        return _attached(made(**given), forms, between)
+
+    own.copy = own.with_options = copy
+    setattr(own, _MARK, between)
+    return cast("_Client", own)
+
+
+def _post(send: Callable[..., Any], form: Form, between: _Between, path: str, **given: Any) -> Any:
+    call = between.before(form, path, given.get("body"))
+    if call is None:
+        return send(path, **given)
+    try:
+        answer = send(path, **{**given, "body": call.body})
+    except Exception as error:
+        if not between.refused(call, error):
+            raise
+        return send(path, **given)
+    return between.watched(call, answer)
+
+
+async def _post_async(
+    send: Callable[..., Any], form: Form, between: _Between, path: str, **given: Any
+) -> Any:
+    from anyio.to_thread import run_sync
+
+    call = await run_sync(between.before, form, path, given.get("body"))
+    if call is None:
+        return await send(path, **given)
+    try:
+        answer = await send(path, **{**given, "body": call.body})
+    except Exception as error:
+        if not between.refused(call, error):
+            raise
+        return await send(path, **given)
+    return await run_sync(between.watched, call, answer)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request on its way."""
+
+    form: Form
+    conversation: str
+    body: Json
+    edited: bool
+
+
+class _Between:
+    """What stands between a client and its provider. Nothing here raises."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        session: str,
+        files: bool | None,
+        *,
+        remember: bool,
+        recall: bool,
+    ) -> None:
+        self._config, self._folder, self._session = config, folder, session
+        self._files, self._remember, self._recall = files, remember, recall
+        self._told = False
+        self._made: Conversations | None = None
+        self._store: MemoryStore | None = None
+        self._looking: Future[None] | None = None  # for memories in what was said last
+        self._aside: ThreadPoolExecutor | None = None
+
+    def before(self, form: Form, path: str, body: object) -> _Call | None:
+        """What to send instead; None: nothing of this is ours."""
+        if not path.partition("?")[0].endswith(form.path) or not isinstance(body, dict):
+            return None
+        try:
+            if self._looking is not None:
+                self._looking.result()
+            given = cast("Json", body)
+            asked = form.asked(given, self._session, self._files)
+            changes = self._conversations().changes(asked)
+            new = form.spliced(given, changes)
+            return _Call(form, changes.conversation, new, edited=new is not given)
+        except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
+            self._tell(f"{type(error).__name__}: {error}")
+            return None
+
+    def refused(self, call: _Call, error: Exception) -> bool:
+        """Whether the provider may have turned a request down for what we made of it."""
+        if not call.edited or getattr(error, "status_code", None) != 400:
+            return False
+        self._tell("the provider refused a changed request; this conversation is left alone now")
+        with suppress(Exception):
+            self._conversations().leave_alone(call.conversation)
+        return True
+
+    def watched(self, call: _Call, answer: Any) -> Any:
+        """The answer itself; a stream tells what it cost when it has ended."""
+        with suppress(Exception):
+            if (items := getattr(answer, _ITEMS, None)) is not None:
+                tee = _tee_async if hasattr(items, "__aiter__") else _tee
+                setattr(answer, _ITEMS, tee(self, call, items))
+            else:
+                self.answered(call, call.form.usage([answer]))
+        return answer
+
+    def answered(self, call: _Call, usage: Usage) -> None:
+        try:
+            conversations = self._conversations()
+            conversations.answered(call.conversation, usage, str(call.body.get("model") or ""))
+            if self._remember:
+                self._aside = self._aside or ThreadPoolExecutor(1, "lamina")
+                self._looking = self._aside.submit(self._extract, call.conversation)
+        except Exception as error:  # noqa: BLE001 - the answer is there
+            self._tell(f"{type(error).__name__}: {error}")
+
+    def _extract(self, conversation: str) -> None:
+        """Beside the program: the rules take most of a second to load."""
+        try:
+            entries = self._conversations().typed_since_last_look(conversation)
+            if entries and self._store is not None:
+                import time
+
+                from lamina.layers.extraction import save_by_rules
+
+                save_by_rules(self._store, entries, conversation, time.time())
+        except Exception as error:  # noqa: BLE001 - nobody waits for it
+            self._tell(f"{type(error).__name__}: {error}")
+
+    def _conversations(self) -> Conversations:
+        if self._made is None:
+            from lamina.memory import GateContext, open_store
+            from lamina.recall.memory_index import MemoryIndex
+
+            with suppress(Exception):  # what can't be written is told when it is tried
+                project_folder(self._config.own_home, self._config.project)
+            index = None
+            if self._config.bool("memory.enabled"):
+                gate = GateContext(
+                    # Conversations grow: each look reads the file as it is then.
+                    origin_text=lambda session, entry: Quotes(self._folder).origin_text(
+                        session, entry
+                    ),
+                    before=lambda session, entry: Quotes(self._folder).before(session, entry),
+                )
+                self._store = open_store(self._config, quiet, gate=gate)
+                index = MemoryIndex(self._store) if self._recall else None
+            self._made = Conversations(self._folder, self._config, memory=index, tell=self._tell)
+        return self._made
+
+    def _tell(self, what: str) -> None:
+        """Once: the program works without us, and its log is not ours."""
+        if self._told:
+            return
+        self._told = True
+        with suppress(Warning):  # a program may have made errors of warnings
+            warnings.warn(f"Lamina left a request as it was: {what}", RuntimeWarning, stacklevel=2)
+
+
+def _tee(between: _Between, call: _Call, items: Iterator[Any]) -> Iterator[Any]:
+    seen: list[Any] = []
+    for item in items:
+        call.form.note(seen, item)
+        yield item
+    between.answered(call, call.form.usage(seen))
+
+
+async def _tee_async(
+    between: _Between, call: _Call, items: AsyncIterator[Any]
+) -> AsyncIterator[Any]:
+    from anyio.to_thread import run_sync
+
+    seen: list[Any] = []
+    async for item in items:
+        call.form.note(seen, item)
+        yield item
+    await run_sync(between.answered, call, call.form.usage(seen))

@@ -1,0 +1,308 @@
+"""Folds: text that is about to be sent for the first time says in one line what the view says already.
+
+Pure functions over text: whoever sends (a session, a replay, a gateway) tells which blocks stand in
+the view and gets shorter text for a new one, with the blocks that it leans on. Four things are folded:
+lines that stand in an earlier block, lines that were said in the same text, a line many times in a
+row, and the path at the beginning of each line of a search. The original is found by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lamina.messages import Block, Json, as_object, dicts, text_of
+
+Key: TypeAlias = tuple[int, int]  # whatever names a block to the caller
+
+TELLING = 12  # characters that a line has at least to be looked up by
+PLACES = 6  # of the same line that are tried, the latest first
+SHOWN = 40  # characters of a line that is quoted to find a place
+_NUMBER_ENDS = ("→", "\t")
+_OWN: Key = (-1, -1)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """A text line by line, without line numbers where it has them."""
+
+    label: str
+    bare: list[str] = field(default_factory=list[str])
+    numbers: list[int] = field(default_factory=list[int])  # 0: this line has none
+
+    def add(self, line: str) -> str:
+        number, bare = _numbered(line)
+        self.bare.append(bare)
+        self.numbers.append(number)
+        return bare
+
+    def named(self, first: int, count: int) -> str:
+        """`lines 10-40`, where the lines have numbers; others may follow at the end."""
+        numbers = self.numbers[first : first + count]
+        low, counted = numbers[0], 1
+        while counted < count and numbers[counted] == low + counted:
+            counted += 1
+        if not low or any(numbers[counted:]):
+            return ""
+        more = f" and {count - counted} more" if count > counted else ""
+        return (f"lines {low}-{low + counted - 1}" if counted > 1 else f"line {low}") + more
+
+    def quoted(self, first: int, count: int) -> str:
+        """Words by which the place is found where lines have no numbers."""
+        lines = [line.strip() for line in self.bare[first : first + count]]
+        at = next((n for n, line in enumerate(lines) if len(line) >= TELLING), 0)
+        words = lines[at] if len(lines[at]) <= SHOWN else lines[at][: SHOWN - 1] + "…"
+        return f"from {words!r} on" if at == 0 else f"around {words!r}"
+
+
+def _numbered(line: str) -> tuple[int, str]:
+    """The number that Read, or `cat -n`, puts before a line; 0 if there is none."""
+    if not line[:1].isdigit() and line[:1] != " ":
+        return 0, line  # most lines
+    bare = line.lstrip(" ")
+    digits = len(bare) - len(bare.lstrip("0123456789"))
+    if 0 < digits < 8 and bare[digits : digits + 1] in _NUMBER_ENDS:
+        return int(bare[:digits]), bare[digits + 1 :]
+    return 0, line
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    text: str
+    needs: tuple[Key, ...]  # blocks that must stay in the view as they are
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    key: Key
+    start: int  # in the new text
+    place: int  # in the other one
+    count: int
+
+
+class Folding:
+    """The lines of one conversation's view."""
+
+    def __init__(self, least: int) -> None:
+        self._least = least  # characters that a fold must save
+        self._known: dict[Key, _Lines] = {}
+        self._places: dict[str, list[tuple[Key, int]]] = {}
+
+    def add(self, key: Key, label: str, text: str) -> None:
+        """A block of the view, as it stands there."""
+        lines = self._known[key] = _Lines(label)
+        for place, line in enumerate(text.split("\n")):
+            bare = lines.add(line)
+            if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
+                places = self._places.setdefault(bare, [])
+                places.append((key, place))
+                del places[:-PLACES]
+
+    def fold(self, text: str, name: str, in_view: Callable[[Key], bool]) -> Folded | None:
+        """A shorter form of a text that was never sent; `name` is the id that brings it back, "" where
+        nobody could ask by it."""
+        if len(text) < self._least:
+            return None
+        work = _Work(self, text.split("\n"), in_view)
+        shown = "\n".join(_grouped(work.run(), self._least))
+        if shown == text:
+            return None
+        back = f"; Expand {name} brings it back" if name else ""
+        words = f"[Folded{back}]\n{shown}"
+        if len(text) - len(words) < self._least:
+            return None
+        return Folded(words, tuple(dict.fromkeys(work.needs)))
+
+    def best(self, work: _Work, at: int, end: int) -> _Match | None:
+        """The longest run of lines from `at` on, or a little before, that stands in a block."""
+        best: _Match | None = None
+        for key, place in reversed(self._places.get(work.lines.bare[at], ())):
+            if not work.stands(key):
+                continue
+            found = _run(work.lines.bare, at, end, self._known[key].bare, place, key)
+            if best is None or found.count > best.count:
+                best = found
+        return best
+
+    def lines_of(self, key: Key) -> _Lines:
+        return self._known[key]
+
+    @property
+    def least(self) -> int:
+        return self._least
+
+
+def _run(new: Sequence[str], at: int, end: int, old: Sequence[str], place: int, key: Key) -> _Match:
+    start, count = at, 0
+    while start > end and place > 0 and new[start - 1] == old[place - 1]:
+        start, place = start - 1, place - 1
+    while (
+        start + count < len(new)
+        and place + count < len(old)
+        and new[start + count] == old[place + count]
+    ):
+        count += 1
+    return _Match(key, start, place, count)
+
+
+class _Work:
+    """One text on its way: what of it is shown so far."""
+
+    def __init__(self, folding: Folding, raw: list[str], in_view: Callable[[Key], bool]) -> None:
+        self._folding, self._raw = folding, raw
+        self.lines = _Lines("")
+        for line in raw:
+            self.lines.add(line)
+        self._asked: dict[Key, bool] = {}
+        self._in_view = in_view
+        self.needs: list[Key] = []
+        self._out: list[str] = []
+        self._own: dict[str, int] = {}  # lines that are shown here, by their place
+
+    def stands(self, key: Key) -> bool:
+        if key not in self._asked:
+            self._asked[key] = self._in_view(key)
+        return self._asked[key]
+
+    def run(self) -> list[str]:
+        at = shown_from = 0  # lines before `shown_from` are done
+        bare = self.lines.bare
+        while at < len(bare):
+            match = self._match(at, shown_from) if len(bare[at].strip()) >= TELLING else None
+            line = self._line_for(match) if match else ""
+            if match and self._size(match) - len(line) >= self._folding.least:
+                del self._out[len(self._out) - (at - match.start) :]
+                self._out.append(line)
+                if match.key != _OWN:
+                    self.needs.append(match.key)
+                at = shown_from = match.start + match.count
+                continue
+            same = self._repeats(at)
+            said = f"[the line above {same:,} times more]" if same else ""
+            if same and (len(self._raw[at]) + 1) * same - len(said) >= self._folding.least:
+                self._out += [self._raw[at], said]
+                at = shown_from = at + same + 1
+                continue
+            if len(bare[at].strip()) >= TELLING:
+                self._own.setdefault(bare[at], at)
+            self._out.append(self._raw[at])
+            at += 1
+        return self._out
+
+    def _match(self, at: int, shown_from: int) -> _Match | None:
+        match = self._folding.best(self, at, shown_from)
+        place = self._own.get(self.lines.bare[at])
+        if place is None:
+            return match
+        bare, count = self.lines.bare, 0
+        # What is pointed at must itself be shown, so that it ends where these lines begin.
+        while at + count < len(bare) and place + count < at:
+            here = bare[place + count]
+            if here != bare[at + count] or (
+                len(here.strip()) >= TELLING and self._own.get(here) != place + count
+            ):
+                break
+            count += 1
+        if match is None or count > match.count:
+            return _Match(_OWN, at, place, count)
+        return match
+
+    def _size(self, match: _Match) -> int:
+        return sum(len(line) + 1 for line in self._raw[match.start : match.start + match.count])
+
+    def _line_for(self, match: _Match) -> str:
+        own = match.key == _OWN
+        other = self.lines if own else self._folding.lines_of(match.key)
+        label = "this text" if own else other.label
+        new = self.lines.named(match.start, match.count)
+        old = other.named(match.place, match.count)
+        what = new or f"{match.count} line{'s' * (match.count > 1)}"
+        if not old:
+            return f"[{what} as in {label} above, {other.quoted(match.place, match.count)}]"
+        if old == new:
+            return f"[{what} as in {label} above]"
+        return f"[{what} as {old} of {label} above]"
+
+    def _repeats(self, at: int) -> int:
+        """How many lines after this one are the same."""
+        end = at + 1
+        while end < len(self._raw) and self._raw[end] == self._raw[at]:
+            end += 1
+        return end - at - 1
+
+
+# ---- the lines of a search, by file
+
+
+def _grouped(lines: list[str], least: int) -> list[str]:
+    """`path:12:words` many times over becomes the path once and `12:words` below it."""
+    heads = [_searched(line) for line in lines]
+    out: list[str] = []
+    saved = at = 0
+    while at < len(lines):
+        head, end = heads[at], at + 1
+        while head and end < len(lines) and heads[end] == head:
+            end += 1
+        if end - at > 1:
+            out.append(f"{head}:")
+            out += [f"  {line[len(head) + 1 :]}" for line in lines[at:end]]
+            saved += (end - at - 1) * (len(head) - 1) - 4
+        else:
+            out += lines[at:end]
+        at = end
+    return out if saved >= least else lines
+
+
+def _searched(line: str) -> str:
+    """The path of a line that a search printed with path and number; "" if it is none."""
+    path, _, rest = line.partition(":")
+    digits = len(rest) - len(rest.lstrip("0123456789"))
+    if not digits or rest[digits : digits + 1] != ":" or path != path.strip() or len(path) < 3:
+        return ""
+    return path if "." in path or "/" in path else ""
+
+
+# ---- blocks
+
+
+def foldable_text(block: Block) -> str:
+    """The text of a result, or of a text block; "" if there is more in it than text."""
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    if block.get("type") != "tool_result" or block.get("is_error"):
+        return ""
+    content = block.get("content")
+    if isinstance(content, str):
+        return content
+    parts = dicts(content)
+    return text_of(parts) if len(parts) == 1 and parts[0].get("type") == "text" else ""
+
+
+def with_text(block: Block, words: str) -> Block:
+    """The same block with other words."""
+    if block.get("type") == "text":
+        return {**block, "text": words}
+    parts = dicts(block.get("content"))
+    return {**block, "content": [{**parts[0], "text": words}] if parts else words}
+
+
+def said_in(call: Block) -> Iterator[str]:
+    """The texts of several lines that a call holds: what it writes into a file."""
+    for value in as_object(call.get("input")).values():
+        if isinstance(value, str) and "\n" in value:
+            yield value
+
+
+def label_of(call: Json) -> str:
+    """What a model calls a result: the tool and what it was asked for."""
+    given = as_object(call.get("input"))
+    for name in ("file_path", "notebook_path", "path", "command", "pattern", "url", "query"):
+        value = given.get(name)
+        if isinstance(value, str) and value.strip():
+            words = " ".join(value.split())
+            if name.endswith("path"):
+                words = "/".join(words.rsplit("/", 2)[-2:])
+            words = words if len(words) <= SHOWN else words[: SHOWN - 1] + "…"
+            return f"{call.get('name')} of {words}"
+    return f"the result of {call.get('name')}"

@@ -1,0 +1,167 @@
+"""Requests that keep the provider's cache while the user is away: few, paid from savings, booked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tests.layers.test_notes import settle
+from tests.sessions import Place, StillClock, run
+
+from lamina.cache.spend import Spend
+from lamina.layers import pauses
+from lamina.models.scripted import ScriptedModel
+from lamina.ports import Capabilities
+from lamina.session import Session
+
+CONFIG = {"dream.enabled": False, "recall.enabled": False, "extraction.enabled": False}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+class Steps(StillClock):
+    """Time goes on to where a sleeper wants it, each time the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = anyio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        await self.step.wait()
+        self.at += seconds
+
+    async def go_on(self) -> None:
+        before, self.step = self.step, anyio.Event()
+        before.set()
+        await anyio.wait_all_tasks_blocked()
+
+
+def model_with(**able: Any) -> ScriptedModel:
+    return ScriptedModel(
+        [],
+        name="claude-sonnet-4-6",
+        capabilities=replace(Capabilities(cache="anthropic"), **able),
+        otherwise={"main": "Understood.", "keep_warm": "ok", "notes": "done"},
+    )
+
+
+async def talk(session: Session, saved: int) -> None:
+    session.state.say("a long reminder " * 4_000, "system")
+    await session.ask("begin")
+    await settle(session)
+    account = session.state.balance()
+    assert account is not None
+    account.saved = saved
+    pauses.after_turn(session.state)
+    await anyio.wait_all_tasks_blocked()
+
+
+def kept(model: ScriptedModel) -> int:
+    return sum(request.purpose == "keep_warm" for request in model.requests)
+
+
+async def away(place: Place, model: ScriptedModel, saved: int, **config: Any) -> tuple[int, int]:
+    """Requests that kept the cache through a long pause, and how much the next one read from it."""
+    clock = Steps()
+    options = {"interactive": True, "config": {**CONFIG, **config}, "clock": clock}
+    async with place.open(model, **options) as session:
+        await talk(session, saved)
+        for _ in range(8):
+            await clock.go_on()
+        requests = kept(model)
+        clock.at += 100
+        await session.ask("go on")
+        return requests, session.state.last_usage.cache_read
+
+
+@pytest.mark.spec("F14", "F10")
+def test_a_pause_is_bridged_by_three_requests_at_most_paid_from_savings_and_booked(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        model = model_with()
+        requests, read = await away(place, model, 1_000_000)
+        assert requests == 3
+        assert read > 10_000  # nineteen minutes later
+        booked = [row["purpose"] for row in Spend(place.home / "spend").calls()]
+        assert booked.count("keep_warm") == 3
+
+    run(story)
+
+
+@pytest.mark.spec("F14", "F10")
+@pytest.mark.parametrize(
+    ("saved", "able", "config"),
+    [
+        (100, {}, {}),  # less than one costs
+        (1_000_000, {"cache": "openai"}, {}),  # it bills no writes
+        (1_000_000, {"cache": "none"}, {}),
+        (1_000_000, {"cache_ttl": 3600}, {}),
+        (1_000_000, {}, {"cache.keep_warm": 0}),
+        (1_000_000, {}, {"spend.layer_caps": {"keep_warm": 0.000001}}),
+    ],
+)
+def test_no_request_is_made_where_it_is_not_earned_not_priced_or_not_allowed(
+    place: Place, saved: int, able: dict[str, Any], config: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        model = model_with(**able)
+        clock = Steps()
+        options = {"interactive": True, "config": {**CONFIG, **config}, "clock": clock}
+        async with place.open(model, **options) as session:
+            if able.get("cache") == "none":
+                await session.ask("begin")
+            else:
+                await talk(session, saved)
+            for _ in range(4):
+                await clock.go_on()
+        assert kept(model) <= ("spend.layer_caps" in config)  # a cap stops what comes after it
+
+    run(story)
+
+
+@pytest.mark.spec("F14")
+def test_a_session_that_was_closed_is_not_kept_for_anybody(place: Place) -> None:
+    async def story() -> None:
+        model, clock = model_with(), Steps()
+        async with place.open(model, interactive=True, config=CONFIG, clock=clock) as session:
+            await talk(session, 1_000_000)
+        await clock.go_on()
+        assert kept(model) == 0
+
+    run(story)
+
+
+@pytest.mark.spec("F14")
+def test_a_new_question_begins_the_wait_anew(place: Place) -> None:
+    async def story() -> None:
+        model, clock = model_with(), Steps()
+        async with place.open(model, interactive=True, config=CONFIG, clock=clock) as session:
+            await talk(session, 1_000_000)
+            clock.at += 200
+            await session.ask("go on")
+            clock.at -= 280 - 200  # the first sleeper wakes at its own time
+            await clock.go_on()
+            assert kept(model) == 0
+
+    run(story)
+
+
+@pytest.mark.spec("F14")
+def test_where_a_provider_is_proven_to_lengthen_all_before_a_mark_one_request_marks_an_hour(
+    place: Place,
+) -> None:
+    async def story() -> None:
+        model = model_with(cache_upgrades=True)
+        requests, _ = await away(place, model, 1_000_000)
+        assert requests == 1
+        [request] = [one for one in model.requests if one.purpose == "keep_warm"]
+        assert request.cache_ttl == 3600
+
+    run(story)
