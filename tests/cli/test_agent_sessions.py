@@ -52,6 +52,8 @@ class Machine:
         result = {"type": "tool_result", "tool_use_id": "t", "content": POISON}
         rows: list[tuple[str, Any, dict[str, Any]]] = [
             ("user", "Caveat: " + POISON, {"isMeta": True}),
+            ("user", f"<command-message>{POISON}", {}),
+            ("user", f"[Request interrupted by user] {POISON}", {}),
             ("user", _typed("claude-code"), {}),
             ("assistant", [call], {}),
             ("user", [result], {}),

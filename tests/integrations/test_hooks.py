@@ -76,6 +76,25 @@ def test_a_prompt_recalls_each_memory_once_a_session(world: World, name: str, cl
     assert "Fridays" in world.event(name, client, prompt=asked, session_id="s2")
 
 
+def test_a_recalled_memory_brings_a_line_for_each_memory_that_it_links_to(world: World) -> None:
+    with lamina.Memory(world.project, home=world.home) as memory:
+        (folder,) = [memory.directory]
+        memory.remember("Placeholder.")  # makes the directory
+    about = "---\nname: {}\ndescription: {}\ntype: project\n---\n{}\n"
+    links = (
+        "Deploys never happen on Fridays. See [[Release train]], [[runbook|the book]], [[gone]]."
+    )
+    (folder / "deploys.md").write_text(about.format("Deploys", "When deploys happen", links))
+    train = about.format("Release train", "Leaves on Tuesdays", "It leaves on Tuesdays.")
+    (folder / "train.md").write_text(train)
+    (folder / "runbook.md").write_text(about.format("Book", "What to do at night", "Call Ada."))
+    said = world.event("UserPromptSubmit", prompt="When do deploys happen?")
+    assert "never happen on Fridays" in said
+    assert "Linked: train.md: Leaves on Tuesdays" in said
+    assert "Linked: runbook.md: What to do at night" in said
+    assert said.count("Linked: ") == 2
+
+
 def test_after_a_compaction_what_was_recalled_comes_back(world: World) -> None:
     world.remember("Deploys never happen on Fridays.")
     asked = "When do deploys happen?"

@@ -1,6 +1,6 @@
-"""`lamina sessions`: list recorded sessions, ours and other agents', show one as a conversation, fold one into a summary,
-show what a fold stands for, undo a compaction; `grep` and `search` are in `sessions_search`. Reads
-the ledgers under the home; `compact` and `undo-compact` append to one.
+"""`lamina sessions`: list recorded sessions, ours and other agents', show one as a conversation, fold one
+into a summary, show what a fold stands for, undo a compaction; `grep` and `search` are in
+`sessions_search`. Reads the ledgers under the home; `compact` and `undo-compact` append to one.
 """
 
 from __future__ import annotations

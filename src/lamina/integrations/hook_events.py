@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from lamina.errors import LaminaError
 from lamina.integrations import hook, typed_prompts
-from lamina.integrations.library import Memory
+from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.places import write_private
 from lamina.messages import as_object
 from lamina.recall.memory_index import MemoryIndex
@@ -161,7 +161,8 @@ class _Here:
             shown |= {one.path: one.bytes for one in blocks}
             with suppress(LaminaError, OSError):
                 write_private(self._shown_file, json.dumps(shown).encode())
-        return [str(one.block["text"]) for one in blocks]
+        texts = [str(one.block["text"]) for one in blocks]
+        return [*texts, *linked_from(self._memory.store, texts)]
 
     def _shown(self) -> dict[str, int]:
         try:

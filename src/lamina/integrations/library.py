@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
 
+_MOST_LINKS = 5
 _LONGEST_QUERY = 20_000  # characters; a question is never longer, a pasted log may be
 
 
@@ -434,3 +435,26 @@ def _typed_entry(words: str) -> dict[str, Any]:
         "content": [{"type": "text", "text": words}],
         "origins": ["typed"],
     }
+
+
+def linked_from(store: MemoryStore, texts: Iterable[str]) -> list[str]:
+    """A line for each memory that the texts name as [[name]] and that is not among them."""
+    texts = list(texts)
+    named = [part.partition("]]")[0] for text in texts for part in text.split("[[")[1:]]
+    wanted = {_link(name.partition("|")[0]): None for name in named if "\n" not in name}
+    if not wanted:
+        return []
+    by_name: dict[str, StoredMemory] = {}
+    for memory in store.list():
+        for name in (memory.path, memory.path.rpartition("/")[2], memory.name):
+            by_name.setdefault(_link(name), memory)
+    found = {by_name[name].path: by_name[name] for name in wanted if name in by_name}
+    return [
+        f"Linked: {memory.path}: {memory.description or memory.name}"
+        for path, memory in list(found.items())[:_MOST_LINKS]
+        if not any(path in text for text in texts)
+    ]
+
+
+def _link(name: str) -> str:
+    return name.strip().removesuffix(".md").casefold().replace("_", "-")  # as the audit reads it

@@ -12,7 +12,7 @@ from pathlib import Path
 from lamina.cli import sessions_search
 from lamina.errors import GateRefused, LaminaError, UsageError
 from lamina.integrations import typed_prompts
-from lamina.integrations.library import Memory
+from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
@@ -64,6 +64,7 @@ class Calls:
         limit = int(asked.get("limit") or 5)
         found = headed_memories(self._index, str(asked["query"]), limit, time.time())
         shown = [shown_memory(Remembered(*one)) for one in found]
+        shown += linked_from(self._store, shown)
         return "\n\n".join(shown) or (
             "No memory says anything about that. sessions_search looks at what was said before."
         )

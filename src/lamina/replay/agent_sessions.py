@@ -24,7 +24,7 @@ from lamina.errors import LaminaError, TranscriptError
 from lamina.ledger import log
 from lamina.ledger.places import find_project_folder, private_folder, project_folder, write_private
 from lamina.messages import Json, as_object
-from lamina.recall.transcripts import claude_folders, lines, value_of
+from lamina.recall.transcripts import claude_folders, claude_texts, lines, value_of
 from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.message_lists import ListReader
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
 _FIRST_LINE = 1_000_000
 _ASIDE = ("isMeta", "isCompactSummary")  # Claude Code's marks of lines that nobody typed
+_ADDED = ("<command-", "<local-command", "<bash-", "<ide_", "<system-", "[Request interrupted")
 _SESSION_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -155,9 +156,17 @@ def _claude(one: AgentSession) -> _Said:
             or not content
         ):
             continue
-        if any(value.get(mark) for mark in _ASIDE):
-            content = [{**block, "origin": "system"} for block in content]
-        yield str(value["type"]), content, moment_of(value.get("timestamp"))
+        aside = any(value.get(mark) for mark in _ASIDE)
+        whole = (text for who, text in claude_texts(value) if who == "result")
+        said: list[Block] = []
+        for block in content:
+            if block.get("type") == "tool_result":
+                said.append({**block, "content": next(whole, "")})
+            elif aside or str(block.get("text") or "").startswith(_ADDED):
+                said.append({**block, "origin": "system"})
+            else:
+                said.append(block)
+        yield str(value["type"]), said, moment_of(value.get("timestamp"))
 
 
 _MESSAGES: dict[str, Callable[[AgentSession], _Said]] = {
