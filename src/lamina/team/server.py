@@ -65,7 +65,7 @@ class _Put(msgspec.Struct):
 
 @dataclass(slots=True)
 class Rates:
-    """So many requests a minute for each caller, a burst of a tenth of them at once or more."""
+    """So many requests a minute for each caller, all at once if they like."""
 
     a_minute: int
     now: Callable[[], float] = time.monotonic
