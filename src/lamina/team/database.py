@@ -22,7 +22,8 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE tokens (
             id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL,
-            repo TEXT NOT NULL, writes INTEGER NOT NULL, created DOUBLE PRECISION NOT NULL, revoked DOUBLE PRECISION)""",
+            repo TEXT NOT NULL, writes INTEGER NOT NULL, created DOUBLE PRECISION NOT NULL,
+            revoked DOUBLE PRECISION)""",
         """CREATE TABLE repositories (
             id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,
             version INTEGER NOT NULL, etag TEXT NOT NULL, UNIQUE (tenant, name))""",
