@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.team.people import Person, Server, start, stop
+from tests.team.people import Person, Server, running_postgresql, start, stop
 
 from lamina.team.database import Database
 
@@ -16,14 +16,38 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def sqlite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from _served(f"sqlite://{tmp_path_factory.mktemp('team') / 'team.db'}")
+
+
+@pytest.fixture
+def server(sqlite_server: Server) -> Server:
+    return sqlite_server
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The address of a PostgreSQL of our own, for as long as the tests run."""
+    pytest.importorskip("psycopg", reason="PostgreSQL needs lamina[postgresql]")
+    with running_postgresql() as address:
+        if not address:
+            pytest.skip("there is no PostgreSQL server on this machine")
+        yield address
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(postgresql: str) -> Iterator[Server]:
+    yield from _served(postgresql)
+
+
+def _served(address: str) -> Iterator[Server]:
     pytest.importorskip("starlette", reason="the server needs lamina[team]")
     pytest.importorskip("uvicorn", reason="the server needs lamina[team]")
-    address = f"sqlite://{tmp_path_factory.mktemp('team') / 'team.db'}"
     database = Database(address)
     process, url = start(address, "--rate", "100000")
     yield Server(url, database, address)
     stop(process)
+    database.close()
 
 
 @pytest.fixture

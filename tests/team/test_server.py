@@ -7,6 +7,9 @@ import json
 import socket
 import sqlite3
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,9 @@ import pytest
 from tests.team.people import GITHUB, Server, topic
 
 from lamina.errors import UsageError
-from lamina.team.database import Database, DatabaseAway, Stale, Token
-from lamina.team.entries import EMPTY, LARGEST_FILE, MOST_KEYS, sha256
+from lamina.team.database import Database, Stale, Token
+from lamina.team.engines import DatabaseAway
+from lamina.team.entries import EMPTY, LARGEST_FILE, sha256
 
 API = "/api/team_memory"
 SHOP = f"{API}?repo=acme/shop"
@@ -27,6 +31,13 @@ def put(
 ) -> tuple[int, Any, dict[str, str]]:
     body = {"entries": {key: {"content": text} for key, text in entries.items()}}
     return server.ask("PUT", path, token, body, {"If-Match": f'"{etag}"'})
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """One suite for both databases."""
+    sqlite = request.param == "sqlite"
+    return request.getfixturevalue("sqlite_server" if sqlite else "postgresql_server")
 
 
 @pytest.fixture
@@ -280,8 +291,34 @@ def test_who_sends_half_a_request_is_hung_up_on_and_holds_nobody_up(
 # ---- the database
 
 
-def writer(database: Database, name: str = "ana") -> Token:
-    return database.create_token("acme", name, "*", writes=True)[0]
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    sqlite = request.param == "sqlite"
+    address = f"sqlite://{tmp_path}/team.db" if sqlite else request.getfixturevalue("postgresql")
+    with closing(Database(address)) as made:
+        yield made
+
+
+def writer(database: Database, tenant: str = "acme") -> Token:
+    return database.create_token(tenant, "ana", "*", writes=True)[0]
+
+
+@pytest.mark.spec("T2")
+def test_of_writers_at_once_one_wins_and_the_others_are_told(
+    database: Database, tenant: str
+) -> None:
+    ana = writer(database, tenant)
+
+    def write(number: int) -> bool:
+        try:
+            database.write(ana, "acme/shop", {f"{number}.md": FACT}, EMPTY)
+        except Stale:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(write, range(8))) == 1
+    assert len(database.hashes(tenant, "acme/shop")[1]) == 1
 
 
 @pytest.mark.spec("T2")
@@ -308,17 +345,18 @@ def test_tokens_are_kept_as_hashes_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("T2")
-def test_pages_end_between_two_writes_and_meet(tmp_path: Path, monkeypatch: Any) -> None:
+def test_pages_end_between_two_writes_and_meet(
+    database: Database, tenant: str, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("lamina.team.database.PAGE_BYTES", 10)
-    database = Database(f"sqlite://{tmp_path}/team.db")
-    ana, etag = writer(database), EMPTY
+    ana, etag = writer(database, tenant), EMPTY
     for number in range(5):
         both = {f"{number}_{half}.md": f"{FACT}{number}" for half in "ab"}
         etag = database.write(ana, "acme/shop", both, etag).etag
     seen: list[str] = []
     since, more = "", True
     while more:
-        page = database.changes("acme", "acme/shop", since)
+        page = database.changes(tenant, "acme/shop", since)
         assert len(page.entries) % 2 == 0
         seen += [entry.key for entry in page.entries]
         since, more = page.state.etag, page.more
@@ -327,26 +365,31 @@ def test_pages_end_between_two_writes_and_meet(tmp_path: Path, monkeypatch: Any)
 
 
 @pytest.mark.spec("T2")
-def test_the_same_again_is_no_new_version_and_a_late_writer_is_told(tmp_path: Path) -> None:
-    database = Database(f"sqlite://{tmp_path}/team.db")
-    ana = writer(database)
+def test_the_same_again_is_no_new_version_and_a_late_writer_is_told(
+    database: Database, tenant: str
+) -> None:
+    ana = writer(database, tenant)
     first = database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY)
     assert database.write(ana, "acme/shop", {"a.md": FACT}, first.etag) == first
     with pytest.raises(Stale):
         database.write(ana, "acme/shop", {"a.md": "other"}, EMPTY)
-    assert len(database.history("acme", "acme/shop")) == 1
+    assert len(database.history(tenant, "acme/shop")) == 1
 
 
 @pytest.mark.spec("T2")
-def test_a_repository_has_room_for_so_many_files(tmp_path: Path) -> None:
+def test_a_repository_has_room_for_so_many_files(
+    database: Database, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lamina.team.database import TooMany
 
-    database = Database(f"sqlite://{tmp_path}/team.db")
-    ana = writer(database)
-    many: dict[str, str | None] = {f"{n}.md": "x" for n in range(MOST_KEYS + 1)}
+    monkeypatch.setattr("lamina.team.database.MOST_KEYS", 3)
+    ana = writer(database, tenant)
     with pytest.raises(TooMany):
-        database.write(ana, "acme/shop", many, EMPTY)
-    assert database.state("acme", "acme/shop").version == 0, "all or nothing"
+        database.write(
+            ana, "acme/shop", dict.fromkeys(("a.md", "b.md", "c.md", "d.md"), "x"), EMPTY
+        )
+    assert database.state(tenant, "acme/shop").version == 0, "all or nothing"
+    assert database.write(ana, "acme/shop", {"a.md": "x"}, EMPTY).version == 1
 
 
 @pytest.mark.spec("T2")

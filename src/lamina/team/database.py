@@ -1,22 +1,20 @@
 """What a team's server keeps: tokens, repositories, and every version of every shared memory.
 
-One connection a call, one transaction a write. SQLite is built in. Every statement is plain SQL with
-`?` for its values, so that another database needs no more than another `connect`.
+One transaction a call, in SQL that both databases of `engines` speak.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError, UsageError
+from lamina.team.engines import Connection, DatabaseAway, engine_at
 from lamina.team.entries import EMPTY, MOST_KEYS, Entry, sha256
 
 # Never changed once released: a database remembers how many of them it has had.
@@ -24,19 +22,20 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE tokens (
             id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL,
-            repo TEXT NOT NULL, writes INTEGER NOT NULL, created REAL NOT NULL, revoked REAL)""",
+            repo TEXT NOT NULL, writes INTEGER NOT NULL, created DOUBLE PRECISION NOT NULL,
+            revoked DOUBLE PRECISION)""",
         """CREATE TABLE repositories (
-            id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,
+            id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,
             version INTEGER NOT NULL, etag TEXT NOT NULL, UNIQUE (tenant, name))""",
         """CREATE TABLE states (
-            repository INTEGER NOT NULL, etag TEXT NOT NULL, version INTEGER NOT NULL,
+            repository TEXT NOT NULL, etag TEXT NOT NULL, version INTEGER NOT NULL,
             PRIMARY KEY (repository, etag))""",
         """CREATE TABLE versions (
-            repository INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, content TEXT,
-            sha256 TEXT NOT NULL, author TEXT NOT NULL, at REAL NOT NULL,
+            repository TEXT NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, content TEXT,
+            sha256 TEXT NOT NULL, author TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
             PRIMARY KEY (repository, key, version))""",
         """CREATE TABLE current (
-            repository INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL,
+            repository TEXT NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL,
             removed INTEGER NOT NULL, PRIMARY KEY (repository, key))""",
         "CREATE INDEX current_by_version ON current (repository, version)",
         "CREATE INDEX versions_by_time ON versions (repository, version)",
@@ -44,10 +43,6 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 PAGE_BYTES = 2_000_000
-
-
-class DatabaseAway(LaminaError):
-    """It can't be reached now, and may come back."""
 
 
 class Stale(LaminaError):
@@ -97,63 +92,47 @@ class Page:
 
 class Database:
     def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
-        scheme, _, path = address.partition("://")
-        if scheme != "sqlite" or not path.startswith("/") or path == "/":
-            raise UsageError(
-                f"{address} is no database that this server knows: give sqlite:///PATH."
-            )
-        self._path = Path(path[1:] if path.startswith("//") else path)
+        self._engine = engine_at(address)
         self._now = now
         self._migrate()
 
-    # ---- connections
-
     @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
-        try:
-            connection = sqlite3.connect(self._path, timeout=5, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous=FULL")
-                yield connection
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            raise DatabaseAway("The database can't be reached now. Try again later.") from error
-
-    @contextmanager
-    def _writing(self) -> Generator[sqlite3.Connection]:
-        """All or nothing, and nobody else writes meanwhile."""
-        with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, begin: str) -> Generator[Connection]:
+        with self._engine.connected() as connection:
+            connection.execute(begin)
             try:
                 yield connection
                 connection.execute("COMMIT")
+            except DatabaseAway:
+                raise
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
 
+    def _reading(self) -> AbstractContextManager[Connection]:
+        """Everything as it was at one moment."""
+        return self._transaction(self._engine.begin_reading)
+
+    def _writing(self) -> AbstractContextManager[Connection]:
+        """All or nothing."""
+        return self._transaction(self._engine.begin_writing)
+
     def _migrate(self) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not self._path.exists():
-                self._path.touch(mode=0o600)
-        except OSError as error:
-            raise UsageError(
-                f"Can't make {self._path}: {error.strerror}. Choose another place."
-            ) from error
-        with self._reading() as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
         with self._writing() as connection:
+            connection.execute(self._engine.lock_schema)
             connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY)")
             (done,) = connection.execute("SELECT COUNT(*) FROM migrations").fetchone()
             if done > len(_MIGRATIONS):
                 raise UsageError(
-                    f"{self._path} was made by a newer Lamina. Upgrade this one: pip install -U lamina."
+                    "The database was made by a newer Lamina. Upgrade this one: pip install -U lamina."
                 )
             for number, statements in enumerate(_MIGRATIONS[done:], done + 1):
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute("INSERT INTO migrations VALUES (?)", (number,))
+
+    def close(self) -> None:
+        self._engine.close()
 
     def answers(self) -> bool:
         try:
@@ -211,7 +190,6 @@ class Database:
 
     def hashes(self, tenant: str, repo: str) -> tuple[State, dict[str, str]]:
         with self._reading() as connection:
-            connection.execute("BEGIN")
             number, state = _state(connection, tenant, repo)
             rows = connection.execute(
                 "SELECT c.key, v.sha256 FROM current c JOIN versions v ON v.repository = c.repository "
@@ -224,7 +202,6 @@ class Database:
     def changes(self, tenant: str, repo: str, since: str = "") -> Page:
         """What changed after the state that this etag names; from an unknown one, everything."""
         with self._reading() as connection:
-            connection.execute("BEGIN")
             number, state = _state(connection, tenant, repo)
             found = connection.execute(
                 "SELECT version FROM states WHERE repository = ? AND etag = ?", (number, since)
@@ -277,15 +254,14 @@ class Database:
     ) -> State:
         """Write these memories (None removes one) if the repository still is at `expected`."""
         with self._writing() as connection:
-            number, state = _state(connection, token.tenant, repo)
+            connection.execute(
+                "INSERT INTO repositories (id, tenant, name, version, etag) VALUES (?, ?, ?, 0, ?) "
+                "ON CONFLICT (tenant, name) DO NOTHING",
+                (secrets.token_hex(8), token.tenant, repo, EMPTY),
+            )
+            number, state = _state(connection, token.tenant, repo, self._engine.lock_row)
             if state.etag != expected:
                 raise Stale("The team's memory has changed since you looked.")
-            if number is None:
-                connection.execute(
-                    "INSERT INTO repositories (tenant, name, version, etag) VALUES (?, ?, 0, ?)",
-                    (token.tenant, repo, EMPTY),
-                )
-                number, state = _state(connection, token.tenant, repo)
             changed = _differing(connection, number, contents)
             if not changed:
                 return state
@@ -302,7 +278,7 @@ class Database:
             )
             return new
 
-    def _put(self, connection: sqlite3.Connection, number: Any, entry: Entry) -> None:
+    def _put(self, connection: Connection, number: str, entry: Entry) -> None:
         digest = sha256((entry.content or "").encode())
         connection.execute(
             "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -324,14 +300,15 @@ def _token(row: Sequence[Any]) -> Token:
     return Token(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6])
 
 
-def _state(connection: sqlite3.Connection, tenant: str, repo: str) -> tuple[int | None, State]:
+def _state(connection: Connection, tenant: str, repo: str, lock_row: str = "") -> tuple[str, State]:
     row = connection.execute(
-        "SELECT id, version, etag FROM repositories WHERE tenant = ? AND name = ?", (tenant, repo)
+        f"SELECT id, version, etag FROM repositories WHERE tenant = ? AND name = ?{lock_row}",  # noqa: S608
+        (tenant, repo),
     ).fetchone()
-    return (row[0], State(row[1], row[2])) if row else (None, State())
+    return (row[0], State(row[1], row[2])) if row else ("", State())
 
 
-def _state_at(connection: sqlite3.Connection, number: int | None, version: int) -> State:
+def _state_at(connection: Connection, number: str, version: int) -> State:
     (etag,) = connection.execute(
         "SELECT etag FROM states WHERE repository = ? AND version = ?", (number, version)
     ).fetchone()
@@ -339,7 +316,7 @@ def _state_at(connection: sqlite3.Connection, number: int | None, version: int) 
 
 
 def _differing(
-    connection: sqlite3.Connection, number: int | None, contents: Mapping[str, str | None]
+    connection: Connection, number: str, contents: Mapping[str, str | None]
 ) -> dict[str, str | None]:
     """Without what stands there already: it is no new version."""
     changed: dict[str, str | None] = {}
@@ -354,7 +331,7 @@ def _differing(
     return changed
 
 
-def _demand_room(connection: sqlite3.Connection, number: int | None) -> None:
+def _demand_room(connection: Connection, number: str) -> None:
     (count,) = connection.execute(
         "SELECT COUNT(*) FROM current WHERE repository = ? AND removed = 0", (number,)
     ).fetchone()

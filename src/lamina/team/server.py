@@ -21,7 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from lamina.team.database import Database, DatabaseAway, Stale, State, Token, TooMany
+from lamina.team.database import Database, Stale, State, Token, TooMany
+from lamina.team.engines import DatabaseAway
 from lamina.team.entries import (
     LARGEST_ALONE,
     LARGEST_BODY,
@@ -64,7 +65,7 @@ class _Put(msgspec.Struct):
 
 @dataclass(slots=True)
 class Rates:
-    """So many requests a minute for each caller, a burst of a tenth of them at once or more."""
+    """So many requests a minute for each caller, all at once if they like."""
 
     a_minute: int
     now: Callable[[], float] = time.monotonic
@@ -266,6 +267,8 @@ def _repository(request: Request, token: Token) -> str:
     repo = request.query_params.get("repo", "").lower()
     if not is_repository(repo):
         raise Refusal(400, "repo is owner/name.")
+    if any("\x00" in value for value in request.query_params.values()):
+        raise Refusal(400, "The address holds a character that no name has.")
     if not token.reaches(repo):
         raise Refusal(404, "There is no such repository, or this token does not reach it.")
     return repo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+from contextlib import closing
 from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, count
@@ -13,7 +14,7 @@ from lamina.team.database import Database
 from lamina.team.entries import is_name, is_repository
 
 VERBS = ("serve", "token")
-_DB = "where everything is kept: sqlite:///PATH"
+_DB = "where everything is kept: sqlite:///PATH or postgresql://USER@HOST/NAME"
 
 
 def add_verbs(verbs: Any) -> None:
@@ -45,7 +46,10 @@ def add_verbs(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.verb == "serve":
         return _serve(args)
-    return {"create": _create, "list": _list, "revoke": _revoke}[args.token_verb](args)
+    with closing(Database(args.db)) as database:
+        return {"create": _create, "list": _list, "revoke": _revoke}[args.token_verb](
+            args, database
+        )
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -55,8 +59,7 @@ def _serve(args: argparse.Namespace) -> int:
         raise UsageError(
             "A server needs two more packages. Install them: pip install 'lamina[team]'."
         ) from error
-    database = Database(args.db)
-    with _listening(args.host, args.port) as listening:
+    with closing(Database(args.db)) as database, _listening(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
         if not args.quiet:
             note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
@@ -72,16 +75,14 @@ def _listening(host: str, port: int) -> socket.socket:
         raise UsageError(f"Can't listen on {host}:{port}: {error}. Choose another.") from error
 
 
-def _create(args: argparse.Namespace) -> int:
+def _create(args: argparse.Namespace, database: Database) -> int:
     for what, word in (("name", args.name), ("tenant", args.tenant)):
         if not is_name(word):
             raise UsageError(f"{word!r} can't be a {what}: use letters, digits and . _ @ -")
     repo = args.repo.lower()
     if repo != "*" and not is_repository(repo.removesuffix("/*") + "/x" * repo.endswith("/*")):
         raise UsageError(f'{args.repo!r} is no repository: write owner/name, "owner/*" or "*".')
-    token, secret = Database(args.db).create_token(
-        args.tenant, args.name, repo, writes=not args.read_only
-    )
+    token, secret = database.create_token(args.tenant, args.name, repo, writes=not args.read_only)
     if args.json:
         out_json({"id": token.id, "token": secret})
         return 0
@@ -90,8 +91,8 @@ def _create(args: argparse.Namespace) -> int:
     return 0
 
 
-def _list(args: argparse.Namespace) -> int:
-    tokens = Database(args.db).tokens(args.tenant)
+def _list(args: argparse.Namespace, database: Database) -> int:
+    tokens = database.tokens(args.tenant)
     if args.json:
         out_json(
             [
@@ -126,8 +127,8 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _revoke(args: argparse.Namespace) -> int:
-    if not Database(args.db).revoke(args.id):
+def _revoke(args: argparse.Namespace, database: Database) -> int:
+    if not database.revoke(args.id):
         raise UsageError(
             f"There is no token {args.id} in force. `lamina team token list` shows all."
         )
