@@ -10,6 +10,8 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -309,13 +311,40 @@ def test_a_long_loop_of_tools_costs_less_than_with_the_bare_client(
     assert out > 10
 
 
-def test_results_stay_where_no_tool_could_read_them_again(
-    client: anthropic.Anthropic, wire: WireServer
+@pytest.mark.parametrize(
+    ("tool", "leaves"),
+    [
+        ({"name": "mcp__files__read_file", "input_schema": {"properties": {"path": {}}}}, True),
+        ({"type": "bash_20250124", "name": "bash"}, True),
+        ({"name": "list_categories", "input_schema": {"properties": {"path": {}}}}, False),
+        ({"name": "read_mail", "input_schema": {"properties": {"number": {}}}}, False),
+    ],
+)
+def test_long_results_leave_where_a_tool_reads_files(
+    tool: Json, leaves: bool, client: anthropic.Anthropic, wire: WireServer
 ) -> None:
-    weather = {"name": "weather", "input_schema": {"type": "object", "properties": {}}}
-    messages = [said("How is it?"), called(1), gave(1, lines("log", 2000))]
-    ask(client, messages, tools=[weather])
-    assert sent(wire) == messages
+    messages = [said("How is it?"), called(1, tool["name"]), gave(1, lines("log", 2000))]
+    ask(client, messages, tools=[tool])
+    assert ("All of it is in" in sent(wire)[2]["content"][0]["content"]) == leaves
+
+
+def test_threads_share_one_client(client: anthropic.Anthropic, wire: WireServer) -> None:
+    def talk(name: str) -> list[Json]:
+        messages = [said(f"Read {name}.")]
+        for number in range(4):
+            messages += [called(number, file_path="/a"), gave(number, lines(name) + f"\n{number}")]
+            ask(client, messages)
+        return messages
+
+    names = ["tea", "milk", "rice", "salt"]
+    with ThreadPoolExecutor(4) as threads:
+        talks = dict(zip(names, threads.map(talk, names), strict=True))
+    for name, messages in talks.items():
+        calls = [sent(wire, at) for at in range(len(wire.received))]
+        own = sorted((one for one in calls if one[0] == said(f"Read {name}.")), key=len)
+        assert [len(one) for one in own] == [3, 5, 7, 9]
+        assert all(starts_alike(one, two) for one, two in pairwise(own))
+        assert own[-1][2] == messages[2]
 
 
 # ---- streams, other clients

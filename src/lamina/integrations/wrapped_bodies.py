@@ -30,7 +30,7 @@ from lamina.messages import (
 from lamina.replay.builder import anthropic_usage, openai_usage
 
 _HOUR = 3600
-_READERS = ("read", "bash", "shell", "cat", "terminal", "execute_command", "run_command")
+_READERS = {"read", "readfile", "view", "cat", "bash", "shell", "terminal", "command"}
 _PATHS = ("file_path", "path", "filename", "command", "cmd")
 
 
@@ -101,9 +101,8 @@ def _reads_files(tool: Json) -> bool:
     name = str(function.get("name") or "").lower()
     schema = as_object(function.get("input_schema") or function.get("parameters"))
     takes = as_object(schema.get("properties"))
-    return any(word in name for word in _READERS) and (
-        not schema or any(one in takes for one in _PATHS)
-    )
+    called = not _READERS.isdisjoint(name.replace("-", "_").split("_"))
+    return called and (not schema or any(one in takes for one in _PATHS))
 
 
 # ---- Anthropic
