@@ -450,6 +450,41 @@ def test_an_openai_prompt_stays_a_string_with_the_memory_behind_it(
     assert "Fridays" in second[1]["text"]
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_responses_api_folds_recalls_and_streams(
+    streams: bool, wire: WireServer, project: Path, home: Path
+) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        memory.remember("Deploys never happen on Fridays.")
+    items: list[Any] = [{"role": "user", "content": "When do deploys happen?"}]
+    with openai.OpenAI(base_url=wire.openai_url, api_key="k") as bare:
+        client = lamina.wrap(bare, project, home=home)
+        for number in range(3):
+            given: Any = {"model": "gpt-5", "input": items, "stream": streams}
+            before = wire.received[-1].body["input"] if wire.received else []
+            answer = client.responses.create(**given)
+            if streams:
+                assert [event.type for event in answer][-1] == "response.completed"
+            else:
+                items += answer.output
+            assert starts_alike(before, wire.received[-1].body["input"])
+            call = {"type": "function_call", "call_id": f"c{number}", "name": "Read"}
+            items.append({**call, "arguments": json.dumps({"path": f"/{number}"})})
+            words = lines("a") + f"\nnew = {number}"
+            done = {"type": "function_call_output", "call_id": f"c{number}", "output": words}
+            items.append(done)
+        client.responses.create(model="gpt-5", input=items)
+        now = wire.received[-1].body["input"]
+        client.responses.create(model="gpt-5", input="And then?", previous_response_id="r")
+    assert "Fridays" in now[0]["content"][1]["text"]
+    outputs = [one["output"] for one in now if one.get("type") == "function_call_output"]
+    assert outputs[0] == lines("a") + "\nnew = 0"
+    assert [len(one) < 300 for one in outputs[1:]] == [True, True]
+    assert wire.received[-1].body["input"] == "And then?", "the rest is the provider's"
+    booked = [(call["input"], call["cache_read"]) for call in Spend(home / "spend").calls()]
+    assert booked == [(6, 4)] * 4
+
+
 # ---- what goes wrong
 
 

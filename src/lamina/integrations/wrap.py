@@ -176,6 +176,8 @@ class _Between:
                 self._looking.result()
             given = cast("Json", body)
             asked = form.asked(given, self._session, self._files)
+            if asked is None:
+                return None
             changes = self._conversations().changes(asked)
             new = form.spliced(given, changes)
             return _Call(form, changes.conversation, new, edited=new is not given)
