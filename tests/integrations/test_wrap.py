@@ -10,6 +10,8 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -309,13 +311,40 @@ def test_a_long_loop_of_tools_costs_less_than_with_the_bare_client(
     assert out > 10
 
 
-def test_results_stay_where_no_tool_could_read_them_again(
-    client: anthropic.Anthropic, wire: WireServer
+@pytest.mark.parametrize(
+    ("tool", "leaves"),
+    [
+        ({"name": "mcp__files__read_file", "input_schema": {"properties": {"path": {}}}}, True),
+        ({"type": "bash_20250124", "name": "bash"}, True),
+        ({"name": "list_categories", "input_schema": {"properties": {"path": {}}}}, False),
+        ({"name": "read_mail", "input_schema": {"properties": {"number": {}}}}, False),
+    ],
+)
+def test_long_results_leave_where_a_tool_reads_files(
+    tool: Json, leaves: bool, client: anthropic.Anthropic, wire: WireServer
 ) -> None:
-    weather = {"name": "weather", "input_schema": {"type": "object", "properties": {}}}
-    messages = [said("How is it?"), called(1), gave(1, lines("log", 2000))]
-    ask(client, messages, tools=[weather])
-    assert sent(wire) == messages
+    messages = [said("How is it?"), called(1, tool["name"]), gave(1, lines("log", 2000))]
+    ask(client, messages, tools=[tool])
+    assert ("All of it is in" in sent(wire)[2]["content"][0]["content"]) == leaves
+
+
+def test_threads_share_one_client(client: anthropic.Anthropic, wire: WireServer) -> None:
+    def talk(name: str) -> list[Json]:
+        messages = [said(f"Read {name}.")]
+        for number in range(4):
+            messages += [called(number, file_path="/a"), gave(number, lines(name) + f"\n{number}")]
+            ask(client, messages)
+        return messages
+
+    names = ["tea", "milk", "rice", "salt"]
+    with ThreadPoolExecutor(4) as threads:
+        talks = dict(zip(names, threads.map(talk, names), strict=True))
+    for name, messages in talks.items():
+        calls = [sent(wire, at) for at in range(len(wire.received))]
+        own = sorted((one for one in calls if one[0] == said(f"Read {name}.")), key=len)
+        assert [len(one) for one in own] == [3, 5, 7, 9]
+        assert all(starts_alike(one, two) for one, two in pairwise(own))
+        assert own[-1][2] == messages[2]
 
 
 # ---- streams, other clients
@@ -419,6 +448,41 @@ def test_an_openai_prompt_stays_a_string_with_the_memory_behind_it(
     first, second = (one.body["messages"][0]["content"] for one in wire.received)
     assert first.startswith("When do deploys happen?\n\n<system-reminder>")
     assert "Fridays" in second[1]["text"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_responses_api_folds_recalls_and_streams(
+    streams: bool, wire: WireServer, project: Path, home: Path
+) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        memory.remember("Deploys never happen on Fridays.")
+    items: list[Any] = [{"role": "user", "content": "When do deploys happen?"}]
+    with openai.OpenAI(base_url=wire.openai_url, api_key="k") as bare:
+        client = lamina.wrap(bare, project, home=home)
+        for number in range(3):
+            given: Any = {"model": "gpt-5", "input": items, "stream": streams}
+            before = wire.received[-1].body["input"] if wire.received else []
+            answer = client.responses.create(**given)
+            if streams:
+                assert [event.type for event in answer][-1] == "response.completed"
+            else:
+                items += answer.output
+            assert starts_alike(before, wire.received[-1].body["input"])
+            call = {"type": "function_call", "call_id": f"c{number}", "name": "Read"}
+            items.append({**call, "arguments": json.dumps({"path": f"/{number}"})})
+            words = lines("a") + f"\nnew = {number}"
+            done = {"type": "function_call_output", "call_id": f"c{number}", "output": words}
+            items.append(done)
+        client.responses.create(model="gpt-5", input=items)
+        now = wire.received[-1].body["input"]
+        client.responses.create(model="gpt-5", input="And then?", previous_response_id="r")
+    assert "Fridays" in now[0]["content"][1]["text"]
+    outputs = [one["output"] for one in now if one.get("type") == "function_call_output"]
+    assert outputs[0] == lines("a") + "\nnew = 0"
+    assert [len(one) < 300 for one in outputs[1:]] == [True, True]
+    assert wire.received[-1].body["input"] == "And then?", "the rest is the provider's"
+    booked = [(call["input"], call["cache_read"]) for call in Spend(home / "spend").calls()]
+    assert booked == [(6, 4)] * 4
 
 
 # ---- what goes wrong

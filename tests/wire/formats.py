@@ -162,5 +162,18 @@ def openai_whole(content: list[Json], *, stop_reason: str, usage: Json) -> Json:
     return {**whole, "choices": [choice], "usage": usage}
 
 
+def responses_whole(content: list[Json], *, usage: Json) -> Json:
+    """An answer of the Responses API."""
+    said = [
+        {"type": "output_text", "text": block["text"], "annotations": []}
+        for block in content
+        if block["type"] == "text"
+    ]
+    item = {"id": "msg_wire", "type": "message", "role": "assistant", "status": "completed"}
+    whole = {"id": "resp_wire", "object": "response", "created_at": 1, "model": "wire"}
+    rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "completed"}
+    return {**whole, **rest, "output": [{**item, "content": said}], "usage": usage}
+
+
 def openai_error(kind: str, message: str, code: str | None) -> Json:
     return {"error": {"type": kind, "message": message, "param": None, "code": code}}

@@ -19,6 +19,7 @@ from tests.wire.formats import (
     openai_chunks,
     openai_error,
     openai_whole,
+    responses_whole,
 )
 
 Fault = Literal["half_open", "drop", "malformed", "wrong_event", "error_event"]
@@ -144,7 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, {"input_tokens": self.wire.token_count})
             return
         openai = received.path.endswith("/chat/completions")
-        if not openai and not received.path.endswith("/v1/messages"):
+        responses = received.path.endswith("/responses")
+        if not openai and not responses and not received.path.endswith("/v1/messages"):
             self._json(404, {"error": {"type": "not_found_error", "message": "no such path"}})
             return
         answer = self.wire.answer_to(received)
@@ -156,6 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
                 else anthropic_error(kind, message)
             )
             self._json(answer.status, body, answer.headers)
+            return
+        if responses:
+            self._responses(answer, streams=bool(received.body.get("stream")))
             return
         if not received.body.get("stream"):
             self._json(200, _whole(answer, openai=openai), answer.headers)
@@ -173,6 +178,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
+
+    def _responses(self, answer: Answer, *, streams: bool) -> None:
+        whole = responses_whole(answer.content, usage=answer.usage or _RESPONSES_USAGE)
+        if not streams:
+            self._json(200, whole)
+            return
+        kinds = ("response.created", "response.completed")
+        events = [
+            _sse(kind, {"type": kind, "sequence_number": number, "response": whole})
+            for number, kind in enumerate(kinds)
+        ]
+        self._stream(answer, events)
 
     def _stream(self, answer: Answer, lines: list[bytes]) -> None:
         self.send_response(200)
@@ -234,6 +251,13 @@ def _sse(event: str | None, data: Json) -> bytes:
 
 
 _OPENAI_USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+_RESPONSES_USAGE = {
+    "input_tokens": 10,
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+    "output_tokens": 5,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 15,
+}
 _ANTHROPIC_USAGE = {"input_tokens": 10, "output_tokens": 5}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from lamina.integrations.library import own_name, settings_for
 from lamina.integrations.wrapped_bodies import FORMS, Form
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
-from lamina.messages import Json, Usage
+from lamina.messages import Json
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -176,6 +176,8 @@ class _Between:
                 self._looking.result()
             given = cast("Json", body)
             asked = form.asked(given, self._session, self._files)
+            if asked is None:
+                return None
             changes = self._conversations().changes(asked)
             new = form.spliced(given, changes)
             return _Call(form, changes.conversation, new, edited=new is not given)
@@ -199,12 +201,13 @@ class _Between:
                 tee = _tee_async if hasattr(items, "__aiter__") else _tee
                 setattr(answer, _ITEMS, tee(self, call, items))
             else:
-                self.answered(call, call.form.usage([answer]))
+                self.answered(call, [answer])
         return answer
 
-    def answered(self, call: _Call, usage: Usage) -> None:
+    def answered(self, call: _Call, told: Sequence[Any]) -> None:
+        """It came in whole; what was told with it says what it cost."""
         try:
-            conversations = self._conversations()
+            usage, conversations = call.form.usage(told), self._conversations()
             conversations.answered(call.conversation, usage, str(call.body.get("model") or ""))
             if self._remember:
                 self._aside = self._aside or ThreadPoolExecutor(1, "lamina")
@@ -260,7 +263,7 @@ def _tee(between: _Between, call: _Call, items: Iterator[Any]) -> Iterator[Any]:
     for item in items:
         call.form.note(seen, item)
         yield item
-    between.answered(call, call.form.usage(seen))
+    between.answered(call, seen)
 
 
 async def _tee_async(
@@ -272,4 +275,4 @@ async def _tee_async(
     async for item in items:
         call.form.note(seen, item)
         yield item
-    await run_sync(between.answered, call, call.form.usage(seen))
+    await run_sync(between.answered, call, seen)

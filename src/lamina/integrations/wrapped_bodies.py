@@ -30,7 +30,9 @@ from lamina.messages import (
 from lamina.replay.builder import anthropic_usage, openai_usage
 
 _HOUR = 3600
-_READERS = ("read", "bash", "shell", "cat", "terminal", "execute_command", "run_command")
+_READERS = {"read", "readfile", "view", "cat", "bash", "shell", "terminal", "command"}
+_AROUND = ("message", "response")  # what a stream's event may hold an answer in
+_HELD_ELSEWHERE = ("previous_response_id", "conversation", "prompt")
 _PATHS = ("file_path", "path", "filename", "command", "cmd")
 
 
@@ -42,11 +44,15 @@ class Form:
     read: Callable[[Message], Message]
     put: Callable[[Message, Mapping[int, Block], Sequence[Block]], Message]
     price: Callable[[object], Usage | None]
+    said_in: str = "messages"  # the field that holds the conversation
 
-    def asked(self, body: Json, session: str, files: bool | None) -> Asked:
-        given = as_list(_plain(body["messages"]))
+    def asked(self, body: Json, session: str, files: bool | None) -> Asked | None:
+        """The request in our form; None where the provider, not the program, holds the rest."""
+        if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
+            return None
+        given = as_list(_plain(_listed(body[self.said_in])))
         tools = dicts(body.get("tools"))
-        system: Any = body.get("system") or ""
+        system: Any = body.get("system") or body.get("instructions") or ""
         return Asked(
             [self.read(message) for message in given],
             chain(given, f"{self.path} {session}"),
@@ -62,27 +68,30 @@ class Form:
         touched = {number for number, _ in changes.replaced} | changes.added.keys()
         if not touched:
             return body
-        messages = list(body["messages"])
+        messages = _listed(body[self.said_in])
         for number in touched:
             new = {at: block for (one, at), block in changes.replaced.items() if one == number}
             messages[number] = self.put(messages[number], new, changes.added.get(number, ()))
-        return {**body, "messages": messages}
+        return {**body, self.said_in: messages}
 
     def note(self, seen: list[Any], item: Any) -> None:
         """Keep what tells of usage from an item of a stream."""
-        if getattr(item, "usage", None) or getattr(item, "message", None):
+        if any(getattr(item, name, None) for name in ("usage", *_AROUND)):
             seen.append(item)
 
     def usage(self, seen: Sequence[Any]) -> Usage:
         """The usage of an answer, or of the parts of a stream: later ones count."""
         told: Json = {}
         for item in seen:
-            found = getattr(item, "usage", None) or getattr(
-                getattr(item, "message", None), "usage", None
-            )
+            inside = (getattr(item, name, None) for name in _AROUND)
+            found = next((u for one in (item, *inside) if (u := getattr(one, "usage", None))), None)
             if found is not None:
                 told |= {k: v for k, v in as_object(found.model_dump()).items() if v is not None}
         return self.price(told) or Usage()
+
+
+def _listed(said: Any) -> list[Any]:
+    return [{"role": "user", "content": said}] if isinstance(said, str) else list(said)
 
 
 def _plain(value: Any) -> Any:
@@ -101,9 +110,8 @@ def _reads_files(tool: Json) -> bool:
     name = str(function.get("name") or "").lower()
     schema = as_object(function.get("input_schema") or function.get("parameters"))
     takes = as_object(schema.get("properties"))
-    return any(word in name for word in _READERS) and (
-        not schema or any(one in takes for one in _PATHS)
-    )
+    called = not _READERS.isdisjoint(name.replace("-", "_").split("_"))
+    return called and (not schema or any(one in takes for one in _PATHS))
 
 
 # ---- Anthropic
@@ -172,11 +180,48 @@ def _put_openai(message: Message, new: Mapping[int, Block], added: Sequence[Bloc
     return {**message, "content": [*parts, *added]}
 
 
+# ---- OpenAI, Responses
+
+
+def _read_item(item: Message) -> Message:
+    match item.get("type", "message"):
+        case "message" if item["role"] in ("user", "assistant"):
+            content = item.get("content")
+            parts = [text(content)] if isinstance(content, str) else dicts(content)
+            return {"role": item["role"], "content": [_worded(part) for part in parts]}
+        case "message":  # instructions: never touched
+            return {"role": "user", "content": []}
+        case "function_call":
+            call = _call({"id": item["call_id"], "function": item})
+            return {"role": "assistant", "content": [call]}
+        case "function_call_output":
+            output = item["output"]
+            said = output if isinstance(output, str) else [_worded(p) for p in dicts(output)]
+            return {"role": "user", "content": [tool_result(item["call_id"], said)]}
+        case _:  # reasoning, and what the provider's own tools did
+            return {"role": "assistant", "content": []}
+
+
+def _worded(part: Json) -> Block:
+    return text(str(part["text"])) if "text" in part else {"type": "image"}
+
+
+def _put_item(item: Message, new: Mapping[int, Block], added: Sequence[Block]) -> Message:
+    if item.get("type") == "function_call_output":
+        return {**item, "output": text_of(new[0]["content"])}
+    content = item["content"]
+    parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+    parts = [{**p, "text": new[at]["text"]} if at in new else p for at, p in enumerate(parts)]
+    more = [{"type": "input_text", "text": block["text"]} for block in added]
+    return {**item, "content": [*parts, *more]}
+
+
 _ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, anthropic_usage)
 _CHAT = Form("/chat/completions", _read_openai, _put_openai, openai_usage)
+_RESPONSES = Form("/responses", _read_item, _put_item, openai_usage, "input")
 
 # By package, the resources of a client.
 FORMS: Mapping[str, Mapping[str, Form]] = {
     "anthropic": {"messages": _ANTHROPIC, "beta.messages": _ANTHROPIC},
-    "openai": {"chat.completions": _CHAT},
+    "openai": {"chat.completions": _CHAT, "responses": _RESPONSES},
 }
