@@ -180,6 +180,8 @@ class State:
         most = self.config.int("cache.keep_warm") if self.deps.interactive else 0
         if account is None or able.cache != "anthropic" or able.cache_ttl > SHORT_LIFE:
             return 0
+        if not price_of(self.deps.model.name, self.config.table("prices")).bills_writes:
+            return 0
         if account.kept >= (min(most, 1) if able.cache_upgrades else most):
             return 0
         if self.deps.clock.now() >= account.used_at + able.cache_ttl:
