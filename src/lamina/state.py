@@ -203,9 +203,9 @@ class State:
         return (small.input * size + small.output * output) / (main.input or 1.0)
 
     def paid_for(self, prompt: str, *, apart: bool = False, output: int = 0) -> Json:
-        """The entry that charges such a call to what the session has saved. One behind the
-        conversation keeps the cache as well."""
-        price = self.price_aside(prompt, apart=apart, output=output)
+        """The entry that charges such a call to what the session has saved, unless it is made at
+        whatever price. One behind the conversation keeps the cache as well."""
+        price = self.price_aside(prompt, apart=apart, output=output) if self.thrifty else 0.0
         kept = 0 if apart else self.capabilities.cache_ttl
         return edits.state(ASIDE, {"price": round(price), "kept": kept})
 
