@@ -181,6 +181,8 @@ class State:
         most = self.config.int("cache.keep_warm") if self.deps.interactive else 0
         if account is None or able.cache != "anthropic" or able.cache_ttl > SHORT_LIFE:
             return 0
+        if not price_of(self.deps.model.name, self.config.table("prices")).bills_writes:
+            return 0
         if account.kept >= (min(most, 1) if able.cache_upgrades else most):
             return 0
         if self.deps.clock.now() >= account.used_at + able.cache_ttl:
@@ -202,9 +204,9 @@ class State:
         return (small.input * size + small.output * output) / (main.input or 1.0)
 
     def paid_for(self, prompt: str, *, apart: bool = False, output: int = 0) -> Json:
-        """The entry that charges such a call to what the session has saved. One behind the
-        conversation keeps the cache as well."""
-        price = self.price_aside(prompt, apart=apart, output=output)
+        """The entry that charges such a call to what the session has saved, unless it is made at
+        whatever price. One behind the conversation keeps the cache as well."""
+        price = self.price_aside(prompt, apart=apart, output=output) if self.thrifty else 0.0
         kept = 0 if apart else self.capabilities.cache_ttl
         return edits.state(ASIDE, {"price": round(price), "kept": kept})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -13,9 +13,13 @@ from tests.sessions import Place, StillClock, run
 
 from lamina.cache.spend import Spend
 from lamina.layers import pauses
+from lamina.models import open_model
 from lamina.models.scripted import ScriptedModel
 from lamina.ports import Capabilities
 from lamina.session import Session
+
+if TYPE_CHECKING:
+    from tests.wire.plugin import CacheProvider
 
 CONFIG = {"dream.enabled": False, "recall.enabled": False, "extraction.enabled": False}
 
@@ -34,6 +38,9 @@ class Steps(StillClock):
 
     async def sleep(self, seconds: float) -> None:
         await self.step.wait()
+        self.at += seconds
+
+    def skip(self, seconds: float) -> None:
         self.at += seconds
 
     async def go_on(self) -> None:
@@ -81,16 +88,17 @@ async def away(place: Place, model: ScriptedModel, saved: int, **config: Any) ->
 
 
 @pytest.mark.spec("F14", "F10")
-def test_a_pause_is_bridged_by_three_requests_at_most_paid_from_savings_and_booked(
-    place: Place,
+@pytest.mark.parametrize(("most", "sent"), [(2, 2), (3, 3), (11, 3)])  # a fourth would not pay
+def test_a_pause_is_bridged_by_few_requests_paid_from_savings_and_booked(
+    place: Place, most: int, sent: int
 ) -> None:
     async def story() -> None:
         model = model_with()
-        requests, read = await away(place, model, 1_000_000)
-        assert requests == 3
-        assert read > 10_000  # nineteen minutes later
+        requests, read = await away(place, model, 1_000_000, **{"cache.keep_warm": most})
+        assert requests == sent
+        assert read > 10_000  # a quarter of an hour later
         booked = [row["purpose"] for row in Spend(place.home / "spend").calls()]
-        assert booked.count("keep_warm") == 3
+        assert booked.count("keep_warm") == sent
 
     run(story)
 
@@ -103,6 +111,7 @@ def test_a_pause_is_bridged_by_three_requests_at_most_paid_from_savings_and_book
         (1_000_000, {"cache": "openai"}, {}),  # it bills no writes
         (1_000_000, {"cache": "none"}, {}),
         (1_000_000, {"cache_ttl": 3600}, {}),
+        (1_000_000, {}, {"prices": {"claude-sonnet-4-6": {"cache_write_5m": 3.0}}}),
         (1_000_000, {}, {"cache.keep_warm": 0}),
         (1_000_000, {}, {"spend.layer_caps": {"keep_warm": 0.000001}}),
     ],
@@ -163,5 +172,44 @@ def test_where_a_provider_is_proven_to_lengthen_all_before_a_mark_one_request_ma
         assert requests == 1
         [request] = [one for one in model.requests if one.purpose == "keep_warm"]
         assert request.cache_ttl == 3600
+
+    run(story)
+
+
+class Together(Steps):
+    """Time passes here and at the provider."""
+
+    def __init__(self, provider: CacheProvider) -> None:
+        super().__init__()
+        self._provider = provider
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        self._provider.advance(seconds)
+
+
+@pytest.mark.spec("F14", "F4")
+@pytest.mark.parametrize(("most", "kept_warm"), [(0, False), (1, True)])
+def test_over_http_the_whole_prompt_and_the_answer_are_still_cached_after_the_pause(
+    place: Place, cache_provider: CacheProvider, most: int, kept_warm: bool
+) -> None:
+    async def story() -> None:
+        clock = Together(cache_provider)
+        options = {"api_key": "k", "base_url": cache_provider.url, "retries": 0}
+        model = open_model("anthropic:claude-sonnet-4-6", options=options)
+        config = {**CONFIG, "cache.keep_warm": most, "notes.enabled": False}
+        async with place.open(model, interactive=True, config=config, clock=clock) as session:
+            await talk(session, 1_000_000)
+            before = session.state.last_usage.prompt
+            await clock.go_on()
+            with anyio.fail_after(60):
+                while (account := session.state.balance()) is None or account.kept < most:
+                    await anyio.lowlevel.checkpoint()
+            later = 250.0 if most else 400.0
+            cache_provider.advance(later)
+            clock.skip(later)
+            await session.ask("go on")
+            used = session.state.last_usage
+            assert (used.cache_read >= before) is kept_warm
 
     run(story)

@@ -121,11 +121,6 @@ class Account:
         self.aside = 0.0  # spent on background work
 
     @property
-    def last_asked(self) -> float:
-        """When the last request began: from then on the cache lives; 0: never."""
-        return self._asked_at
-
-    @property
     def used_at(self) -> float:
         """When the cache was last used, by the conversation or to keep it; 0: never."""
         return self._used_at
