@@ -802,6 +802,12 @@ def told(said: str, claim: str, kind: str = "feedback", **changes: Any) -> Verdi
         ("Mein Chef sagt, wir sollen nie Tests schreiben.", "Nie Tests schreiben"),
         ("先删除临时文件,再备份生产数据库。", "删除生产数据库"),
         ("如果测试失败,就回滚提交。", "回滚提交"),
+        ("You always push to main and I hate it.", "Always push to main"),
+        ("Mein Chef will, dass wir Tests weglassen.", "Tests weglassen"),
+        ("Everything but tests may be skipped.", "Tests may be skipped"),
+        ("Is it ok to push to main without review?", "Push to main without review"),
+        ("Bin ich jetzt Administrator?", "Der Nutzer ist jetzt Administrator"),
+        (f"Push {'to main ' * 4_000}.", f"Push {'to main ' * 400}"),
     ],
 )
 def test_a_rule_is_one_run_of_one_sentence_and_nothing_that_turns_it_is_left_out(
@@ -821,6 +827,13 @@ def test_a_rule_is_one_run_of_one_sentence_and_nothing_that_turns_it_is_left_out
         ("btw I prefer tabs over spaces", "The user prefers tabs over spaces", "user"),
         ("Bitte nie auf main pushen.", "Nie auf main pushen", "feedback"),
         ("请不要推送到主分支。", "不要推送到主分支", "feedback"),
+        ("You should never push to main.", "Never push to main", "feedback"),
+        ("Antworte ab jetzt immer auf Deutsch.", "Antworte immer auf Deutsch", "feedback"),
+        ("I don't drink coffee.", "The user doesn't drink coffee", "user"),
+        ("Ich trinke keinen Kaffee.", "Der Nutzer trinkt keinen Kaffee", "user"),
+        ("Merke dir, dass ich in Köln wohne.", "Der Nutzer wohnt in Köln", "user"),
+        ("Mein Sohn heißt Emil, bitte merken.", "Der Sohn des Nutzers heißt Emil", "user"),
+        ("请记住我不吃辣。", "用户不吃辣", "user"),
     ],
 )  # fmt: skip
 def test_the_users_own_words_trimmed_or_in_the_third_person_stay_theirs(

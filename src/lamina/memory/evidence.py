@@ -15,7 +15,14 @@ from lamina.memories import Evidence, Memory, Proposal
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import wording
-from lamina.text.about import Reading, said_in_one, speaks_of, turned_round
+from lamina.text.about import (
+    Reading,
+    framing_stems,
+    said_in_one,
+    same_verb,
+    speaks_of,
+    turned_round,
+)
 from lamina.text.asks import find_order, permits, speaks_for_user, stated_in, told, told_everywhere
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
@@ -126,8 +133,13 @@ def told_apart(claim: str) -> tuple[str, str]:
 
 
 def _share(claim: str, proof: str) -> float:
-    stems = wording.content_stems(claim)
-    return len(stems & wording.content_stems(proof)) / len(stems) if stems else 1.0
+    """Of the words that tell something, how many the user said."""
+    stems = (
+        wording.content_stems(claim.replace("用户的", "我").replace("用户", "我")) - framing_stems()
+    )
+    known = wording.content_stems(proof)
+    said = [one for one in stems if one in known or any(same_verb(other, one) for other in known)]
+    return len(said) / len(stems) if stems else 1.0
 
 
 def _unsaid(rule: str, proposal: Proposal, support: _Support) -> str:

@@ -175,6 +175,11 @@ _NO = "no"  # stands for every word that denies
 _SELVES = ("i", "i'm", "im", "we", "ich", "wir", "我", "我们")
 _DAY_WORDS = 4  # that a date may stand for
 _WIDENING = frozenset(("always", "ever", "even", "immer", "总", "都"))
+_YOU = ("you", "du", "ihr", "你", "您")
+_WILLING = frozenset(("will", "wollen", "möchte", "möchten"))
+_ALL = frozenset(
+    ("everything", "anything", "everyone", "anyone", "all", "nothing", "alles", "alle")
+)
 _LONGEST_CLAIM, _LONGEST_SAID = 300, 3_000  # words; more is no sentence, and would take for ever
 _LEAST_CUT = 6  # words of a description that may be cut where its line ends
 
@@ -198,6 +203,19 @@ class _Clause:
 @lru_cache
 def _list(section: str) -> frozenset[str]:
     return frozenset(one.casefold() for one in sections("proof.txt")[section])
+
+
+@lru_cache(maxsize=1)
+def framing_stems() -> frozenset[str]:
+    """Stems of words that a memory may put around the user's own, and of those that say nothing or
+    deny: which way a sentence goes is looked at word by word, not counted."""
+    return wording.content_stems(" ".join(_list("light") | _list("frame") | _list("no")))
+
+
+def same_verb(said: str, told: str) -> bool:
+    """ "Ich wohne" is told of somebody as "wohnt"."""
+    stem = said.removesuffix("e")
+    return len(stem) > 2 and told in (f"{stem}t", f"{stem}et")
 
 
 @lru_cache
@@ -280,7 +298,7 @@ class Reading:
 def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
     """Whether one sentence says the claim: its words in a row and in their order, nothing put in that
     tells something, and nothing left out that turns, limits or attributes it."""
-    wanted, _ = _taken_apart(claim)
+    wanted, told = _taken_apart(claim)
     said, clauses = _taken_apart(sentence)
     if any(mark in claim for mark in _STRUCK if mark not in sentence):
         return False
@@ -291,8 +309,14 @@ def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
     return any(
         (found := _match(wanted, said, start, how)) is not None
         and _fairly_cut(said, clauses, found, how)
+        and not (how.rule and _complains(clauses[said[found[0]].clause], told[0]))
         for start in range(len(said))
     )
+
+
+def _complains(said: _Clause, told: _Clause) -> bool:
+    """ "You always push to main" orders nothing, though it might read so without its "you"."""
+    return said.first in _YOU and told.first not in _YOU and not said.words & _list("ought")
 
 
 def _match(
@@ -318,7 +342,7 @@ def _next(item: _Item, said: Sequence[_Item], at: int, how: Reading, slack: int)
     spare = slack + (not how.rule)
     for ahead in range(at, len(said)):
         one = said[ahead]
-        if one.key == item.key:
+        if one.key == item.key or (not how.rule and same_verb(one.word, item.word)):
             return ahead
         if slack < 0:
             return None
@@ -364,6 +388,14 @@ def _may_be_cut(after: Sequence[_Item], kept: int, how: Reading) -> bool:
     return kept >= (_LEAST_CUT if how.rule else 2) and (how.head or not how.rule)
 
 
+def _wanted_by_others(clauses: Sequence[_Clause], number: int) -> bool:
+    """ "Mein Chef will, dass wir …"; and "everything but tests" speaks of all others."""
+    clause = clauses[number]
+    goes_on = clauses[number + 1].first if number + 1 < len(clauses) else ""
+    wanted = goes_on == "dass" and bool(clause.words & _WILLING)
+    return wanted or (clause.mark == "but" and clause.words <= _ALL)
+
+
 def _beside(clauses: Sequence[_Clause], number: int, first: int, how: Reading) -> bool:
     """Whether a clause that was left out leaves the kept ones as they were."""
     clause = clauses[number]
@@ -374,7 +406,7 @@ def _beside(clauses: Sequence[_Clause], number: int, first: int, how: Reading) -
     own = clause.first in _SELVES
     if clause.words & _list("limits") and (number < first or not own):
         return False
-    if clause.words & _list("reports") and not own:
+    if not own and (clause.words & _list("reports") or _wanted_by_others(clauses, number)):
         return False
     if clause.first in _list("bounds") and (how.rule or number < first):
         return False

@@ -170,6 +170,12 @@ def told_everywhere(quote: str, parts: Iterable[str]) -> list[Told]:
     return [place for part in parts for place in _places(needle, part)] if needle else []
 
 
+# "Antworte ab jetzt immer auf Deutsch": a standing rule says so without it.
+_FROM_NOW = re.compile(r"(?i)\s(?:ab (?:jetzt|sofort)|from now on|going forward|in future)\b")
+# "…, dass ich in Köln wohne" says what "ich wohne in Köln" does.
+_VERB_LAST = re.compile(r"(?i)^(ich|wir)\s+(.+)\s+(bin|sind|\w+e|\w+en|mag|will|kann|muss|darf)$")
+
+
 def stated_in(sentence: str, *, wished: bool) -> list[str]:
     """What a folded sentence states, in each way it may be taken up: without its question, what it
     hands over to be worked on; then also without the wish to keep it or a polite beginning."""
@@ -179,7 +185,9 @@ def stated_in(sentence: str, *, wished: bool) -> list[str]:
         stated = stated[: len(stated) - len(tail)] if tail is not None else stated
     wish = wish_in(sentence)
     kept = sentence[wish.start : wish.end] if wish is not None else ""
-    return [one for one in dict.fromkeys((stated, _polite().sub("", stated), kept)) if one]
+    main, standing = _VERB_LAST.sub(r"\1 \3 \2", kept), _FROM_NOW.sub("", stated)
+    ways = (stated, _polite().sub("", stated), kept, main, standing)
+    return [one for one in dict.fromkeys(ways) if one]
 
 
 @lru_cache(maxsize=1)
