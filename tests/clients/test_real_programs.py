@@ -65,7 +65,6 @@ def agents(url: str, home: Path, notes: Path) -> dict[str, Agent]:
             {
                 "ANTHROPIC_BASE_URL": url,
                 "ANTHROPIC_API_KEY": "dummy",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "DISABLE_AUTOUPDATER": "1",
             },
         ),
@@ -182,6 +181,8 @@ class Story:
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
             "LANG": "C.UTF-8",
             "LAMINA_HOME": str(self.home / ".lamina"),
+            # For all, as for Claude Code: the resident process serves those of its own settings.
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         }
         self.told: dict[str, list[Json]] = {}  # what the model was sent when it was told, and asked
         self.asked: dict[str, list[Json]] = {}
