@@ -87,6 +87,7 @@ class Conversation:
         spend: Spend | None = None,
         toolbox: Toolbox | None = None,
         small: Callable[[Model], Model] | None = None,
+        interactive: bool = False,
     ) -> None:
         self.clock, self.model = MovedClock(), model
         deps = Deps(
@@ -100,6 +101,7 @@ class Conversation:
             folder=folder,
             transcript=folder.with_suffix(".jsonl"),
             session_id=folder.name,
+            interactive=interactive,
             small=small,
         )
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)

@@ -3,7 +3,6 @@ turns around, the whole session, who spoke, and when. Lives in memory; touches n
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from lamina.recall.scoring import (
 )
 from lamina.recall.term_counts import Doubles, Floats, Places
 from lamina.text.dates import asked_dates, asked_span, date_terms
+from lamina.text.lists import words
 from lamina.text.terms import runs, terms
 
 _TEXT, _DATE = 0, 1
@@ -53,17 +53,8 @@ WEIGHTS: Mapping[str, float] = {
 OTHER_ROLE = 0.5
 _SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_asking")
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
-_YOUR_WORD = re.compile(
-    r"\bdid you\b|\byou (?:\w+ )?(?:said|told|gave|wrote|(?!need)\w+ed)\b|\bremind me\b|"
-    r"\byour (?:answer|advice|list|recommendation|suggestion)s?\b",
-    re.IGNORECASE,
-)
-# Who asks in many words how something came about wants the talk of both.
-_EXPLAIN = re.compile(
-    r"\bhow(?! (?:many|much|long|often|far|old|do|should|would|is|are)\b)\b|\bwhy\b|"
-    r"\bwhat (?:steps?|approach|strategy|plan)\b",
-    re.IGNORECASE,
-)
+_YOUR_WORD = words("recall.your_word")
+_EXPLAIN = words("recall.explain")
 _MANY_WORDS = 14
 
 

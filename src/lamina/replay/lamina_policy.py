@@ -130,7 +130,15 @@ class LaminaPolicy:
             cache_edits=False,
         )
         unasked, small = UnaskedModel(able, model), _small_model(self._config, model)
-        made = Conversation(self._config, self._flags, folder, unasked, RoundWork(), small=small)
+        made = Conversation(
+            self._config,
+            self._flags,
+            folder,
+            unasked,
+            RoundWork(),
+            small=small,
+            interactive=True,
+        )
         made.state.fork = PaperForks(made.clock.now)
         return made
 
