@@ -81,9 +81,9 @@ async def make_state(
             early.append(event)
 
     deps = await wiring.make_deps(options, config, flags, ledger, path, emit, stack)
-    stack.push_async_callback(deps.model.close)
     context = _tool_context(options, deps, emit)
     state = State(deps, ledger, context, background=NoBackground(), listeners=listeners)
+    stack.push_async_callback(lambda: state.deps.model.close())  # noqa: PLW0108 - the one it has then
     context.session = MainToolSession(state)
     state.recalls = _recalls(deps)
     state.render_again = lambda: _render_again(state)

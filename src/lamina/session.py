@@ -193,6 +193,7 @@ class Session:
             except Exception as error:  # noqa: BLE001 - raised again where the events are read
                 raised.append(error)
             finally:
+                stop()
                 send.close()
 
         stop = self.subscribe(send.send_nowait)
@@ -324,7 +325,8 @@ class Session:
     def subscribe(self, listener: Emit) -> Callable[[], None]:
         """Hear every event from now on; call the result to stop."""
         self._state.listeners.append(listener)
-        return lambda: self._state.listeners.remove(listener)
+        heard = self._state.listeners
+        return lambda: heard.remove(listener) if listener in heard else None
 
 
 class Opening:
