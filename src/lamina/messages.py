@@ -128,6 +128,9 @@ class Request:
     # Number of blocks (flattened over messages) at the end of the last request: where the adapter
     # repeats that request's final cache breakpoint. 0: there was none.
     cached_blocks: int = 0
+    # Number of blocks that other forks of the same answer send too: a breakpoint there lets the
+    # second fork read what the first one wrote. 0: nobody shares it.
+    shared_blocks: int = 0
     # Names of tool results that the provider should delete from its cached prefix (L2.2).
     cache_deletions: Sequence[str] = ()
 

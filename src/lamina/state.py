@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from lamina.cache.account import Account, rates
 from lamina.cache.guard import Guard
 from lamina.cache.spend import Spend
@@ -95,6 +97,8 @@ class State:
     streamed: str = ""  # text of an answer that is still coming
     max_calls: int = 0  # of one turn; 0: the setting
     forked: bool = False
+    leads: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])  # first forks
+    shared_blocks: int = 0  # of the view, that other forks of the same answer send too
     fork: Fork | None = None  # set by opening.py; layers reach agents through it
     instructions: list[str] = field(default_factory=list[str])  # files whose text was given
     standing: list[str] = field(default_factory=list[str])  # reminders that survive a compaction

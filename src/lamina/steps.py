@@ -123,7 +123,8 @@ def _request(state: State) -> Request:
     if wrong := joining.sendable(request):
         raise BadResponse(f"The request can't be sent: {'; '.join(wrong)}.")
     limit = state.max_tokens or state.config.int("max_output")
-    return replace(request, max_tokens=limit, **microcompact.request_parts(state))
+    parts = microcompact.request_parts(state)
+    return replace(request, max_tokens=limit, shared_blocks=state.shared_blocks, **parts)
 
 
 async def _recovered(state: State, error: PromptTooLong) -> Response:

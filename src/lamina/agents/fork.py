@@ -11,11 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+
+import anyio
 
 from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
-from lamina.events import Event, ModelCalled, PermissionRefused, Warned, quiet
+from lamina.events import (
+    Event,
+    ModelCalled,
+    PermissionRefused,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnded,
+    Warned,
+    quiet,
+)
 from lamina.layers import snip
 from lamina.ledger import edits
 from lamina.ledger.spans import expand
@@ -24,6 +34,7 @@ from lamina.ports import ForkResult, NoHooks, NoSession, Permit, SeenFile, Tool
 from lamina.state import State
 
 TAG = "fork-directive"
+_LEAD_SECONDS = 10.0  # a first fork that hangs holds the others up no longer
 _SAID = "spend.said"  # caps that the user was told of
 PLACEHOLDER = "[Not run: this is a side task on the same conversation]"
 
@@ -56,7 +67,9 @@ class Forks:
         child.tools.files.update(files or {})
         start = len(child.ledger.entries)  # what is before is the parent's
         try:
-            child.ledger.append(*changes, _directive(child, directive))
+            child.ledger.append(*changes)
+            say_directive(child, directive)
+            await behind_the_first(parent, child, start)
             stop = await turn.run(child)
         except PromptTooLong as error:
             return _result(child, start, "error", str(error), too_long=error.gap or 0)
@@ -82,7 +95,7 @@ def branch_of(
     toolbox = parent.deps.toolbox.replacing(instead) if instead else parent.deps.toolbox
     child = State(
         deps=replace(parent.deps, hooks=NoHooks(), toolbox=toolbox),
-        ledger=parent.ledger.branch(),
+        ledger=parent.ledger.branch(at_answer=True),
         tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet),
         background=parent.background,
         purpose=purpose,
@@ -96,12 +109,32 @@ def branch_of(
     return child
 
 
-def _directive(child: State, directive: str) -> Json:
-    """One user message: placeholders for what is open, then the words."""
+def say_directive(child: State, directive: str) -> None:
+    """One user message: placeholders for what is open, then the words. What stands before the words
+    is the same for all forks of one answer."""
     closing = [tool_result(name, PLACEHOLDER) for name in child.ledger.open_calls]
     words = text(f"<{TAG}>\n{directive}\n</{TAG}>")
-    origins: list[Any] = ["system"] * (len(closing) + 1)
-    return edits.message("user", [*closing, words], origins)
+    child.ledger.append(edits.message("user", [*closing, words], "system"))
+    child.shared_blocks = child.ledger.fingerprint()[0] - 1
+
+
+async def behind_the_first(parent: State, child: State, start: int) -> None:
+    """Of the forks of one answer the first goes ahead: what it sends is in the provider's cache only
+    once its answer begins, and forks that all start at once would each pay for the whole of it."""
+    head = str(child.ledger.entries[start - 1]["uuid"]) if start else ""
+    known = parent.leads.get(head)
+    if known is not None:
+        with anyio.move_on_after(_LEAD_SECONDS):
+            await known.wait()
+        return
+    lead = anyio.Event()
+    parent.leads = {head: lead}
+
+    def begun(event: Event) -> None:
+        if isinstance(event, (TextDelta, ThinkingDelta, ModelCalled, TurnEnded)):
+            lead.set()
+
+    child.listeners.append(begun)
 
 
 def _result(

@@ -50,9 +50,7 @@ def check(state: State, response: Response) -> None:
 async def update(state: State) -> None:
     """One update; the cursor moves when it succeeded."""
     path = notes_path(state)
-    upto = next(
-        (str(one["uuid"]) for one in reversed(state.ledger.entries) if one["kind"] == "message"), ""
-    )
+    upto = _last_shown(state)
     tokens_now = state.ledger.tokens()
     template = await anyio.to_thread.run_sync(_template, state)
     before = await anyio.to_thread.run_sync(_ensure, path, template)
@@ -70,6 +68,16 @@ async def update(state: State) -> None:
     if after != before:
         who = "by the model" if by_model else "from the record"
         state.emit(LayerActed(LAYER, f"notes updated {who}"))
+
+
+def _last_shown(state: State) -> str:
+    """The last message that a fork sees now: results that came while others are awaited, it does
+    not."""
+    waiting = bool(state.ledger.open_calls)
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message" and (not waiting or entry.get("role") == "assistant"):
+            return str(entry["uuid"])
+    return ""
 
 
 def notes_path(state: State) -> Path:

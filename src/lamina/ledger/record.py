@@ -64,14 +64,28 @@ class Ledger:
             ledger._take(entry)
         return ledger
 
-    def branch(self) -> Ledger:
-        """A copy in memory that shares all entries so far; the original never sees its own."""
+    def branch(self, *, at_answer: bool = False) -> Ledger:
+        """A copy in memory that shares all entries so far; the original never sees its own.
+
+        `at_answer`: while calls are open it ends with the answer that made them, whichever results
+        came since, so that all branches of one answer are equal.
+        """
+        end = self._end_of_answer() if at_answer and self.open_calls else len(self.entries)
+        if any(entry["kind"] in ("edit", "frame") for entry in self.entries[end:]):
+            return Ledger.of(self.entries[:end], now=self._now)  # a tool changed the view
         other = Ledger(None, self._now)
         other.projection = self.projection.copy()
         other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
         other._anchor, other._frame_tokens = self._anchor.copy(), self._frame_tokens
         other._last_request, other._broken = self._last_request, self._broken
+        other.projection.cut(end)
         return other
+
+    def _end_of_answer(self) -> int:
+        for at in range(len(self.entries) - 1, -1, -1):
+            if self.entries[at].get("role") == "assistant":
+                return at + 1
+        return len(self.entries)
 
     def close(self) -> None:
         if self._file is not None:

@@ -222,15 +222,19 @@ def with_breakpoints(
     request: Request, ttl: Ttl = "5m"
 ) -> tuple[list[Json], list[Block], list[Message]]:
     """Tools, system and messages to send: end of tools, end of system, where the last request's
-    final breakpoint stood, and the last block now.
+    final breakpoint stood, and the last block now. A fork marks the end of what its siblings send
+    too; the end of tools gives way, for there are four marks, and the system's stands behind it.
     """
     mark: Json = {"type": "ephemeral", "ttl": ttl}
     tools, system, messages = without_breakpoints(request)
-    # A tool that is loaded later isn't a part of the cached prefix.
-    _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
-    _mark_last([block for block in system if markable(block)], mark)
+    marked_system = [block for block in system if markable(block)]
+    if not (request.shared_blocks and marked_system):
+        # A tool that is loaded later isn't a part of the cached prefix.
+        _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
+    _mark_last(marked_system, mark)
     flat = [block for message in messages for block in message["content"]]
-    for length in {request.cached_blocks, len(flat)}:
+    shared = request.shared_blocks if marked_system else 0
+    for length in {request.cached_blocks, shared, len(flat)}:
         if 0 < length <= len(flat):
             _mark_last([block for block in flat[:length] if markable(block)], mark)
     return tools, system, messages
