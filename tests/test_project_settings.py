@@ -22,11 +22,11 @@ from lamina.errors import SettingsError
 SWITCH_OFF = """
 memory.enabled memory.past_context memory.daily_log recall.enabled notes.enabled snip.enabled
 compact.auto compact.full collapse.enabled extraction.enabled extraction.non_interactive
-dream.enabled sandbox.network
+dream.enabled sandbox.network agents.enabled
 """
 LOWER = """
 recall.max_files recall.max_lines recall.max_bytes recall.session_bytes extraction.max_calls
-dream.max_minutes
+dream.max_minutes agents.depth agents.at_once agents.max_calls agents.max_minutes
 """
 # Rules that only narrow, and a timeout that bash.max_timeout bounds.
 SET = "permissions.ask permissions.deny bash.timeout"
@@ -50,6 +50,7 @@ memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall
 instructions.excludes instructions.trust instructions.depth instructions.warn_characters
 permissions.allow sandbox.profile bash.environment bash.max_timeout hooks mcp.servers
 secrets.rules spend.daily_cap spend.layer_caps prices bare remote
+agents.trust agents.max_dollars
 """
 DECIDED = {
     name: may

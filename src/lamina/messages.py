@@ -17,7 +17,9 @@ Message: TypeAlias = dict[str, Any]  # {"role": "user" | "assistant", "content":
 Role = Literal["user", "assistant"]
 
 # Who put a block into the record. Only `typed` text is the user's own word.
-Origin = Literal["typed", "pasted", "tool", "assistant", "recalled", "hook", "teammate", "system"]
+Origin = Literal[
+    "typed", "pasted", "tool", "assistant", "recalled", "hook", "teammate", "agent", "system"
+]
 
 # Why a model is called. Everything but `main` and `agent` works in the background and never
 # autocompacts, recalls, extracts, dreams or touches the state of cache edits.

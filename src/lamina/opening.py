@@ -88,6 +88,7 @@ async def make_state(
     state.render_again = lambda: _render_again(state)
     holder.append(state)
     state.fork = Forks(state)
+    _add_agents(state, options)
     damage = [
         f"The session file {path.name} is damaged: {problem}. It is passed over."
         for problem in ledger.problems
@@ -96,6 +97,29 @@ async def make_state(
     for event in [*early, *map(Warned, problems)]:
         state.emit(event)
     return state
+
+
+def _add_agents(state: State, options: Options) -> None:
+    """Layer 7, where it is on: the tools, and what stands behind them."""
+    if not state.flags.on("agents"):
+        return
+    from lamina.agents.runner import Agents
+    from lamina.agents.tools import AgentTool, SendMessage
+    from lamina.agents.types import load_types
+
+    box, config = state.deps.toolbox, state.config
+    types = load_types(config, [*(tool.spec.name for tool in box), "Agent", "SendMessage"])
+    agents = state.agents = Agents(
+        state,
+        types,
+        make_tasks=Tasks,
+        open_model=lambda name: wiring.open_model(name, config),
+        ask=options.ask if options.interactive else None,
+    )
+    box.add(AgentTool(agents))
+    box.add(SendMessage(agents))
+    for problem in (*types.bad.values(), *types.warnings):
+        state.emit(Warned(problem))
 
 
 def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
@@ -112,6 +136,7 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         env=for_commands(os.environ, config.strings("bash.environment")),
         network=config.bool("sandbox.network"),
         sandbox=wiring.sandbox_profile(config),
+        agent="",
     )
 
 
@@ -244,6 +269,10 @@ async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
+    if not state.ledger.open_calls:  # what came too late for this life is there in the next
+        for words, origin in state.queue:
+            state.say(words, origin)
+        state.queue.clear()
 
 
 async def end(state: State, *, interrupted: bool) -> None:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 import anyio
 
 from lamina import opening, turn
+from lamina.agents.runner import Agents, agents_of
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
@@ -146,8 +147,7 @@ class Session:
             raise UsageError("A turn is running; wait for it, cancel it, or use queue().")
         if not prompt.strip() and not pasted.strip():
             raise UsageError("There is nothing to ask: the message is empty.")
-        self._busy = True
-        state = self._state
+        self._busy, state = True, self._state
         state.events, state.usage, state.calls, state.max_tokens = [], Usage(), 0, 0
         start = len(state.ledger.entries)
         try:
@@ -297,6 +297,11 @@ class Session:
     @property
     def state(self) -> State:
         return self._state
+
+    @property
+    def agents(self) -> Agents:
+        """Those that this session started: start one, send to it, stop it."""
+        return agents_of(self._state)
 
     def view(self) -> Request:
         """What the model would be sent now, as plain values."""

@@ -33,10 +33,12 @@ async def run(state: State) -> TurnEnd:
     state.turn += 1
     state.emit(TurnStarted(state.turn))
     reason: TurnEnd = "error"
+    _attach(state)  # what came while nobody listened
     try:
         reason = await _rounds(state)
     except anyio.get_cancelled_exc_class():
         reason = "cancelled"
+        state.stop_agents()
         raise
     finally:
         recall.end(state)

@@ -69,7 +69,7 @@ class Forks:
         try:
             child.ledger.append(*changes)
             say_directive(child, directive)
-            await behind_the_first(parent, child, start)
+            await behind_the_first(parent, child, str(parent.ledger.head))
             stop = await turn.run(child)
         except PromptTooLong as error:
             return _result(child, start, "error", str(error), too_long=error.gap or 0)
@@ -96,7 +96,9 @@ def branch_of(
     child = State(
         deps=replace(parent.deps, hooks=NoHooks(), toolbox=toolbox),
         ledger=parent.ledger.branch(at_answer=True),
-        tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet),
+        tools=replace(
+            parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet, agent=None
+        ),
         background=parent.background,
         purpose=purpose,
         max_calls=max_calls,
@@ -104,7 +106,7 @@ def branch_of(
     )
     child.tools.emit = child.emit
     child.tools.session = ForkToolSession(child)
-    child.listeners.append(lambda event: _pass_on(parent, event))
+    child.listeners.append(lambda event: pass_on(parent, event))
     child.listeners.append(lambda event: _mind_the_cap(child, event))
     return child
 
@@ -118,10 +120,9 @@ def say_directive(child: State, directive: str) -> None:
     child.shared_blocks = child.ledger.fingerprint()[0] - 1
 
 
-async def behind_the_first(parent: State, child: State, start: int) -> None:
+async def behind_the_first(parent: State, child: State, head: str) -> None:
     """Of the forks of one answer the first goes ahead: what it sends is in the provider's cache only
     once its answer begins, and forks that all start at once would each pay for the whole of it."""
-    head = str(child.ledger.entries[start - 1]["uuid"]) if start else ""
     known = parent.leads.get(head)
     if known is not None:
         with anyio.move_on_after(_LEAD_SECONDS):
@@ -149,7 +150,7 @@ def _result(
     return ForkResult(last, stop, child.calls, child.usage, refused, error, too_long)
 
 
-def _pass_on(parent: State, event: Event) -> None:
+def pass_on(parent: State, event: Event) -> None:
     """The parent's listeners hear of calls and refusals, not of a fork's own words."""
     if isinstance(event, (ModelCalled, PermissionRefused)):
         for listener in list(parent.listeners):

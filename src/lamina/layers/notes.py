@@ -30,7 +30,7 @@ LAYER = "notes"
 
 def check(state: State, response: Response) -> None:
     """Start an update if enough has happened since the last one. Never waits."""
-    if state.purpose != "main" or not state.flags.on("notes") or not state.flags.on("autocompact"):
+    if not state.served or not state.flags.on("notes") or not state.flags.on("autocompact"):
         return
     last = _cursor(state)
     now = state.ledger.tokens()

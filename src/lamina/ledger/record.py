@@ -81,6 +81,13 @@ class Ledger:
         other.projection.cut(end)
         return other
 
+    def kept_in(self, path: Path) -> Ledger:
+        """This branch, with what is in the file taken, and what comes written to it."""
+        self._file, reading = log.LogFile.open(path)
+        for entry in reading.entries:
+            self._take(entry)
+        return self
+
     def _end_of_answer(self) -> int:
         for at in range(len(self.entries) - 1, -1, -1):
             if self.entries[at].get("role") == "assistant":
@@ -245,7 +252,7 @@ class Ledger:
             self._states[f"{kind}:{entry.get('name')}"] = entry
 
     def _take_request(self, entry: Json) -> None:
-        if entry.get("purpose") != "main":
+        if entry.get("purpose") not in ("main", "agent"):
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
         self._last_request, self._broken = entry, False

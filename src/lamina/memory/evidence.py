@@ -43,7 +43,7 @@ _TURNS_ROUND = frozenset(
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
-    "teammate", "hook", "tool", "pasted", "recalled", "system", "assistant",
+    "teammate", "agent", "hook", "tool", "pasted", "recalled", "system", "assistant",
 )  # fmt: skip
 
 _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)

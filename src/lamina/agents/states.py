@@ -1,0 +1,179 @@
+"""The state of an agent: its ledger, tools, prompt and context, made from whoever starts it or, when it
+is taken up again, from its ledger. Touches that ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lamina import prompts
+from lamina._version import __version__
+from lamina.agents import roster
+from lamina.agents.fork import TAG, Forks, MainToolSession
+from lamina.agents.types import FORK, AgentType
+from lamina.ledger import edits, log
+from lamina.ledger.places import private_folder
+from lamina.ledger.record import Ledger
+from lamina.messages import Block, Json, as_object, text
+from lamina.ports import (
+    Decision,
+    HookName,
+    HookResult,
+    Hooks,
+    NoBackground,
+    NoHooks,
+    Permit,
+    ToolContext,
+    ToolSpec,
+)
+from lamina.state import State
+from lamina.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from lamina.agents.runner import Agent, Agents
+
+PLAN = "plan"  # the name of the `state` entry
+_WHILE_PLANNING = ("SendMessage", "Todo")
+_STARTS = ("Agent",)  # tools that an agent has only if its type says so
+_OURS = ("Remember", "Forget", "Recall")  # the conversation's memory is not an agent's
+
+
+def is_fork(ledger: Ledger) -> bool:
+    """Is there a fork's directive in the record? The tag counts only where the program said it: words
+    of a person or a file make no fork."""
+    mark = f"<{TAG}>"
+    return any(
+        origin == "system" and str(block.get("text", "")).startswith(mark)
+        for _, entry in ledger.messages()
+        for block, origin in zip(entry["content"], entry.get("origins") or (), strict=False)
+    )
+
+
+def base_of(caller: State) -> str:
+    """The last entry that a fork of this agent shares with it."""
+    return str(caller.ledger.branch(at_answer=True).head or "")
+
+
+def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> State:
+    """A new one, or one whose ledger is there already."""
+    card, kind = agent.card, agent.type
+    path = roster.ledger_path(agents.main.deps.folder, card.id)
+    private_folder(path.parent)
+    new = not path.exists()
+    ledger = _ledger(agents, agent, caller, path)
+    place = agent.tree.place if agent.tree is not None else project
+    fork = kind.name == FORK
+    toolbox = caller.deps.toolbox if fork else narrowed(agents.main.deps.toolbox, kind)
+    deps = replace(
+        caller.deps,
+        model=agent.opened or caller.deps.model,
+        toolbox=toolbox,
+        hooks=ToolHooks(agents.main.deps.hooks),
+        folder=path.with_suffix(""),
+        transcript=path,
+        memory_index=None,
+    )
+    tools = replace(
+        caller.tools,
+        project=place,
+        cwd=place if agent.tree is not None or not fork else caller.tools.cwd,
+        scratch=deps.folder,
+        agent=card.id,
+        files=dict(caller.tools.files) if fork else {},
+    )
+    state = State(deps, ledger, tools, NoBackground(), purpose="agent", agent=card.id)
+    state.agents = agents
+    state.tools.emit = state.emit
+    state.tools.session = MainToolSession(state)
+    state.fork = Forks(state)
+    state.max_calls = kind.max_calls or agents.main.config.int("agents.max_calls")
+    state.standing = list(caller.standing)
+    plan = as_object(ledger.state(PLAN))
+    if not new and plan.get("approved") is True:
+        state.standing.append(plan_reminder(plan))
+    state.tools.permit = plan_first(state, kind, caller.tools.permit)
+    if new:
+        ledger.append(*_first(state, agent, fork=fork))
+    return state
+
+
+def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
+    """Tools of the conversation that the type names: never more than there are."""
+    named = kind.tools
+    starts = bool(kind.agents) or (named is not None and "Agent" in named)
+
+    def fits(name: str) -> bool:
+        if name in _STARTS:
+            return starts
+        return name not in _OURS if named is None else name in (*named, "SendMessage")
+
+    return Toolbox(tool for tool in box if fits(tool.spec.name))
+
+
+def _ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:
+    clock = agents.main.deps.clock
+    if agent.type.name != FORK:
+        return Ledger.open(path, now=clock.now)
+    if not path.exists():
+        return caller.ledger.branch(at_answer=True).kept_in(path)
+    parent = agents.main.ledger
+    if agent.card.parent:
+        above = roster.ledger_path(agents.main.deps.folder, agent.card.parent)
+        parent = Ledger.of(log.read(above).entries)
+    at = parent.projection.position.get(agent.card.base, len(parent.entries) - 1)
+    return Ledger.of(parent.entries[: at + 1], now=clock.now).kept_in(path)
+
+
+def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
+    head: Json = {
+        "kind": "session",
+        "session": state.deps.session_id,
+        "version": __version__,
+        "project": str(state.tools.project),
+    }
+    first = [head, edits.state(roster.CARD, agent.card.to_json())]
+    if not fork:
+        tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
+        first.append(edits.frame(_system(state, agent), tools, state.deps.model.name, {}))
+    return first
+
+
+def _system(state: State, agent: Agent) -> list[Block]:
+    part = agent.type.prompt or agent.type.description
+    return [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
+
+
+def plan_reminder(plan: Json) -> str:
+    """An approved plan, as it comes back after a compaction."""
+    return f"<system-reminder>\nThe approved plan:\n\n{plan.get('text')}\n</system-reminder>"
+
+
+def plan_first(state: State, kind: AgentType, permit: Permit) -> Permit:
+    """Until its plan is approved, an agent whose type wants one may only read and write to others."""
+    if not kind.plan:
+        return permit
+
+    async def reads_first(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
+        plan = as_object(state.ledger.state(PLAN))
+        if spec.read_only or spec.name in _WHILE_PLANNING or plan.get("approved") is True:
+            return await permit(spec, input, context)
+        return Decision(
+            allow=False,
+            reason="the plan is not approved yet. Send it to main as a plan_approval_request.",
+        )
+
+    return reads_first
+
+
+class ToolHooks:
+    """The user's hooks around tools guard agents too; the others are about the conversation."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
+        if hook not in ("PreToolUse", "PostToolUse"):
+            return await NoHooks().run(hook, payload, match=match)
+        return await self._hooks.run(hook, payload, match=match)
