@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,15 +19,16 @@ from lamina import turn
 from lamina.agents import roster, worktree
 from lamina.agents.fork import behind_the_first, pass_on, say_directive
 from lamina.agents.roster import Card
+from lamina.agents.scopes import AgentMemory
 from lamina.agents.states import agent_state, base_of, is_fork
 from lamina.agents.types import FORK, AgentType, AgentTypes, Trust, is_name
 from lamina.errors import LaminaError, ToolError, UsageError
-from lamina.events import AgentChanged, Emit, Event, ModelCalled, ToolStarted
+from lamina.events import AgentChanged, Emit, Event, ModelCalled, ToolStarted, Warned
 from lamina.layers import tool_results
 from lamina.ledger import edits, log
 from lamina.ledger.record import Ledger
 from lamina.messages import Origin, text_of
-from lamina.ports import Ask, Background, Model, ToolSpec
+from lamina.ports import Ask, Background, MemoryStore, Model, ToolSpec
 from lamina.state import State
 from lamina.steps import close_calls
 
@@ -54,6 +54,8 @@ class Agent:
     rounds: int = 0  # model calls so far, for whoever watches
     shutdown: bool = False  # it agreed to end after this round
     opened: Model | None = None  # a model of its own
+    memory: AgentMemory | None = None  # that of its type
+    store: MemoryStore | None = None
 
     @property
     def running(self) -> bool:
@@ -158,11 +160,7 @@ class Agents:
 
     async def _ready(self, agent: Agent, caller: State, order: Order) -> None:
         """Its state, with its first words in the record."""
-        if agent.type.model:
-            agent.opened = self.open_model(agent.type.model)
-        state = agent.state = await anyio.to_thread.run_sync(
-            agent_state, self, agent, caller, caller.tools.project
-        )
+        state = await self._state(agent, caller)
         self._listen(agent, state)
         if agent.type.name == FORK:
             say_directive(state, order.prompt)
@@ -170,6 +168,32 @@ class Agents:
             for words in caller.standing[:1]:
                 state.say(words, "system", reminder=True)
             state.say(order.prompt, "agent")
+
+    async def _state(self, agent: Agent, caller: State) -> State:
+        if agent.type.model:
+            agent.opened = self.open_model(agent.type.model)
+        agent.memory = await self._memory(agent.type)
+        agent.state = await anyio.to_thread.run_sync(
+            agent_state, self, agent, caller, caller.tools.project
+        )
+        return agent.state
+
+    async def _memory(self, kind: AgentType) -> AgentMemory | None:
+        """What somebody else put into it is shown first; else the agent goes without."""
+        memory = AgentMemory.of(kind, self.main.config)
+        strange = memory.strange() if memory is not None else []
+        if memory is None or not strange:
+            return memory
+        shown = ", ".join(strange[:5]) + (" …" if len(strange) > 5 else "")
+        question = (
+            f"show {kind.name} its memory in {memory.directory}, which others changed: {shown}"
+        )
+        answer = "no" if self.ask is None else await self.ask("Agent", question)
+        if answer == "no":
+            self.main.emit(Warned(f"{kind.name} works without its memory: others changed {shown}."))
+            return None
+        memory.agree(strange)
+        return memory
 
     def _allowed(self, order: Order, caller: State) -> AgentType:
         if is_fork(caller.ledger):
@@ -291,6 +315,9 @@ class Agents:
             state.say(words, origin)
         state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
         state.ledger.close()
+        if agent.store is not None:
+            await anyio.to_thread.run_sync(agent.store.close)
+            agent.store = None
         if agent.opened is not None:
             await agent.opened.close()
             agent.opened = None
@@ -341,11 +368,7 @@ class Agents:
             raise ToolError("Too many agents run already (agents.at_once). Wait for one to end.")
         await self._must_be_trusted(agent.type)
         agent.caller, agent.shutdown = self.main, False
-        if agent.type.model:
-            agent.opened = self.open_model(agent.type.model)
-        state = agent.state = await anyio.to_thread.run_sync(
-            agent_state, self, agent, self.main, Path(self.main.tools.project)
-        )
+        state = await self._state(agent, self.main)
         close_calls(state, "[The agent ended before this call did]")
         self._listen(agent, state)
         state.say(words, origin)

@@ -12,6 +12,7 @@ from lamina import prompts
 from lamina._version import __version__
 from lamina.agents import roster
 from lamina.agents.fork import TAG, Forks, MainToolSession
+from lamina.agents.scopes import AgentRemember, heard_by
 from lamina.agents.types import FORK, AgentType
 from lamina.ledger import edits, log
 from lamina.ledger.places import private_folder
@@ -83,6 +84,11 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
         agent=card.id,
         files=dict(caller.tools.files) if fork else {},
     )
+    if agent.memory is not None:
+        store = agent.memory.open(caller.config, caller.emit, lambda: heard_by(ledger))
+        others = [tool for tool in toolbox if tool.spec.name != "Remember"]
+        mine = AgentRemember(agent.memory, store, deps.session_id)
+        agent.store, deps = store, replace(deps, toolbox=Toolbox([*others, mine]))
     state = State(deps, ledger, tools, NoBackground(), purpose="agent", agent=card.id)
     state.agents = agents
     state.tools.emit = state.emit
@@ -142,7 +148,10 @@ def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
 
 def _system(state: State, agent: Agent) -> list[Block]:
     part = agent.type.prompt or agent.type.description
-    return [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
+    blocks = [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
+    if agent.memory is not None and agent.store is not None:
+        blocks.append(text(agent.memory.section(agent.store)))
+    return blocks
 
 
 def plan_reminder(plan: Json) -> str:

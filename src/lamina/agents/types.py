@@ -264,6 +264,10 @@ def _bytes(path: Path) -> bytes:
 
 def _narrowed(path: Path, keys: dict[str, str], foreign: bool, warn: Callable[[str], None]) -> None:
     """What a file that came with the project may not set."""
+    if keys.get("memory") == "user":  # it would carry words from one project into another
+        raise BadType(
+            f"{path} is inside the project: its memory can be project or local, not user."
+        )
     for key in [one for one in keys if one.partition(".")[0] in _NOT_FROM_A_PROJECT]:
         if key == "model" and keys[key] == "inherit":
             continue

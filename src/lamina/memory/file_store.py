@@ -8,13 +8,14 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.errors import GateRefused
 from lamina.events import Emit, Warned
+from lamina.ledger.places import make_private
 from lamina.memories import (
     Change,
     Commit,
@@ -243,6 +244,26 @@ def open_store(
         inbox_most=config.int("memory.inbox_most"),
         now=now,
     )
+
+
+def open_agent_store(
+    config: Config,
+    directory: Path,
+    state: Path,
+    *,
+    owner: str,
+    heard: Callable[[], Iterable[str]],
+    emit: Emit,
+) -> FileStore:
+    """The memory of an agent type, whose own learnings need no proof."""
+    make_private(directory)
+    gate = GateContext(
+        max_bytes=config.int("memory.max_file"),
+        secret_rules=_secret_rules(config),
+        owner=owner,
+        heard=heard,
+    )
+    return FileStore(directory, state, gate=gate, emit=emit)
 
 
 def _secret_rules(config: Config) -> Rules | None:

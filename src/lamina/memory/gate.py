@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -102,6 +102,10 @@ class GateContext:
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
     secret_rules: Rules | None = None  # None: the rules that come with Lamina
+    # Whose memory it is, where it is not the user's: that agent's own learnings need no proof.
+    owner: str = ""
+    # What others told that agent: an order among it is not its own learning.
+    heard: Callable[[], Iterable[str]] = tuple
 
     @property
     def known(self) -> Familiar:
@@ -150,7 +154,8 @@ def _decided(
         if forgotten:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
-    reason, origin = _why_inbox(proposal, context, "" if revives else forgotten)
+    why = _why_not_its_own if context.owner else _why_inbox
+    reason, origin = why(proposal, context, "" if revives else forgotten)
     if new or named:
         reason = _MASKED
     if twin and not reason:
@@ -160,7 +165,9 @@ def _decided(
             reason = f"{twin} says nearly the same, so this should update it"
     reason = reason or why_kept(proposal, context)
     if reason:
-        return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
+        # Nobody looks into an agent's inbox: what a person should see first is refused.
+        decision = "refuse" if context.owner else "inbox"
+        return Verdict(decision, _sentence(reason), warnings, update_of=twin, origin=origin)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
     return Verdict("accept", "", warnings, origin=origin, revives=revives)
@@ -432,6 +439,25 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
             return "it hides words in a comment", origin
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin
+    return "", origin
+
+
+def _why_not_its_own(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
+    """The same for an agent's own memory: it may hold rules, but not those that it was told by a file,
+    a page or another agent."""
+    origin = context.owner
+    if marker := speaks_as_system(_all_text(proposal)):
+        return f"it speaks as the system or another turn: {marker}", origin
+    if forgotten:
+        return f"it was forgotten {forgotten}", origin
+    if "<!--" in proposal.body:
+        return "it hides words in a comment", origin
+    orders = [find_order(one) for one in wording.sentences(_all_text(proposal))]
+    given = [wording.fold(order) for order in orders if order]
+    told = [wording.fold(words) for words in context.heard()] if given else []
+    for order in given:
+        if any(order in words for words in told):
+            return f"it gives an order that the agent was told: “{order[:80]}”", origin
     return "", origin
 
 
