@@ -22,7 +22,7 @@ from lamina.errors import SettingsError
 SWITCH_OFF = """
 memory.enabled memory.past_context memory.daily_log recall.enabled notes.enabled snip.enabled
 compact.auto compact.full collapse.enabled extraction.enabled extraction.non_interactive
-dream.enabled sandbox.network agents.enabled
+dream.enabled sandbox.network agents.enabled agents.coordinator
 """
 LOWER = """
 recall.max_files recall.max_lines recall.max_bytes recall.session_bytes extraction.max_calls

@@ -21,6 +21,7 @@ import anyio
 from lamina import flags as flag_reader
 from lamina import prompts, wiring
 from lamina._version import __version__
+from lamina.agents import plan
 from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
 from lamina.errors import UsageError
@@ -37,12 +38,14 @@ from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.steps import CUT_OFF
 from lamina.tools.bash import for_commands
+from lamina.tools.registry import Toolbox
 from lamina.wiring import Options
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 _Held = TypeVar("_Held")
+_COORDINATES = ("Agent", "SendMessage", "Todo")  # beside what only reads
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -88,6 +91,7 @@ async def make_state(
     state.render_again = lambda: _render_again(state)
     holder.append(state)
     state.fork = Forks(state)
+    context.permit = plan.reading_first(state, context.permit, "The user approves it.")
     _add_agents(state, options)
     damage = [
         f"The session file {path.name} is damaged: {problem}. It is passed over."
@@ -112,12 +116,17 @@ def _add_agents(state: State, options: Options) -> None:
     agents = state.agents = Agents(
         state,
         types,
+        Toolbox(box),
         make_tasks=Tasks,
         open_model=lambda name: wiring.open_model(name, config),
         ask=options.ask if options.interactive else None,
     )
-    box.add(AgentTool(agents))
-    box.add(SendMessage(agents))
+    for tool in (AgentTool(agents), SendMessage(agents)):
+        agents.box.add(tool)
+        box.add(tool)
+    if config.bool("agents.coordinator"):
+        mine = [t for t in box if t.spec.read_only or t.spec.name in _COORDINATES]
+        state.deps = replace(state.deps, toolbox=Toolbox(mine))
     for problem in (*types.bad.values(), *types.warnings):
         state.emit(Warned(problem))
 
@@ -167,6 +176,7 @@ async def begin(state: State, *, new: bool) -> None:
         first.append(_reframed(state, frame))
     state.ledger.append(*first)
     _stand(state)
+    plan.restore(state)
     await recall.warm_up(state)
     extraction.at_open(state)
     dream.at_open(state)

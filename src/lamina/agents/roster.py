@@ -34,6 +34,7 @@ class Card:
     kept: str = ""  # where its worktree is
     started: float = 0.0
     ended: float = 0.0
+    number: int = 0  # of the agents of its session
     tokens: int = 0
     dollars: float = 0.0
 
@@ -70,7 +71,7 @@ def read_cards(session: Path) -> list[Card]:
         if cards and (card := _card(cards[-1])) is not None:
             # One that wrote no last word was killed with its process, or runs in another.
             found.append(replace(card, status="stopped") if card.status == "running" else card)
-    return sorted(found, key=lambda card: (card.started, card.id))
+    return sorted(found, key=lambda card: (card.number, card.id))
 
 
 def _card(value: Mapping[str, Any]) -> Card | None:

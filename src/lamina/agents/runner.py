@@ -31,6 +31,7 @@ from lamina.messages import Origin, text_of
 from lamina.ports import Ask, Background, MemoryStore, Model, ToolSpec
 from lamina.state import State
 from lamina.steps import close_calls
+from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -80,6 +81,7 @@ class Agents:
 
     main: State
     types: AgentTypes
+    box: Toolbox  # all tools that agents may be given
     make_tasks: Callable[[TaskGroup, Emit], Background]
     open_model: Callable[[str], Model]
     ask: Ask | None = None  # None: nobody is there to be asked
@@ -144,6 +146,7 @@ class Agents:
             depth=1 + (above.card.depth if above else 0),
             started=self.main.deps.clock.now(),
             base=base_of(caller) if kind.name == FORK else "",
+            number=1 + len(self.known),
             taken={agent.card.name for agent in self.known.values()},
         )
         agent = Agent(card, kind, caller)

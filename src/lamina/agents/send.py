@@ -8,8 +8,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from lamina.agents.plan import PLAN, reminder
 from lamina.agents.runner import Agent, Agents
-from lamina.agents.states import PLAN, plan_reminder
 from lamina.errors import ToolError
 from lamina.ledger import edits
 from lamina.messages import Json, as_object
@@ -139,5 +139,5 @@ async def _decide(agents: Agents, sender: State, to: str, value: Json) -> str:
     told = await _deliver(agents, sender, to, words, "plan approval response")
     if approved and agent.state is not None:  # it runs by now
         agent.state.ledger.append(edits.state(PLAN, {**plan, "approved": True}))
-        agent.state.standing.append(plan_reminder(plan))
+        agent.state.standing.append(reminder(plan))
     return told

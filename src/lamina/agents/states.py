@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING
 
 from lamina import prompts
 from lamina._version import __version__
-from lamina.agents import roster
+from lamina.agents import plan, roster
 from lamina.agents.fork import TAG, Forks, MainToolSession
 from lamina.agents.scopes import AgentRemember, heard_by
 from lamina.agents.types import FORK, AgentType
 from lamina.ledger import edits, log
 from lamina.ledger.places import private_folder
 from lamina.ledger.record import Ledger
-from lamina.messages import Block, Json, as_object, text
+from lamina.messages import Block, Json, text
 from lamina.ports import (
-    Decision,
     HookName,
     HookResult,
     Hooks,
     NoBackground,
     NoHooks,
-    Permit,
-    ToolContext,
-    ToolSpec,
 )
 from lamina.state import State
 from lamina.tools.registry import Toolbox
@@ -35,8 +31,7 @@ from lamina.tools.registry import Toolbox
 if TYPE_CHECKING:
     from lamina.agents.runner import Agent, Agents
 
-PLAN = "plan"  # the name of the `state` entry
-_WHILE_PLANNING = ("SendMessage", "Todo")
+_HAND_IN = "Send it to main as a plan_approval_request."
 _STARTS = ("Agent",)  # tools that an agent has only if its type says so
 _OURS = ("Remember", "Forget", "Recall")  # the conversation's memory is not an agent's
 
@@ -66,7 +61,7 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
     ledger = _ledger(agents, agent, caller, path)
     place = agent.tree.place if agent.tree is not None else project
     fork = kind.name == FORK
-    toolbox = caller.deps.toolbox if fork else narrowed(agents.main.deps.toolbox, kind)
+    toolbox = caller.deps.toolbox if fork else narrowed(agents.box, kind)
     deps = replace(
         caller.deps,
         model=agent.opened or caller.deps.model,
@@ -96,10 +91,10 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
     state.fork = Forks(state)
     state.max_calls = kind.max_calls or agents.main.config.int("agents.max_calls")
     state.standing = list(caller.standing)
-    plan = as_object(ledger.state(PLAN))
-    if not new and plan.get("approved") is True:
-        state.standing.append(plan_reminder(plan))
-    state.tools.permit = plan_first(state, kind, caller.tools.permit)
+    if kind.plan:
+        plan.restore(state)
+        permit = caller.tools.permit
+        state.tools.permit = plan.reading_first(state, permit, _HAND_IN, always=True)
     if new:
         ledger.append(*_first(state, agent, fork=fork))
     return state
@@ -148,32 +143,12 @@ def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
 
 def _system(state: State, agent: Agent) -> list[Block]:
     part = agent.type.prompt or agent.type.description
+    if agent.type.plan:
+        part += f"\n\nYou may only read until your plan is approved. {_HAND_IN} Then end your turn."
     blocks = [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
     if agent.memory is not None and agent.store is not None:
         blocks.append(text(agent.memory.section(agent.store)))
     return blocks
-
-
-def plan_reminder(plan: Json) -> str:
-    """An approved plan, as it comes back after a compaction."""
-    return f"<system-reminder>\nThe approved plan:\n\n{plan.get('text')}\n</system-reminder>"
-
-
-def plan_first(state: State, kind: AgentType, permit: Permit) -> Permit:
-    """Until its plan is approved, an agent whose type wants one may only read and write to others."""
-    if not kind.plan:
-        return permit
-
-    async def reads_first(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
-        plan = as_object(state.ledger.state(PLAN))
-        if spec.read_only or spec.name in _WHILE_PLANNING or plan.get("approved") is True:
-            return await permit(spec, input, context)
-        return Decision(
-            allow=False,
-            reason="the plan is not approved yet. Send it to main as a plan_approval_request.",
-        )
-
-    return reads_first
 
 
 class ToolHooks:

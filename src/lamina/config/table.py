@@ -177,6 +177,8 @@ _BACKGROUND = (
 _AGENTS = (
     Setting("agents.enabled", "bool", False, "Layer 7: the agent can start others (Agent) and write to them "
             "(SendMessage).", "switch off", flag="agents"),
+    Setting("agents.coordinator", "bool", False, "The conversation itself only reads, starts agents and writes to "
+            "them.", "switch off"),
     Setting("agents.trust", "bool", False, "Agent types that a project brings are used without asking first."),
     Setting("agents.depth", "int", 2, "How deep agents may start agents.", "lower", minimum=1, maximum=10),
     Setting("agents.at_once", "int", 64, "Most agents of a session that run at once.", "lower", minimum=1,
