@@ -52,6 +52,8 @@ class Agent:
     tree: worktree.Worktree | None = None
     result: str = ""
     doing: str = ""  # its last tool call, in words
+    line: str = ""  # what it is doing, by a small model
+    summed: tuple[int, float] = (0, 0.0)  # rounds and time at the last line
     rounds: int = 0  # model calls so far, for whoever watches
     shutdown: bool = False  # it agreed to end after this round
     opened: Model | None = None  # a model of its own
@@ -244,7 +246,7 @@ class Agents:
         def hear(event: Event) -> None:
             pass_on(self.main, event)
             if isinstance(event, ToolStarted):
-                agent.doing = roster.line_of(event.name, event.input)
+                agent.doing, agent.line = roster.line_of(event.name, event.input), ""
             elif isinstance(event, ModelCalled):
                 agent.rounds += 1
                 agent.card = agent.card.booked(event.usage, event.cost)
@@ -292,7 +294,7 @@ class Agents:
             while True:
                 state.calls, before = 0, len(state.ledger.entries)
                 stop = await turn.run(state)
-                agent.result = _last_words(state, before) or agent.result
+                agent.result = last_words(state, before) or agent.result
                 if stop != "end_turn" or not state.queue or agent.shutdown:
                     break
         except LaminaError as error:
@@ -385,7 +387,7 @@ def agents_of(state: State) -> Agents:
     return state.agents
 
 
-def _last_words(state: State, start: int) -> str:
+def last_words(state: State, start: int = 0) -> str:
     for entry in reversed(state.ledger.entries[start:]):
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             return text_of(entry["content"])

@@ -345,6 +345,7 @@ async def _plan(session: Session, argument: str) -> None:
 
 async def _agents(session: Session, argument: str) -> None:
     """The table; or stop one, or write to it: what is typed here is the user's own word."""
+    from lamina.agents import summary
     from lamina.cli.agents import HEADING, row
 
     agents = session.agents
@@ -362,10 +363,10 @@ async def _agents(session: Session, argument: str) -> None:
         note(f"  Sent to {harmless(agent.card.name)}.")
     elif argument:
         raise UsageError("/agents lists them; /agents stop NAME; /agents send NAME WORDS.")
-    elif rows := [row(one.card, one.doing if one.running else "") for one in agents]:
-        out(table(rows, HEADING))
     else:
-        note("  No agent was started here.")
+        await summary.refresh(agents)
+        rows = [row(one.card, summary.line_of(one) if one.running else "") for one in agents]
+        out(table(rows, HEADING)) if rows else note("  No agent was started here.")
 
 
 def _store(session: Session) -> MemoryStore:
