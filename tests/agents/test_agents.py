@@ -305,6 +305,22 @@ def test_a_worktree_is_kept_if_the_agent_changed_it_and_removed_if_not(
 
 
 @pytest.mark.spec("L7.2")
+def test_an_agent_that_can_t_be_made_leaves_no_worktree(place: Place) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    write(place.home / "agents", "odd.md", "name: odd", "description: d", "model: nobody:x")
+
+    async def story() -> None:
+        async with place.open([], config=ON) as session:
+            with pytest.raises(LaminaError, match="nobody"):
+                await session.agents.start(Order("Try it.", type="odd", worktree=True))
+            assert not list((session.folder / "worktrees").iterdir())
+            assert "lamina/" not in git(place.project, "branch", "--list")
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
 def test_a_worktree_outside_of_git_is_a_sentence_for_the_model(place: Place) -> None:
     model = ScriptedModel(
         [

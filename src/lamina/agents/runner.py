@@ -154,7 +154,12 @@ class Agents:
         agent = Agent(card, kind, caller)
         if order.worktree:
             agent.tree = await self._make_tree(caller, card)
-        await self._ready(agent, caller, order)
+        try:
+            await self._ready(agent, caller, order)
+        except LaminaError:
+            if agent.tree is not None:  # nobody worked in it yet
+                await anyio.to_thread.run_sync(worktree.finish, agent.tree)
+            raise
         self.known[card.id] = agent
         await self._go(agent, partial(self._live, agent), wait=not self._beside(order, kind))
         return agent
