@@ -86,19 +86,18 @@ def nodes() -> dict[str, list[ast.AST]]:
     return {name: list(ast.walk(tree)) for name, (_, _, tree) in modules().items()}
 
 
-# In the budget of integrations.
-_LATER_IN_OLD_ROOMS = (
-    "lamina.replay.client_logs",
-    "lamina.replay.agent_sessions",
-    "lamina.cli.memory_transfer",
-)
-
-
-_OF_THE_BRAIN = "lamina.integrations.wrapped_bodies"  # in the budget of conversation
+# Modules that stand in another room than the one in whose budget they are.
+_IN_BUDGET_OF = {
+    "lamina.replay.client_logs": "integrations",
+    "lamina.replay.agent_sessions": "integrations",
+    "lamina.cli.memory_transfer": "integrations",
+    "lamina.integrations.wrapped_bodies": "conversation",
+    "lamina.cli.agents": "agents",
+}
 
 
 def _came_later(name: str) -> bool:
-    if name in _LATER_IN_OLD_ROOMS:
+    if name in _IN_BUDGET_OF:
         return True
     room = name.removeprefix("lamina.").partition(".")[0]
     return room in LATER and name not in ("lamina.agents", "lamina.agents.fork")
@@ -114,8 +113,8 @@ def lines_of_later() -> dict[str, int]:
     found = dict.fromkeys(LATER, 0)
     for name, (_, text, _) in modules().items():
         if _came_later(name):
-            room = "conversation" if name == _OF_THE_BRAIN else name.split(".")[1]
-            found[room if room in LATER else "integrations"] += len(text.splitlines())
+            room = _IN_BUDGET_OF.get(name) or name.split(".")[1]
+            found[room] += len(text.splitlines())
     return found
 
 

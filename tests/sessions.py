@@ -52,7 +52,7 @@ def run(story: Callable[..., Any], *args: Any) -> Any:
     return anyio.run(story, *args)
 
 
-def use(name: str, id_: str = "", **input_: Any) -> dict[str, Any]:
+def use(name: str, id_: str = "", /, **input_: Any) -> dict[str, Any]:
     """A step's reply that calls one tool."""
     call = {"name": name, "input": input_, **({"id": id_} if id_ else {})}
     return {"tool_use": [call]}

@@ -66,6 +66,7 @@ def test_every_mechanism_has_a_switch_and_a_default() -> None:
         "dream": True,
         "daily_log": False,
         "team": False,
+        "agents": False,
     }
     switches = {name: row.default for name, row in FLAGS.items() if row.kind == "bool"}
     assert switches == mechanisms

@@ -22,11 +22,11 @@ from lamina.errors import SettingsError
 SWITCH_OFF = """
 memory.enabled memory.past_context memory.daily_log recall.enabled notes.enabled snip.enabled
 compact.auto compact.full collapse.enabled extraction.enabled extraction.non_interactive
-dream.enabled sandbox.network team.enabled team.sync
+dream.enabled sandbox.network team.enabled team.sync agents.enabled agents.coordinator
 """
 LOWER = """
 recall.max_files recall.max_lines recall.max_bytes recall.session_bytes extraction.max_calls
-dream.max_minutes cache.keep_warm
+dream.max_minutes cache.keep_warm agents.depth agents.at_once agents.max_calls agents.max_minutes
 """
 # Rules that only narrow, and a timeout that bash.max_timeout bounds.
 SET = "permissions.ask permissions.deny bash.timeout"
@@ -53,6 +53,7 @@ permissions.allow sandbox.profile sandbox.unattended_reach bash.environment bash
 secrets.rules anthropic.thinking anthropic.thinking_tokens anthropic.betas anthropic.headers
 anthropic.diagnostics openai.headers openai.cache_key skills.directories web.search web.fetch
 turn.recover spend.daily_cap spend.layer_caps prices bare remote
+agents.trust agents.max_dollars
 """
 DECIDED = {
     name: may

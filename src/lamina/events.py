@@ -235,6 +235,18 @@ class BackgroundChanged(Event):
 
 @_event
 @dataclass(frozen=True, slots=True)
+class AgentChanged(Event):
+    """An agent was started, or ended: running, done, failed, stopped, cancelled."""
+
+    id: str
+    name: str
+    type: str
+    status: str
+    detail: str = ""
+
+
+@_event
+@dataclass(frozen=True, slots=True)
 class MemoryUpdated(Event):
     """Memory files were written, or removed."""
 

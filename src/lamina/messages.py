@@ -17,7 +17,9 @@ Message: TypeAlias = dict[str, Any]  # {"role": "user" | "assistant", "content":
 Role = Literal["user", "assistant"]
 
 # Who put a block into the record. Only `typed` text is the user's own word.
-Origin = Literal["typed", "pasted", "tool", "assistant", "recalled", "hook", "teammate", "system"]
+Origin = Literal[
+    "typed", "pasted", "tool", "assistant", "recalled", "hook", "teammate", "agent", "system"
+]
 
 # Why a model is called. Everything but `main` and `agent` works in the background and never
 # autocompacts, recalls, extracts, dreams or touches the state of cache edits.
@@ -140,6 +142,9 @@ class Request:
     # Number of blocks at the end of the last change of the prefix; 0: unknown.
     stable_blocks: int = 0
     cache_ttl: int = 0  # seconds that what is marked now shall live; 0: as long as the model's
+    # Number of blocks that other forks of the same answer send too: a breakpoint there lets the
+    # second fork read what the first one wrote. 0: nobody shares it.
+    shared_blocks: int = 0
     # Names of tool results that the provider should delete from its cached prefix (L2.2).
     cache_deletions: Sequence[str] = ()
 

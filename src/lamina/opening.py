@@ -21,6 +21,7 @@ import anyio
 from lamina import flags as flag_reader
 from lamina import prompts, wiring
 from lamina._version import __version__
+from lamina.agents import plan
 from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
 from lamina.errors import ModelError, UsageError
@@ -89,6 +90,12 @@ async def make_state(
     state.render_again = lambda: _render_again(state)
     holder.append(state)
     state.fork = Forks(state)
+    context.permit = plan.reading_first(state, context.permit, "The user approves it.")
+    if state.flags.on("agents"):
+        from lamina.agents.tools import add_agents
+
+        ask = options.ask if options.interactive else None
+        add_agents(state, Tasks, lambda name: wiring.open_model(name, config, options.clock), ask)
     damage = [
         f"The session file {path.name} is damaged: {problem}. It is passed over."
         for problem in ledger.problems
@@ -116,6 +123,7 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         attended=options.interactive and options.ask is not None,
         reach=config.bool("sandbox.unattended_reach"),
         reads=(deps.folder.parent, *([deps.memory.directory] if deps.memory else [])),
+        agent="",
     )
 
 
@@ -146,6 +154,7 @@ async def begin(state: State, *, new: bool) -> None:
         first.append(_reframed(state, frame))
     state.ledger.append(*first)
     _stand(state)
+    plan.restore(state)
     await recall.warm_up(state)
     extraction.at_open(state)
     dream.at_open(state)
@@ -334,6 +343,10 @@ async def drain(state: State, seconds: float) -> None:
     pauses.over(state)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
+    if not state.ledger.open_calls:  # what came too late for this life is there in the next
+        for words, origin in state.queue:
+            state.say(words, origin)
+        state.queue.clear()
 
 
 async def end(state: State, *, interrupted: bool) -> None:

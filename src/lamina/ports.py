@@ -170,6 +170,7 @@ class ToolContext:
     held: Held | None = None  # what this call's path names, open since before its permission
     withheld: Withheld | None = None  # what this call's permission leaves out
     session: ToolSession = field(default_factory=NoSession)
+    agent: str | None = None  # who calls: "" is the conversation, None has no agents
 
 
 @runtime_checkable
@@ -327,6 +328,14 @@ class ForkResult:
     refused: Sequence[str] = ()  # tool calls that its permission function refused
     error: str = ""
     too_long: int | None = None  # tokens over the limit, 0 if unknown; None: it was not too long
+
+
+class Agents(Protocol):
+    """The agents that a session has started."""
+
+    def stop_all(self, starter: str) -> None:
+        """Stop those that this agent started, directly or not; "": all of them."""
+        ...
 
 
 class Fork(Protocol):

@@ -31,6 +31,7 @@ import anyio
 import anyio.abc
 
 from lamina import opening, turn
+from lamina.agents.runner import Agents, agents_of
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
 from lamina.events import Emit, Event, TurnEnd, Warned
@@ -143,26 +144,18 @@ class Session:
             raise UsageError("A turn is running; wait for it, cancel it, or use queue().")
         if not prompt.strip() and not pasted.strip():
             raise UsageError("There is nothing to ask: the message is empty.")
-        self._busy = True
-        state = self._state
+        self._busy, state = True, self._state
         state.events, state.usage, state.calls, state.max_tokens = [], Usage(), 0, 0
         start = len(state.ledger.entries)
-        try:
-            reason = await self._turn(prompt, pasted)
-        finally:
-            self._busy = False
-        return Reply(
-            opening.answer_since(state.ledger, start), state.usage, tuple(state.events), reason
-        )
-
-    async def _turn(self, prompt: str, pasted: str) -> TurnEnd:
         reason: TurnEnd = "cancelled"
         try:
             with anyio.CancelScope() as self._scope:
                 reason = await self._submit(prompt, pasted)
         finally:
-            self._scope = None
-        return reason
+            self._busy, self._scope = False, None
+        return Reply(
+            opening.answer_since(state.ledger, start), state.usage, tuple(state.events), reason
+        )
 
     async def _submit(self, prompt: str, pasted: str) -> TurnEnd:
         """The message goes through the hooks into the record; then the turn runs."""
@@ -302,6 +295,11 @@ class Session:
     @property
     def state(self) -> State:
         return self._state
+
+    @property
+    def agents(self) -> Agents:
+        """Those that this session started: start one, send to it, stop it."""
+        return agents_of(self._state)
 
     def view(self) -> Request:
         """What the model would be sent now, as plain values."""

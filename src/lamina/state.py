@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from lamina.cache.account import ASIDE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
 from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES, price_of
@@ -32,6 +34,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.window import Margins, Window
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
 from lamina.ports import (
+    Agents,
     Background,
     Capabilities,
     Clock,
@@ -116,6 +119,10 @@ class State:
     streamed: str = ""  # text of an answer that is still coming
     max_calls: int = 0  # of one turn; 0: the setting
     forked: bool = False
+    agent: str = ""  # its id, if another agent started it
+    agents: Agents | None = None  # those that it can start; None where that is off
+    leads: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])  # first forks
+    shared_blocks: int = 0  # of the view, that other forks of the same answer send too
     fork: Fork | None = None  # set by opening.py; layers reach agents through it
     instructions: list[str] = field(default_factory=list[str])  # files whose text was given
     standing: list[str] = field(default_factory=list[str])  # reminders that survive a compaction
@@ -130,6 +137,11 @@ class State:
     expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
 
     # ---- short cuts
+
+    @property
+    def served(self) -> bool:
+        """Do layers 1 to 4 serve it? Agents that live longer than one task of a layer."""
+        return self.purpose in ("main", "agent") and not self.forked
 
     @property
     def flags(self) -> Flags:
@@ -233,6 +245,11 @@ class State:
         event = LayerFailed(layer, f"{type(error).__name__}: {error}"[:500])
         self.emit(event)
         self.ledger.append(edits.event(event.to_json()))
+
+    def stop_agents(self) -> None:
+        """A cancel reaches every agent that this one started."""
+        if self.agents is not None:
+            self.agents.stop_all(self.agent)
 
     # ---- adding to the record
 

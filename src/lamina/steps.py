@@ -169,7 +169,8 @@ def _request(state: State) -> Request:
     if room < (limit or min(USUAL_ANSWER, state.capabilities.max_output)):
         # Providers add what an answer may have to the prompt, and refuse what is over the window.
         limit = max(room * 99 // 100, state.window.least_answer)
-    return replace(request, max_tokens=limit, **microcompact.request_parts(state))
+    parts = microcompact.request_parts(state)
+    return replace(request, max_tokens=limit, shared_blocks=state.shared_blocks, **parts)
 
 
 # What makes room for a refused prompt, cheapest first, and the flags of which one must be on.

@@ -33,10 +33,12 @@ async def run(state: State) -> TurnEnd:
     state.turn += 1
     state.emit(TurnStarted(state.turn))
     reason: TurnEnd = "error"
+    _attach(state)  # what came while nobody listened
     try:
         reason = await _rounds(state)
     except anyio.get_cancelled_exc_class():
         reason = "cancelled"
+        state.stop_agents()
         raise
     finally:
         recall.end(state)
@@ -76,12 +78,9 @@ async def _rounds(state: State) -> TurnEnd:
             continue
         if response.stop_reason == steps.PAUSED and not response.tool_uses:
             continue
-        if response.tool_uses:
-            if await steps.run_tools(state, response):
-                return "stopped by a hook"
-            _attach(state)
-            continue
-        if _attach(state):  # a message came while the answer was written
+        if response.tool_uses and await steps.run_tools(state, response):
+            return "stopped by a hook"
+        if _attach(state) or response.tool_uses:  # or a message came while the answer was written
             continue
         if stopped < 3 and (why := await steps.stop_hooks(state, response, again=stopped > 0)):
             stopped += 1

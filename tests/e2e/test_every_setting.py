@@ -394,6 +394,14 @@ WALK: dict[str, Live | str] = {
     ),
     "bare": Live(True),
     "remote": Live(True),
+    "agents.enabled": Live(True, base=QUIET),
+    "agents.coordinator": Live(True, base={**QUIET, "agents.enabled": True}),
+    "agents.trust": "tests/agents/test_types.py",
+    "agents.depth": "tests/agents/test_agents.py",
+    "agents.at_once": "tests/agents/test_agents.py",
+    "agents.max_calls": "tests/agents/test_agents.py",
+    "agents.max_minutes": "tests/agents/test_agents.py",
+    "agents.max_dollars": "tests/agents/test_agents.py",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,3 +132,15 @@ def test_a_resumed_session_marks_where_the_first_process_would_have() -> None:
     again = Ledger.of(ledger.entries)
     assert marked_blocks(again.view()) == marked_blocks(ledger.view())
     assert marked_blocks(ledger.branch().view()) == marked_blocks(ledger.view())
+
+
+@pytest.mark.spec("F4", "L7.1")
+@pytest.mark.parametrize("system", [[text("system")], []], ids=["system", "tools alone"])
+def test_forks_mark_where_what_they_share_ends(system: list[Json]) -> None:
+    """Also after an edit, whose marks would be a fifth: a fork changes nothing later."""
+    ledger, results = working(6)
+    clear(ledger, results[2:4])
+    request = replace(ledger.view("agent"), system=system, shared_blocks=12)
+    assert marked_blocks(request) == [5, 12, 13]
+    assert all_marks(request) == 4
+    assert marked_blocks(replace(request, stable_blocks=9)) == [5, 12, 13]

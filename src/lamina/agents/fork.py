@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+
+import anyio
 
 from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
@@ -20,7 +21,10 @@ from lamina.events import (
     Event,
     ModelCalled,
     PermissionRefused,
+    TextDelta,
+    ThinkingDelta,
     ToolFinished,
+    TurnEnded,
     Warned,
     quiet,
 )
@@ -33,6 +37,7 @@ from lamina.ports import ForkResult, NoHooks, NoSession, Permit, SeenFile, Tool
 from lamina.state import State
 
 TAG = "fork-directive"
+_LEAD_SECONDS = 10.0  # a first fork that hangs holds the others up no longer
 _SAID = "spend.said"  # caps that the user was told of
 PLACEHOLDER = "[Not run: this is a side task on the same conversation]"
 
@@ -71,7 +76,10 @@ class Forks:
         child.tools.files.update(files or {})
         start = len(child.ledger.entries)  # what is before is the parent's
         try:
-            child.ledger.append(*changes, _directive(child, directive))
+            child.ledger.append(*changes)
+            say_directive(child, directive)
+            if not apart:  # its prompt is its own
+                await behind_the_first(parent, child, str(parent.ledger.head))
             stop = await turn.run(child)
         except PromptTooLong as error:
             return _result(child, start, "error", str(error), too_long=error.gap or 0)
@@ -97,8 +105,10 @@ def branch_of(
     toolbox = parent.deps.toolbox.replacing(instead) if instead else parent.deps.toolbox
     child = State(
         deps=replace(parent.deps, hooks=NoHooks(), toolbox=toolbox),
-        ledger=parent.ledger.branch(),
-        tools=replace(parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet),
+        ledger=parent.ledger.branch(at_answer=True),
+        tools=replace(
+            parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet, agent=None
+        ),
         background=parent.background,
         purpose=purpose,
         max_calls=max_calls,
@@ -106,7 +116,7 @@ def branch_of(
     )
     child.tools.emit = child.emit
     child.tools.session = ForkToolSession(child)
-    child.listeners.append(lambda event: _pass_on(parent, event))
+    child.listeners.append(lambda event: pass_on(parent, event))
     child.listeners.append(lambda event: _mind_the_cap(child, event))
     return child
 
@@ -143,12 +153,31 @@ class _Ending:
                 child.max_calls, self._ended = self._most, False
 
 
-def _directive(child: State, directive: str) -> Json:
-    """One user message: placeholders for what is open, then the words."""
+def say_directive(child: State, directive: str) -> None:
+    """One user message: placeholders for what is open, then the words. What stands before the words
+    is the same for all forks of one answer."""
     closing = [tool_result(name, PLACEHOLDER) for name in child.ledger.open_calls]
     words = text(f"<{TAG}>\n{directive}\n</{TAG}>")
-    origins: list[Any] = ["system"] * (len(closing) + 1)
-    return edits.message("user", [*closing, words], origins)
+    child.ledger.append(edits.message("user", [*closing, words], "system"))
+    child.shared_blocks = child.ledger.fingerprint()[0] - 1
+
+
+async def behind_the_first(parent: State, child: State, head: str) -> None:
+    """Of the forks of one answer the first goes ahead: what it sends is in the provider's cache only
+    once its answer begins, and forks that all start at once would each pay for the whole of it."""
+    known = parent.leads.get(head)
+    if known is not None:
+        with anyio.move_on_after(_LEAD_SECONDS):
+            await known.wait()
+        return
+    lead = anyio.Event()
+    parent.leads = {head: lead}
+
+    def begun(event: Event) -> None:
+        if isinstance(event, (TextDelta, ThinkingDelta, ModelCalled, TurnEnded)):
+            lead.set()
+
+    child.listeners.append(begun)
 
 
 def _result(
@@ -163,7 +192,7 @@ def _result(
     return ForkResult(last, stop, child.calls, child.usage, refused, error, too_long)
 
 
-def _pass_on(parent: State, event: Event) -> None:
+def pass_on(parent: State, event: Event) -> None:
     """The parent's listeners hear of calls and refusals, not of a fork's own words."""
     if isinstance(event, (AttemptBroke, ModelCalled, PermissionRefused)):
         for listener in list(parent.listeners):

@@ -178,7 +178,7 @@ class Account:
             self._message(at, entry)
         elif kind == "edit":
             self._edit(entry)
-        elif kind == "request" and entry.get("purpose") == "main":
+        elif kind == "request" and entry.get("purpose") in ("main", "agent"):
             self._request(at, entry)
         elif kind == "state" and entry.get("name") == FETCHED:
             self._fetch(int(entry.get("value") or 0))

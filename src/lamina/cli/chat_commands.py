@@ -326,6 +326,49 @@ async def _why(session: Session, argument: str) -> None:
         note(f"  Nothing was recalled {which}.")
 
 
+async def _plan(session: Session, argument: str) -> None:
+    """Begin to plan, approve the last answer as the plan, or give it up."""
+    from lamina.agents import plan
+
+    if argument not in ("", "approve", "off"):
+        raise UsageError("/plan begins one; /plan approve; /plan off.")
+    if argument == "approve":
+        plan.approve(session.state)
+        note("  The plan is approved; say so, and it is carried out.")
+    elif argument == "off":
+        plan.leave(session.state)
+        note("  Everything is permitted as before.")
+    else:
+        plan.begin(session.state)
+        note("  Only reading is permitted until you approve a plan (/plan approve).")
+
+
+async def _agents(session: Session, argument: str) -> None:
+    """The table; or stop one, or write to it: what is typed here is the user's own word."""
+    from lamina.agents import summary
+    from lamina.cli.agents import HEADING, row
+
+    agents = session.agents
+    verb, _, rest = argument.partition(" ")
+    name, _, words = rest.strip().partition(" ")
+    if verb == "stop" and name:
+        agent = agents.stop(name)
+        note(f"  {harmless(agent.card.name)} is stopped.")
+    elif verb == "send" and words.strip():
+        agent = agents.find(name)
+        if agent.state is not None:
+            agent.state.queue.append((words.strip(), "typed"))
+        else:
+            await agents.resume(agent, words.strip(), "typed")
+        note(f"  Sent to {harmless(agent.card.name)}.")
+    elif argument:
+        raise UsageError("/agents lists them; /agents stop NAME; /agents send NAME WORDS.")
+    else:
+        await summary.refresh(agents)
+        rows = [row(one.card, summary.line_of(one) if one.running else "") for one in agents]
+        out(table(rows, HEADING)) if rows else note("  No agent was started here.")
+
+
 def _store(session: Session) -> MemoryStore:
     store = session.state.deps.memory
     if store is None:
@@ -353,6 +396,12 @@ COMMANDS: dict[str, SlashCommand] = {
         _dream, "tidy the memories now, or show what that would change", "[--dry-run]"
     ),
     "/why": SlashCommand(_why, "say why memories were recalled, and if they were used", "[N]"),
+    "/plan": SlashCommand(
+        _plan, "only reading until you approve a plan: the last answer", "[approve | off]"
+    ),
+    "/agents": SlashCommand(
+        _agents, "list the agents; stop one, or write to it", "[stop NAME | send NAME WORDS]"
+    ),
     "/model": SlashCommand(_model, "show the model, or switch to another", "[NAME]"),
     "/resume": SlashCommand(_resume, "list earlier sessions, or continue one", "[ID]"),
     "/exit": SlashCommand(_exit, "leave"),

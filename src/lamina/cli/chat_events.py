@@ -96,6 +96,7 @@ _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
     events.CacheBroke: lambda e: (
         None if e.registered else Line(f"  the prompt cache broke: {_cut(e.cause)}")
     ),
+    events.AgentChanged: lambda e: Line(f"  {e.name} ({e.type}) {e.status}: {_cut(e.detail)}"),
     events.MemoryUpdated: _remembered,
     events.MemoryAdopted: lambda e: Line(f"  {adopted(len(e.files))}"),
     events.MemoryRecalled: lambda e: Line(f"  recalled: {', '.join(map(harmless, e.files))}"),

@@ -209,6 +209,23 @@ _BACKGROUND = (
             maximum=1_440),
 )
 
+_AGENTS = (
+    Setting("agents.enabled", "bool", False, "Layer 7: the agent can start others (Agent) and write to them "
+            "(SendMessage).", "switch off", flag="agents"),
+    Setting("agents.coordinator", "bool", False, "The conversation itself only reads, starts agents and writes to "
+            "them.", "switch off"),
+    Setting("agents.trust", "bool", False, "Agent types that a project brings are used without asking first."),
+    Setting("agents.depth", "int", 2, "How deep agents may start agents.", "lower", minimum=1, maximum=10),
+    Setting("agents.at_once", "int", 64, "Most agents of a session that run at once.", "lower", minimum=1,
+            maximum=1_000),
+    Setting("agents.max_calls", "int", 100, "Most model calls of one agent for one task.", "lower", minimum=1,
+            maximum=10_000),
+    Setting("agents.max_minutes", "float", 30.0, "Minutes after which an agent is stopped.", "lower", minimum=0.01,
+            maximum=1_440),
+    Setting("agents.max_dollars", "float", 2.0, "Dollars after which an agent makes no more calls; 0 sets no limit.",
+            minimum=0),
+)
+
 _MEMORY = (
     Setting("memory.enabled", "bool", True,
             "Memory as a whole. LAMINA_DISABLE_MEMORY, LAMINA_BARE and LAMINA_REMOTE (with no "
@@ -308,5 +325,5 @@ _SAFETY = (
 
 # fmt: on
 
-SETTINGS: tuple[Setting, ...] = (*_MODELS, *_LAYERS, *_BACKGROUND, *_MEMORY, *_SAFETY)
+SETTINGS: tuple[Setting, ...] = (*_MODELS, *_LAYERS, *_BACKGROUND, *_AGENTS, *_MEMORY, *_SAFETY)
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}

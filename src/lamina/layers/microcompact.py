@@ -37,14 +37,15 @@ CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", 
 
 def act(state: State) -> None:
     """Clear by time first; if that acted, nothing else does in this round."""
-    if state.purpose != "main":
+    if not state.served:
         return
     if state.flags.on("time_clearing") and (gap := _cold_for(state)):
         keep: int = state.flags.value("microcompact.keep")
         why = f"layer 2 cleared old results after a pause of {gap / 60:.0f} min"
         if _clear(state, keep, why, least=WORTH_IT):
             return
-    if state.flags.on("cache_edits") and state.capabilities.cache_edits:
+    edits_cache = state.flags.on("cache_edits") and state.capabilities.cache_edits
+    if edits_cache and state.purpose == "main":
         _delete_from_cache(state)
     elif state.flags.on("worn_clearing"):
         _drop_worn(state)

@@ -37,7 +37,7 @@ _NEW_SHARE = 1 / 3  # of the record that must be new, so that reading it all sta
 
 def check(state: State, response: Response) -> None:
     """Start an update if enough has happened since the last one. Never waits."""
-    if state.purpose != "main" or not state.flags.on("notes") or not state.flags.on("autocompact"):
+    if not state.served or not state.flags.on("notes") or not state.flags.on("autocompact"):
         return
     last = _cursor(state)
     now = state.ledger.tokens()
@@ -92,9 +92,7 @@ def _near(state: State) -> bool:
 async def update(state: State, *, by_model: bool = True) -> None:
     """One update; the cursor moves when it succeeded."""
     path = notes_path(state)
-    upto = next(
-        (str(one["uuid"]) for one in reversed(state.ledger.entries) if one["kind"] == "message"), ""
-    )
+    upto = _last_shown(state)
     tokens_now = state.ledger.tokens()
     template = await anyio.to_thread.run_sync(_template, state)
     before = await anyio.to_thread.run_sync(_ensure, path, template)
@@ -116,6 +114,16 @@ async def update(state: State, *, by_model: bool = True) -> None:
     if after != before:
         who = "by the model" if by_model else "from the record"
         state.emit(LayerActed(LAYER, f"notes updated {who}"))
+
+
+def _last_shown(state: State) -> str:
+    """The last message that a fork sees now: results that came while others are awaited, it does
+    not."""
+    waiting = bool(state.ledger.open_calls)
+    for entry in reversed(state.ledger.entries):
+        if entry["kind"] == "message" and (not waiting or entry.get("role") == "assistant"):
+            return str(entry["uuid"])
+    return ""
 
 
 def notes_path(state: State) -> Path:

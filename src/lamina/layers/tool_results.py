@@ -54,7 +54,7 @@ class _Result:
 
 def fold(state: State) -> None:
     """Fold what is new into what the view says already."""
-    if state.purpose != "main" or not state.flags.on(FOLDS):
+    if not state.served or not state.flags.on(FOLDS):
         return
     entries, projection = state.ledger.entries, state.ledger.projection
     view = state.folding
@@ -239,26 +239,43 @@ def _gives_way(result: _Result) -> tuple[bool, int]:
 
 def _store(state: State, result: _Result) -> int:
     """Write the whole result to disk; return by how much the message changed."""
-    data, call = result.text.encode("utf-8", "replace"), str(result.row.block.get("tool_use_id"))
+    call = str(result.row.block.get("tool_use_id"))
     file = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
-    path = state.deps.folder / RESULTS / f"{file}.txt"
     name = block_id(state.ledger.entries[result.row.entry], result.row.number)
-    expand = f", or Expand {name} brings it back" if state.expands else ""
-    preview = _preview(state, data, failed=bool(result.row.block.get("is_error")))
+    failed = bool(result.row.block.get("is_error"))
+    words = kept(state, file, result.text, failed=failed, name=name if state.expands else "")
+    if words == result.text:
+        return 0
+    result.moved = words
+    return len(words) - len(result.text)
+
+
+def told(state: State, file: str, text: str) -> str:
+    """What a message that is no tool result says of a text that may be too large for it."""
+    large = len(text) > state.flags.value("tool_results.threshold")
+    return kept(state, file, text, failed=False) if large and state.flags.on(LAYER) else text
+
+
+def kept(state: State, file: str, text: str, *, failed: bool, name: str = "") -> str:
+    """Write the text to disk, and return the preview that takes its place: itself if it is shorter.
+    `name`: by which Expand brings it back."""
+    data = text.encode("utf-8", "replace")
+    path = state.deps.folder / RESULTS / f"{file}.txt"
+    expand = f", or Expand {name} brings it back" if name else ""
+    preview = _preview(state, data, failed=failed)
     size = f"{len(data) / 1024:,.1f} KB"
     words = (
         f"<persisted-output>\nThis result has {size}. All of it is in {path}; "
         f"read that file for the rest{expand}."
         f"\n\n{preview}\n</persisted-output>"
     )
-    if len(words) >= len(result.text):
-        return 0
+    if len(words) >= len(text):
+        return text
     try:
         write_private(path, data, lasting=True)
     except OSError as error:
         raise StorageError(f"Can't keep a tool result at {path}: {error.strerror}.") from error
-    result.moved = words
-    return len(words) - len(result.text)
+    return words
 
 
 def _preview(state: State, data: bytes, *, failed: bool) -> str:
@@ -311,10 +328,10 @@ def _note_moved(state: State) -> None:
 
 def _note_one(state: State, item: Json) -> None:
     position = state.ledger.projection.position.get(item["entry"])
-    told = _TOLD.match(str(item["with"].get("content")))
-    if told is None or position is None:
+    found = _TOLD.match(str(item["with"].get("content")))
+    if found is None or position is None:
         return
-    path = Path(told[1])
+    path = Path(found[1])
     # In a copy of a session the previews name the first one's files.
     if path.parent.name == RESULTS and path.parents[2] == state.deps.folder.parent:
         block = state.ledger.entries[position]["content"][item["block"]]

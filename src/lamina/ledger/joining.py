@@ -343,11 +343,14 @@ def _clean_question(blocks: list[Block], asked: Iterable[str]) -> list[Block]:
 NEAR = 10  # blocks: a provider looks back twice as far from a breakpoint for what it has cached
 
 
-def breakpoints(cached: int, stable: int, end: int) -> list[int]:
+def breakpoints(cached: int, stable: int, end: int, shared: int = 0) -> list[int]:
     """After how many blocks of the messages a request is marked, three places at most. `cached`: up
     to there an earlier request was marked and nothing has changed. `stable`: where the last change
-    ends; marked in each request, it is still cached when the next change begins behind it."""
-    if stable > cached:  # this request is the first with that change
+    ends; marked in each request, it is still cached when the next change begins behind it. `shared`:
+    up to there other forks of the same answer send the same."""
+    if shared:
+        wanted = {cached, shared, end}
+    elif stable > cached:  # this request is the first with that change
         wanted = {cached, stable, end}
     else:
         wanted = {cached if end - cached > NEAR or not stable else stable, end}

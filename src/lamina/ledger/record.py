@@ -75,14 +75,35 @@ class Ledger:
             ledger._take(entry)
         return ledger
 
-    def branch(self) -> Ledger:
-        """A copy in memory that shares all entries so far; the original never sees its own."""
+    def branch(self, *, at_answer: bool = False) -> Ledger:
+        """A copy in memory that shares all entries so far; the original never sees its own.
+
+        `at_answer`: while calls are open it ends with the answer that made them, whichever results
+        came since, so that all branches of one answer are equal.
+        """
+        end = self._end_of_answer() if at_answer and self.open_calls else len(self.entries)
+        if any(entry["kind"] in ("edit", "frame") for entry in self.entries[end:]):
+            return Ledger.of(self.entries[:end], now=self._now)  # a tool changed the view
         other = Ledger(None, self._now)
         other.projection = self.projection.copy()
         other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
         other._anchor, other.frame_tokens = self._anchor.copy(), self.frame_tokens
         other._sent, other._marks = self._sent, self._marks.copy()
+        other.projection.cut(end)
         return other
+
+    def kept_in(self, path: Path) -> Ledger:
+        """This branch, with what is in the file taken, and what comes written to it."""
+        self._file, reading = log.LogFile.open(path)
+        for entry in reading.entries:
+            self._take(entry)
+        return self
+
+    def _end_of_answer(self) -> int:
+        for at in range(len(self.entries) - 1, -1, -1):
+            if self.entries[at].get("role") == "assistant":
+                return at + 1
+        return len(self.entries)
 
     def close(self) -> None:
         if self._file is not None:
@@ -245,7 +266,7 @@ class Ledger:
             self._states[f"{kind}:{entry.get('name')}"] = entry
 
     def _take_request(self, entry: Json) -> None:
-        if entry.get("purpose") != "main":
+        if entry.get("purpose") not in ("main", "agent"):
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
         messages = self.projection.messages

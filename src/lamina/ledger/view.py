@@ -147,6 +147,17 @@ class Projection:
         other._leant_on = {key: list(leaning) for key, leaning in self._leant_on.items()}
         return other
 
+    def cut(self, length: int) -> None:
+        """Drop the entries from this position on, which must be no edits and no frames."""
+        for entry in self.entries[length:]:
+            del self.position[entry["uuid"]]
+        del self.entries[length:]
+        row = bisect_left(self._keys, length)
+        if row < len(self.rows):
+            self.tokens -= sum(gone.tokens for gone in self.rows[row:])
+            del self.rows[row:], self._keys[row:]
+            self._touch(row)
+
     # ---- rows
 
     def _touch(self, row: int) -> None:

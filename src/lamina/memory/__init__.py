@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lamina.memory.drafts import proposal_of as proposal_of
     from lamina.memory.drafts import proposed as proposed
     from lamina.memory.evidence import is_plain_confirmation as is_plain_confirmation
+    from lamina.memory.file_store import open_agent_store as open_agent_store
     from lamina.memory.file_store import open_store as open_store
     from lamina.memory.forgetting import and_kept_away as and_kept_away
     from lamina.memory.forgetting import holds as holds
@@ -140,6 +141,7 @@ _HOMES = {
     "missing_files": "audit",
     "new_topic": "topics",
     "not_forgotten": "forgetting",
+    "open_agent_store": "file_store",
     "open_store": "file_store",
     "places_for": "instructions",
     "pointer_line": "index",

@@ -49,7 +49,7 @@ _FILLERS = frozenset(
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
-    "teammate", "hook", "tool", "pasted", "recalled", "system", "assistant",
+    "teammate", "agent", "hook", "tool", "pasted", "recalled", "system", "assistant",
 )  # fmt: skip
 
 _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
@@ -59,6 +59,14 @@ _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on i
 _PROPOSES = re.compile(r"(?i)^(?:i|we|ich|wir)(?:['’]\w+| \w+) ")  # "We can …", "I'd …"
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
+
+
+def nothing_recorded(_session: str, _entry: str) -> Blocks:
+    return ()
+
+
+def never_said(_session: str, _entry: str) -> float:
+    return 0.0
 
 
 def nothing_said(_session: str) -> Blocks:
@@ -360,6 +368,26 @@ def echoes(text: str, sources: Iterable[str]) -> bool:
         return False
     heard = (f" {' '.join(wording.words(source))} " for source in sources)
     return any(run in words for words in heard for run in runs)
+
+
+def no_statement(text: str, name: str = "") -> str:
+    """ "" or what in a text is no statement of fact: it asks, orders, hides, or speaks for the user."""
+    said = f"{name}\n{text}" if " " in name else text  # `check_the_log` is a name and says nothing
+    found = {
+        "gives an order: “{}”": find_order(text),
+        "speaks for the user: “{}”": speaks_for_user(text),
+        "hides words in a comment": "<!--" in text and "<!--",
+        "asks for something: “{}”": asks_somebody(said)[:80],
+    }
+    return next((what.format(words) for what, words in found.items() if words), "")
+
+
+def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
+    """ "" or the order in a text that stands in what was heard."""
+    orders = [find_order(one) for one in wording.sentences(text)]
+    given = [wording.fold(order) for order in orders if order]
+    told = [wording.fold(words) for words in heard()] if given else []
+    return next((order for order in given if any(order in words for words in told)), "")
 
 
 def _short(text: str) -> str:

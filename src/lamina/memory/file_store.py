@@ -10,7 +10,7 @@ import dataclasses
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from lamina.errors import GateRefused
 from lamina.events import Emit, Event, MemoryUpdated, Warned
+from lamina.ledger.places import make_private
 from lamina.memories import (
     Change,
     Commit,
@@ -291,6 +292,27 @@ def _sync(config: Config, *options: str) -> None:
             )
         )
     _syncing[:] = [one for one in _syncing if one.poll() is None]
+
+
+def open_agent_store(
+    config: Config,
+    directory: Path,
+    state: Path,
+    *,
+    owner: str,
+    heard: Callable[[], Iterable[str]],
+    emit: Emit,
+) -> FileStore:
+    """The memory of an agent type, whose own learnings need no proof."""
+    make_private(directory)
+    gate = GateContext(
+        max_bytes=config.int("memory.max_file"),
+        secret_rules=_secret_rules(config),
+        owner=owner,
+        heard=heard,
+        team=False,
+    )
+    return FileStore(directory, state, gate=gate, emit=emit)
 
 
 def _secret_rules(config: Config) -> Rules | None:

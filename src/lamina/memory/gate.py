@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -22,10 +22,10 @@ from lamina.memory.naming import why_bad_name
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
-from lamina.text.asks import find_order, speaks_for_user
+from lamina.text.asks import find_order
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
-from lamina.text.origins import asks_somebody, tells_of_code, typed_parts
+from lamina.text.origins import tells_of_code, typed_parts
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
@@ -51,20 +51,12 @@ _NO_TEAM = (
 _KEY = re.compile(r"[A-Za-z_][\w.-]{0,79}")
 
 
-def _nothing_recorded(_session: str, _entry: str) -> OriginTexts:
-    return ()
-
-
 def _never_forgotten(_proposal: Proposal) -> str:
     return ""
 
 
 def _always_forgotten(_proposal: Proposal) -> tuple[float, str]:
     return math.inf, ""
-
-
-def _never_said(_session: str, _entry: str) -> float:
-    return 0.0
 
 
 def nothing_vouched(_path: str) -> str:
@@ -76,21 +68,19 @@ class GateContext:
     """What the gate needs to know. Every default is the strict one: nothing known, nothing proven."""
 
     memories: Sequence[Memory] = ()  # all that exist, the file to be overwritten among them
-    familiar: Familiar | None = (
-        None  # the same for a store of thousands: `memories` is not looked at
-    )
+    familiar: Familiar | None = None  # the same for thousands; then `memories` is not looked at
     pinned: Collection[str] = ()  # paths that only the user may change
     # "" or, if the proposal says what was forgotten, a few words on the tombstone ("on 2026-01-02").
     forgotten: Callable[[Proposal], str] = _never_forgotten
     # When that was, the last time, and the ledger entry that asked for it ("" if nobody knows).
     forgotten_at: Callable[[Proposal], tuple[float, str]] = _always_forgotten
     # When a ledger entry was written; 0.0 if nobody knows.
-    said_at: Callable[[str, str], float] = _never_said
+    said_at: Callable[[str, str], float] = evidence.never_said
     # The blocks of one ledger entry with their origins. A typed block may hold pasted parts: the
     # gate splits it again. An unknown entry gives ().
-    origin_text: Callable[[str, str], OriginTexts] = _nothing_recorded
+    origin_text: Callable[[str, str], OriginTexts] = evidence.nothing_recorded
     # Everything recorded in that session before the entry, oldest first: for confirmations.
-    before: Callable[[str, str], OriginTexts] = _nothing_recorded
+    before: Callable[[str, str], OriginTexts] = evidence.nothing_recorded
     # Everything recorded in a session.
     whole: Callable[[str], OriginTexts] = evidence.nothing_said
     # Does the record hold all that the writer saw? Of another program's agent only prompts are known.
@@ -110,6 +100,9 @@ class GateContext:
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
     max_bytes: int = 250_000
     secret_rules: Rules | None = None  # None: the rules that come with Lamina
+    # Whose memory it is, where it is not the user's: that agent's own learnings need no proof.
+    owner: str = ""
+    heard: Callable[[], Iterable[str]] = tuple  # what others told it: no order among it is its own
 
     @property
     def record(self) -> evidence.Record:
@@ -163,6 +156,7 @@ def _decided(
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
     why = _why_ask if proposal.writer == "team" else _why_inbox
+    why = _why_not_its_own if context.owner else why
     reason, origin = why(proposal, context, "" if revives else forgotten)
     if new or named:
         reason = _MASKED
@@ -173,7 +167,9 @@ def _decided(
             reason = f"{twin} says nearly the same, so this should update it"
     reason = reason or why_kept(proposal, context)
     if reason:
-        return Verdict("inbox", _sentence(reason), warnings, update_of=twin, origin=origin)
+        # Nobody looks into an agent's inbox: what a person should see first is refused.
+        decision = "refuse" if context.owner else "inbox"
+        return Verdict(decision, _sentence(reason), warnings, update_of=twin, origin=origin)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
     return Verdict("accept", "", warnings, origin=origin, revives=revives)
@@ -444,7 +440,7 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
-        what = _no_statement(text, proposal.name)
+        what = evidence.no_statement(text, proposal.name)
         why = f"a {proposal.type or 'memory'} states facts, and this {what}" if what else ""
         # With no session at all there is nothing to look things up in.
         recorded = context.complete and bool(proposal.session or proposal.evidence)
@@ -458,27 +454,31 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     return "", origin
 
 
-def _no_statement(text: str, name: str = "") -> str:
-    """ "" or what in a text is no statement of fact: it asks, orders, hides, or speaks for the user."""
-    said = f"{name}\n{text}" if " " in name else text  # `check_the_log` is a name and says nothing
-    found = {
-        "gives an order: “{}”": find_order(text),
-        "speaks for the user: “{}”": speaks_for_user(text),
-        "hides words in a comment": "<!--" in text and "<!--",
-        "asks for something: “{}”": asks_somebody(said)[:80],
-    }
-    return next((what.format(words) for what, words in found.items() if words), "")
-
-
 def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple[str, str]:
     """The same for what a teammate wrote: what they state is taken as theirs. What tells the agent what
     to do, or speaks for the user, is asked about; what the user accepted of it is not asked again."""
     new, known = _what_is_new(proposal, context, context.vouched(proposal.path))
     marker = speaks_as_system(_all_text(proposal))
     what = f"speaks as the system or another turn: {marker}" if marker else ""
-    what = what or _no_statement(evidence.claimed_text(new, context.known, known))
+    what = what or evidence.no_statement(evidence.claimed_text(new, context.known, known))
     reason = f"what {proposal.teammate or 'a teammate'} wrote {what}" if what else ""
     return reason, f"teammate {proposal.teammate}".strip()
+
+
+def _why_not_its_own(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
+    """The same for an agent's own memory: it may hold rules, but not those that it was told by a file,
+    a page or another agent."""
+    text = _all_text(proposal)
+    if marker := speaks_as_system(text):
+        why = f"it speaks as the system or another turn: {marker}"
+    elif forgotten:
+        why = f"it was forgotten {forgotten}"
+    elif "<!--" in proposal.body:
+        why = "it hides words in a comment"
+    else:
+        order = evidence.order_heard(text, context.heard)
+        why = f"it gives an order that the agent was told: “{order[:80]}”" if order else ""
+    return why, context.owner
 
 
 def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tuple[Proposal, str]:

@@ -275,7 +275,9 @@ def with_breakpoints(
     mark: Json = {"type": "ephemeral", "ttl": ttl}
     tools, system, messages = without_breakpoints(request)
     flat = [block for message in messages for block in message["content"]]
-    places = breakpoints(request.cached_blocks, request.stable_blocks, len(flat))
+    places = breakpoints(
+        request.cached_blocks, request.stable_blocks, len(flat), request.shared_blocks
+    )
     known = [block for block in system if markable(block)]
     _mark_last(known, mark)
     if len(places) + bool(known) < MOST_BREAKPOINTS:  # else the system's includes the tools

@@ -288,7 +288,7 @@ class OwnReader:
                 system = as_blocks(entry.get("system")) or []
                 self._frame = self._builder.frame(system, tools_of(entry.get("tools")))
                 self._model = str(entry.get("model") or "")
-            elif kind == "request" and entry.get("purpose") == "main":
+            elif kind == "request" and entry.get("purpose") in ("main", "agent"):
                 self._asked_at = moment_of(entry.get("ts"))
             elif kind == "edit":
                 self._edited = True

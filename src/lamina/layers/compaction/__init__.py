@@ -58,7 +58,7 @@ class Compacted:
 
 async def act(state: State) -> None:
     """Compact when the view is over the threshold; notes first, then in full."""
-    if state.purpose != "main" or not state.flags.on("autocompact"):
+    if not state.served or not state.flags.on("autocompact"):
         return
     # Collapse folds in its own way; where that does not make room, this is its net.
     collapsing = state.flags.on("collapse")
@@ -105,7 +105,7 @@ def _frees_enough(plan: SummaryPlan, span: Span) -> bool:
 
 async def make_room(state: State) -> str:
     """The provider refused the prompt: compact whatever the flags say of thresholds."""
-    if state.purpose != "main":
+    if not state.served:
         return ""
     cut = shrink(state)
     done = await _guarded(state)

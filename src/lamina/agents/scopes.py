@@ -1,0 +1,154 @@
+"""The memory of an agent type, in one of three scopes: the user's (all projects), the project's (shared
+by version control) and local (this project on this machine).
+
+It is a store like the conversation's, with a rule of its own at the gate: what an agent learned is
+accepted as `agent NAME`, and shown to agents of that type alone. History and the record of what the
+user agreed to lie under the home. What somebody else put into a project's folder, as a `git pull`
+does, is shown to the user before an agent sees it. Touches those folders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lamina import prompts
+from lamina.agents.types import AgentType, Scope
+from lamina.config import Config
+from lamina.events import Emit
+from lamina.ledger.places import find_project_folder, slug, write_private
+from lamina.ledger.record import Ledger, blocks_of_entry
+from lamina.memory import canonical_root, open_agent_store
+from lamina.messages import Json, as_object
+from lamina.ports import MemoryStore, Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.tools.memory_tools import Remember
+
+_LARGEST = 1_000_000  # bytes of a file that are looked at
+_ADVICE: dict[Scope, str] = {
+    "user": "It serves every project: keep it general.",
+    "project": "It is shared with everybody who works on this project: keep it to this project.",
+    "local": "It is about this project on this machine.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMemory:
+    """Where one type's memory is."""
+
+    type: str
+    scope: Scope
+    directory: Path
+    state: Path  # history and tombstones, under the home
+    agreed: Path  # what the user has seen of the folders of this project
+
+    @classmethod
+    def of(cls, kind: AgentType, config: Config) -> AgentMemory | None:
+        if kind.memory is None or not config.bool("memory.enabled"):
+            return None
+        name = kind.name.replace(":", "-")
+        root = canonical_root(config.project)
+        own = find_project_folder(config.own_home, root)
+        there = root / (".claude" if config.claude else ".lamina")
+        remote = config.str("memory.remote_directory")
+        directory = {
+            "user": config.home / "agent-memory" / name,
+            "project": there / "agent-memory" / name,
+            "local": there / "agent-memory-local" / name,
+        }[kind.memory]
+        if kind.memory == "local" and remote:
+            base = Path(remote).expanduser() / "projects" / slug(root)
+            directory = base / "agent-memory-local" / name
+        home = config.own_home if kind.memory == "user" else own
+        state = home / "agent-memory.lamina" / kind.memory / name
+        return cls(name, kind.memory, directory, state, own / "agent-memory.json")
+
+    # ---- what came from elsewhere
+
+    def strange(self) -> list[str]:
+        """Files that are there and that neither Lamina wrote nor the user agreed to."""
+        if self.scope == "user":
+            return []
+        known = self._agreed()
+        return [name for name, digest in self._files().items() if known.get(name) != digest]
+
+    def agree(self, names: Iterable[str]) -> None:
+        """These files, as they are now, may be shown to agents."""
+        found, known = self._files(), self._all_agreed()
+        mine = {**self._agreed(), **{name: found[name] for name in names if name in found}}
+        known[str(self.directory)] = mine
+        write_private(self.agreed, json.dumps(known).encode())
+
+    def _agreed(self) -> Json:
+        return as_object(self._all_agreed().get(str(self.directory)))
+
+    def _all_agreed(self) -> Json:
+        try:
+            return as_object(json.loads(self.agreed.read_bytes()))
+        except (OSError, ValueError):
+            return {}
+
+    def _files(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for path in sorted(self.directory.rglob("*.md")):
+            try:
+                with path.open("rb") as file:
+                    data = file.read(_LARGEST)
+            except OSError:
+                data = b""
+            found[path.relative_to(self.directory).as_posix()] = hashlib.sha256(data).hexdigest()
+        return found
+
+    # ---- in use
+
+    def open(self, config: Config, emit: Emit, heard: Callable[[], Iterable[str]]) -> MemoryStore:
+        """The store; `heard` is text that the agent did not think of itself."""
+        owner = f"agent {self.type}"
+        store = open_agent_store(
+            config, self.directory, self.state, owner=owner, heard=heard, emit=emit
+        )
+        if self.scope == "local":
+            ignore = self.directory.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", "utf-8")
+        return store
+
+    def section(self, store: MemoryStore) -> str:
+        """For the system prompt: where, what, how, and the index as it is."""
+        loaded = store.index("")
+        return prompts.load(
+            "agent_memory",
+            type=self.type,
+            directory=str(self.directory),
+            advice=_ADVICE[self.scope],
+            types=prompts.load("memory_types"),
+            index="\n\n".join(part for part in (loaded.text, loaded.warning) if part) or "(empty)",
+        )
+
+
+class AgentRemember:
+    """Remember, into the agent's own memory. What it writes, the user need not be shown."""
+
+    def __init__(self, memory: AgentMemory, store: MemoryStore, session: str) -> None:
+        self._memory = memory
+        self._tool: Tool = Remember(store, session, tuple)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        strange = set(self._memory.strange())
+        outcome = await self._tool.run(input, context)
+        self._memory.agree(name for name in self._memory.strange() if name not in strange)
+        return outcome
+
+
+def heard_by(ledger: Ledger) -> Iterable[str]:
+    """What tools, files, hooks and other agents said to an agent, in its record."""
+    for _, entry in ledger.messages():
+        for origin, words in blocks_of_entry(entry):
+            if origin not in ("assistant", "typed"):
+                yield words

@@ -1,0 +1,163 @@
+"""The state of an agent: its ledger, tools, prompt and context, made from whoever starts it or, when it
+is taken up again, from its ledger. Touches that ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lamina import prompts
+from lamina._version import __version__
+from lamina.agents import plan, roster
+from lamina.agents.fork import TAG, Forks, MainToolSession
+from lamina.agents.scopes import AgentRemember, heard_by
+from lamina.agents.types import FORK, AgentType
+from lamina.ledger import edits, log
+from lamina.ledger.places import private_folder
+from lamina.ledger.record import Ledger
+from lamina.messages import Block, Json, text
+from lamina.ports import (
+    HookName,
+    HookResult,
+    Hooks,
+    NoBackground,
+    NoHooks,
+)
+from lamina.state import State
+from lamina.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from lamina.agents.runner import Agent, Agents
+
+_HAND_IN = "Send it to main as a plan_approval_request."
+_STARTS = ("Agent",)  # tools that an agent has only if its type says so
+_OURS = ("Remember", "Forget", "Recall")  # the conversation's memory is not an agent's
+
+
+def is_fork(ledger: Ledger) -> bool:
+    """Is there a fork's directive in the record? The tag counts only where the program said it: words
+    of a person or a file make no fork."""
+    mark = f"<{TAG}>"
+    return any(
+        origin == "system" and str(block.get("text", "")).startswith(mark)
+        for _, entry in ledger.messages()
+        for block, origin in zip(entry["content"], entry.get("origins") or (), strict=False)
+    )
+
+
+def base_of(caller: State) -> str:
+    """The last entry that a fork of this agent shares with it."""
+    return str(caller.ledger.branch(at_answer=True).head or "")
+
+
+def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> State:
+    """A new one, or one whose ledger is there already."""
+    card, kind = agent.card, agent.type
+    path = roster.ledger_path(agents.main.deps.folder, card.id)
+    private_folder(path.parent)
+    new = not path.exists()
+    ledger = _ledger(agents, agent, caller, path)
+    place = agent.tree.place if agent.tree is not None else project
+    fork = kind.name == FORK
+    toolbox = caller.deps.toolbox if fork else narrowed(agents.box, kind)
+    deps = replace(
+        caller.deps,
+        model=agent.opened or caller.deps.model,
+        toolbox=toolbox,
+        hooks=ToolHooks(agents.main.deps.hooks),
+        folder=path.with_suffix(""),
+        transcript=path,
+        memory_index=None,
+    )
+    tools = replace(
+        caller.tools,
+        project=place,
+        cwd=place if agent.tree is not None or not fork else caller.tools.cwd,
+        scratch=deps.folder,
+        agent=card.id,
+        files=dict(caller.tools.files) if fork else {},
+    )
+    if agent.memory is not None:
+        store = agent.memory.open(caller.config, caller.emit, lambda: heard_by(ledger))
+        others = [tool for tool in toolbox if tool.spec.name != "Remember"]
+        mine = AgentRemember(agent.memory, store, deps.session_id)
+        agent.store, deps = store, replace(deps, toolbox=Toolbox([*others, mine]))
+    state = State(deps, ledger, tools, NoBackground(), purpose="agent", agent=card.id)
+    state.agents = agents
+    state.tools.emit = state.emit
+    state.tools.session = MainToolSession(state)
+    state.fork = Forks(state)
+    state.max_calls = kind.max_calls or agents.main.config.int("agents.max_calls")
+    state.standing = list(caller.standing)
+    if kind.plan:
+        plan.restore(state)
+        permit = caller.tools.permit
+        state.tools.permit = plan.reading_first(state, permit, _HAND_IN, always=True)
+    if new:
+        ledger.append(*_first(state, agent, fork=fork))
+    return state
+
+
+def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
+    """Tools of the conversation that the type names: never more than there are."""
+    named = kind.tools
+    starts = bool(kind.agents) or (named is not None and "Agent" in named)
+
+    def fits(name: str) -> bool:
+        if name in _STARTS:
+            return starts
+        return name not in _OURS if named is None else name in (*named, "SendMessage")
+
+    return Toolbox(tool for tool in box if fits(tool.spec.name))
+
+
+def _ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:
+    clock = agents.main.deps.clock
+    if agent.type.name != FORK:
+        return Ledger.open(path, now=clock.now)
+    if not path.exists():
+        return caller.ledger.branch(at_answer=True).kept_in(path)
+    parent = agents.main.ledger
+    if agent.card.parent:
+        above = roster.ledger_path(agents.main.deps.folder, agent.card.parent)
+        parent = Ledger.of(log.read(above).entries)
+    at = parent.projection.position.get(agent.card.base, len(parent.entries) - 1)
+    return Ledger.of(parent.entries[: at + 1], now=clock.now).kept_in(path)
+
+
+def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
+    head: Json = {
+        "kind": "session",
+        "session": state.deps.session_id,
+        "version": __version__,
+        "project": str(state.tools.project),
+    }
+    first = [head, edits.state(roster.CARD, agent.card.to_json())]
+    if not fork:
+        tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
+        first.append(edits.frame(_system(state, agent), tools, state.deps.model.name, {}))
+    return first
+
+
+def _system(state: State, agent: Agent) -> list[Block]:
+    part = agent.type.prompt or agent.type.description
+    if agent.type.plan:
+        part += f"\n\nYou may only read until your plan is approved. {_HAND_IN} Then end your turn."
+    blocks = [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
+    if agent.memory is not None and agent.store is not None:
+        blocks.append(text(agent.memory.section(agent.store)))
+    return blocks
+
+
+class ToolHooks:
+    """The user's hooks around tools guard agents too; the others are about the conversation."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
+        if hook not in ("PreToolUse", "PostToolUse"):
+            return await NoHooks().run(hook, payload, match=match)
+        return await self._hooks.run(hook, payload, match=match)

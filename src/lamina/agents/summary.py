@@ -1,0 +1,70 @@
+"""What running agents are doing, in three to five words each, for whoever looks at them (L7.6).
+
+Asked for by a table or a status line: at most one small call an agent in thirty seconds, none if it did
+nothing new, none over a cap. What comes back is checked by rule; else the last tool call says it
+(`Reading runner.py`). Touches nothing but the spend record.
+"""
+
+from __future__ import annotations
+
+from lamina import prompts
+from lamina.agents.runner import Agent, Agents, last_words
+from lamina.errors import LaminaError
+from lamina.events import quiet
+from lamina.messages import Request, text
+
+SECONDS = 30.0
+_AT_ONCE = 8  # agents of one look that may cost a call
+_LAST = 2_000  # characters of the last answer that are shown
+
+
+async def refresh(agents: Agents) -> None:
+    """Bring the lines of the running agents up to date, where that is due."""
+    now, asked = agents.main.deps.clock.monotonic(), 0
+    for agent in agents.running():
+        seen, at = agent.summed
+        due = agent.rounds != seen and (not seen or now - at >= SECONDS)
+        if not due or asked >= _AT_ONCE or not agent.doing:
+            continue
+        asked += 1
+        agent.summed = (agent.rounds, now)
+        agent.line = await _asked(agents, agent)
+
+
+def line_of(agent: Agent) -> str:
+    """What it does, as well as is known."""
+    return agent.line or agent.doing
+
+
+def fits(line: str, doing: str) -> bool:
+    """Three to five words, in the present, that name what the last call was about."""
+    words = line.split()
+    about = doing.split()[1:]
+    named = any(word.strip("`'\".,()") in line for word in about if len(word) > 2)
+    return 3 <= len(words) <= 5 and words[0].lower().endswith("ing") and named
+
+
+async def _asked(agents: Agents, agent: Agent) -> str:
+    """The model's line if it fits, else ""."""
+    main, deps = agents.main, agents.main.deps
+    if deps.small is None or deps.spend.refusal("agent_summary", deps.clock.now()):
+        return ""
+    model = deps.small(deps.model)
+    said = last_words(agent.state)[-_LAST:] if agent.state is not None else ""
+    words = f"Its task: {agent.card.task}\nIts last call: {agent.doing}\nIt said: {said or '-'}"
+    request = Request(
+        system=[text(prompts.load("agent_summary"))],
+        tools=[],
+        messages=[{"role": "user", "content": [text(words)]}],
+        model=model.name,
+        max_tokens=32,
+        purpose="agent_summary",
+    )
+    started = deps.clock.monotonic()
+    try:
+        response = await model.complete(request, quiet)
+    except LaminaError:
+        return ""
+    main.book(request, response, started, aside=True)
+    line = " ".join(response.text.split()).rstrip(".")
+    return line if fits(line, agent.doing) else ""

@@ -1,0 +1,137 @@
+"""The tools by which an agent starts others and writes to them: Agent and SendMessage.
+
+They are the same for everyone in a session, so that forks share its prompt; who calls is known from
+the tool context. What an agent may do is decided where it is started (`runner.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lamina.agents.runner import Agents, Order
+from lamina.agents.send import send
+from lamina.agents.types import FORK, load_types
+from lamina.events import Emit, Warned
+from lamina.messages import Json
+from lamina.ports import Ask, Background, Model, ToolContext, ToolOutcome, ToolSpec
+from lamina.state import State
+from lamina.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+_COORDINATES = ("Agent", "SendMessage", "Todo")  # beside what only reads
+_STRING: Json = {"type": "string", "minLength": 1}
+
+
+class AgentTool:
+    """Agent: gives a task to another agent."""
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self.spec = ToolSpec(
+            name="Agent",
+            description=(
+                "Gives a task to another agent, and returns its result. It sees nothing of this "
+                f"conversation, so the prompt has to say everything; type {FORK!r} is a copy of you "
+                "that has seen all of it. Several calls in one answer run side by side. With "
+                "background you go on at once and are told when it is done; with worktree it works "
+                f"on a git worktree of its own. Types:\n{agents.types.listed()}"
+            ),
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "prompt": {**_STRING, "description": "The whole task."},
+                    "type": {**_STRING, "description": "An agent type; general if left out."},
+                    "task": {**_STRING, "maxLength": 100, "description": "The task in 3-5 words."},
+                    "name": {**_STRING, "maxLength": 40, "description": "To write to it by."},
+                    "background": {"type": "boolean"},
+                    "worktree": {"type": "boolean"},
+                },
+                "required": ["prompt"],
+                "additionalProperties": False,
+            },
+        )
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        agent = await self._agents.start(Order(**input), self._agents.caller(context.agent))
+        card = agent.card
+        meta: dict[str, Any] = {"agent": card.id, "type": card.type, "status": card.status}
+        if agent.running or card.background:
+            words = (
+                f"The agent {card.name} (id {card.id}) works in the background. You will be told "
+                "when it is done; don't wait for it, and don't do its task."
+            )
+            return ToolOutcome(words, meta=meta)
+        if card.status == "done" and not card.kept:
+            return ToolOutcome(agent.result, meta=meta)
+        return ToolOutcome(self._agents.report(agent), is_error=card.status != "done", meta=meta)
+
+
+class SendMessage:
+    """SendMessage: words for another agent, or for all."""
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self.spec = ToolSpec(
+            name="SendMessage",
+            description=(
+                "Writes to another agent of this session: by its name or id, `main` for the agent "
+                "of the conversation, `*` for all that run. A running agent reads it after its "
+                "present round; one that has ended takes up its work again. Besides text, message "
+                "can be an object with a type: shutdown_request (reason), shutdown_response "
+                "(approve, reason), plan_approval_request (plan), plan_approval_response (approve, "
+                "feedback)."
+            ),
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "to": {**_STRING, "maxLength": 100},
+                    "message": {
+                        "anyOf": [
+                            {"type": "string", "minLength": 1, "maxLength": 100_000},
+                            {
+                                "type": "object",
+                                "properties": {"type": {"type": "string"}},
+                                "required": ["type"],
+                            },
+                        ]
+                    },
+                    "summary": {**_STRING, "maxLength": 200, "description": "In 5-10 words."},
+                },
+                "required": ["to", "message"],
+                "additionalProperties": False,
+            },
+        )
+
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
+        said = await send(
+            self._agents,
+            self._agents.caller(context.agent),
+            str(input["to"]),
+            input["message"],
+            str(input.get("summary", "")),
+        )
+        return ToolOutcome(said)
+
+
+def add_agents(
+    state: State,
+    make_tasks: Callable[[TaskGroup, Emit], Background],
+    open_model: Callable[[str], Model],
+    ask: Ask | None,
+) -> None:
+    """Give a session these tools, and what stands behind them."""
+    box, config = state.deps.toolbox, state.config
+    types = load_types(config, [*(tool.spec.name for tool in box), "Agent", "SendMessage"])
+    agents = state.agents = Agents(state, types, Toolbox(box), make_tasks, open_model, ask)
+    for tool in (AgentTool(agents), SendMessage(agents)):
+        agents.box.add(tool)
+        box.add(tool)
+    if config.bool("agents.coordinator"):
+        mine = [t for t in box if t.spec.read_only or t.spec.name in _COORDINATES]
+        state.deps = replace(state.deps, toolbox=Toolbox(mine))
+    for problem in (*types.bad.values(), *types.warnings):
+        state.emit(Warned(problem))

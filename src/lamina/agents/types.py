@@ -1,0 +1,345 @@
+"""Agent types: Markdown files whose frontmatter says what a kind of agent may do, and whose body is its
+prompt. From `<home>/agents/`, and from a project's `.lamina/agents/` and `.claude/agents/`.
+
+A file in a project may come with a repository that somebody cloned: it can narrow what an agent may
+do, never widen it, nor choose a model; before its first use the user is asked. Files of another tool
+can't be corrected for our sake, so what we don't know in them is left out. Reads those folders, and
+keeps the user's yes under the home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import string
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from lamina.config import Config
+from lamina.errors import UsageError
+from lamina.ledger.places import find_project_folder, write_private
+from lamina.memory import read_topic
+from lamina.messages import as_list
+
+Scope = Literal["user", "project", "local"]
+READING = ("Read", "Grep", "Glob")
+FORK = "fork"  # no type: a copy of the agent that starts it
+
+_LARGEST = 200_000  # bytes of a file
+_MOST = 200  # files of a folder
+_LETTERS = frozenset(string.ascii_letters + string.digits + "-_:")
+_LONGEST_NAME = 64
+# Another tool's names of tools that we have.
+_CALLED = {"TodoWrite": "Todo", "Task": "Agent", "MultiEdit": "Edit"}
+_LIMITS = ("max_calls", "max_minutes", "max_dollars")
+_KEYS = frozenset({"name", "description", "tools", "model", "memory", "plan", "agents", *_LIMITS})
+_NOT_FROM_A_PROJECT = ("model", "base_url", "hooks", "permissions", "permissionMode", "mcpServers")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentType:
+    """A kind of agent."""
+
+    name: str
+    description: str
+    prompt: str = ""
+    tools: tuple[str, ...] | None = None  # None: those of whoever starts it
+    model: str = ""  # "": that of whoever starts it
+    memory: Scope | None = None
+    plan: bool = False  # it may only read until its plan is approved
+    agents: tuple[str, ...] = ()  # types that it may start itself
+    max_calls: int = 0  # 0: the setting
+    max_minutes: float = 0.0
+    max_dollars: float = 0.0
+    file: Path | None = None  # None: built in
+    of_project: bool = False
+    digest: str = ""
+
+
+BUILT_IN = (
+    AgentType(
+        "general",
+        "Any task of several steps, with the tools of whoever starts it.",
+        "Do the task you are given, wholly, and nothing beyond it.",
+    ),
+    AgentType(
+        "explore",
+        "Finds out where and how something is done in the project; changes nothing.",
+        "Find what you are asked for. You can only read. Answer with file paths and line numbers.",
+        READING,
+    ),
+)
+
+
+class BadType(UsageError):
+    """Why a file can't be used as an agent type: a sentence that names it."""
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name  # of the type, where that is known
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTypes:
+    """All that can be started by name, and what is wrong with the rest."""
+
+    known: Mapping[str, AgentType]
+    bad: Mapping[str, str] = field(default_factory=dict[str, str])  # name → why
+    warnings: Sequence[str] = ()
+
+    def get(self, name: str) -> AgentType:
+        """The type of that name; a UsageError says what is wrong, or lists those that there are."""
+        if name in self.known:
+            return self.known[name]
+        if name in self.bad:
+            raise BadType(self.bad[name])
+        raise UsageError(f"There is no agent type {name!r}. Types: {', '.join(self.known)}.")
+
+    def listed(self, names: Collection[str] = ()) -> str:
+        """Lines for a prompt: each type and what it is for."""
+        return "\n".join(
+            f"- {one.name}: {one.description}"
+            for one in self.known.values()
+            if not names or one.name in names
+        )
+
+
+def is_name(word: str) -> bool:
+    """Can a type, or an agent, be called so?"""
+    fits = set(word) <= _LETTERS and len(word) <= _LONGEST_NAME
+    return fits and word[:1].isalnum()
+
+
+def load_types(config: Config, tools: Collection[str]) -> AgentTypes:
+    """Every type of this project; `tools` are the names that exist."""
+    mine = [(config.own_home / "agents", False, False)]
+    if config.claude:
+        mine.append((config.home / "agents", False, True))
+    brought = [
+        (config.project / ".lamina" / "agents", True, False),
+        (config.project / ".claude" / "agents", True, True),
+    ]
+    found: dict[str, AgentType] = {one.name: one for one in BUILT_IN}
+    bad: dict[str, str] = {}
+    warnings: list[str] = []
+    for folders in (mine, brought):
+        same: dict[str, AgentType] = {}
+        for folder, of_project, foreign in folders:
+            for path in _files(folder, bad):
+                try:
+                    one = _read(path, tools, of_project, foreign, warnings.append)
+                    _put(one, same)
+                except BadType as error:
+                    bad[error.name or path.stem] = str(error)
+        for name, one in same.items():
+            _add(one, name, found, bad)
+    _without_loops(found, bad)
+    return AgentTypes(found, bad, tuple(warnings))
+
+
+def _files(folder: Path, bad: dict[str, str]) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".md")[:_MOST]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        bad[str(folder)] = f"Can't read the agent types in {folder}: {error.strerror}."
+        return []
+
+
+def _put(one: AgentType, same: dict[str, AgentType]) -> None:
+    """Two of one name from one owner: nobody knows which is meant."""
+    other = same.pop(one.name, None)
+    if other is not None:
+        raise BadType(
+            f"{other.file} and {one.file} are both the agent type {one.name!r}. Rename one of them.",
+            one.name,
+        )
+    same[one.name] = one
+
+
+def _add(one: AgentType, name: str, found: dict[str, AgentType], bad: dict[str, str]) -> None:
+    """The user's own may take the place of a built-in one; a project's takes nobody's."""
+    there = found.get(name)
+    if there is not None and one.of_project:
+        whose = there.file or "a built-in one"
+        bad[f"{name} of the project"] = (
+            f"{one.file} has the name of another agent type, {name!r} ({whose}), and is left out. "
+            "Rename it."
+        )
+        return
+    if name in bad:
+        return
+    found[name] = one
+
+
+def _without_loops(found: dict[str, AgentType], bad: dict[str, str]) -> None:
+    """Types that could start each other for ever are no types."""
+    for name in list(found):
+        trail = _loop(name, found)
+        if trail:
+            loop = " → ".join(trail)
+            bad[name] = f"{found[name].file} starts itself: {loop}. Take one out of `agents`."
+    for name in bad:
+        if name in found and found[name].agents:
+            del found[name]
+
+
+def _loop(start: str, found: Mapping[str, AgentType]) -> list[str]:
+    """The way from a type back to itself; empty if there is none."""
+    waiting, seen = [[start]], set[str]()
+    while waiting:
+        trail = waiting.pop()
+        for name in found[trail[-1]].agents if trail[-1] in found else ():
+            if name == start:
+                return [*trail, name]
+            if name not in seen:
+                seen.add(name)
+                waiting.append([*trail, name])
+    return []
+
+
+# ---- one file
+
+
+def _read(
+    path: Path,
+    tools: Collection[str],
+    of_project: bool,
+    foreign: bool,
+    warn: Callable[[str], None],
+) -> AgentType:
+    data = _bytes(path)
+    topic = read_topic(path.name, data)
+    keys = dict(topic.extra)
+    name = topic.name
+    if not is_name(name) or name == FORK:
+        raise BadType(
+            f"{path}: {name!r} can't be the name of an agent type. "
+            "Use letters, digits, - and _; `fork` is taken."
+        )
+    if not topic.description:
+        raise BadType(f"{path} has no description. Say in one line what the agent is for.")
+    if of_project:
+        _narrowed(path, keys, foreign, warn)
+    if not foreign and (unknown := sorted(set(keys) - _KEYS)):
+        known = ", ".join(sorted(_KEYS))
+        raise BadType(f"{path} sets {unknown[0]}, which is not known. Keys: {known}.")
+    memory = keys.get("memory", "")
+    if memory not in ("", "none", "user", "project", "local"):
+        raise BadType(f"{path}: memory must be user, project or local, not {memory!r}.")
+    limits = {key: _limit(path, key, keys.get(key, "0")) for key in _LIMITS}
+    model = keys.get("model", "")
+    return AgentType(
+        name,
+        topic.description,
+        topic.body,
+        _tools(path, keys.get("tools"), tools, foreign, warn),
+        "" if model == "inherit" or (foreign and ":" not in model) else model,
+        None if memory in ("", "none") else memory,
+        keys.get("plan", "").lower() == "true",
+        tuple(_words(keys.get("agents", ""))),
+        int(limits["max_calls"]),
+        limits["max_minutes"],
+        limits["max_dollars"],
+        path,
+        of_project,
+        hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:  # a link that leads to itself is one of them
+        raise BadType(f"Can't read the agent type {path}: {error.strerror}.") from error
+    if len(data) > _LARGEST:
+        raise BadType(f"{path} is too large for an agent type: at most {_LARGEST:,} bytes.")
+    return data
+
+
+def _narrowed(path: Path, keys: dict[str, str], foreign: bool, warn: Callable[[str], None]) -> None:
+    """What a file that came with the project may not set."""
+    if keys.get("memory") == "user":  # it would carry words from one project into another
+        raise BadType(
+            f"{path} is inside the project: its memory can be project or local, not user."
+        )
+    for key in [one for one in keys if one.partition(".")[0] in _NOT_FROM_A_PROJECT]:
+        if key == "model" and keys[key] == "inherit":
+            continue
+        if not foreign:
+            raise BadType(
+                f"{path} is inside the project and may not set {key}. "
+                "Delete that line, or move the file to the agents folder of your home."
+            )
+        del keys[key]
+        warn(f"{path} is inside the project: its {key} was left out.")
+
+
+def _tools(
+    path: Path,
+    given: str | None,
+    known: Collection[str],
+    foreign: bool,
+    warn: Callable[[str], None],
+) -> tuple[str, ...] | None:
+    names = [_CALLED.get(name, name) for name in _words(given or "")]
+    if not names or names == ["*"]:
+        return None
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return tuple(dict.fromkeys(names))
+    listed = ", ".join(unknown)
+    kept = tuple(dict.fromkeys(name for name in names if name in known))
+    if not foreign or not kept:
+        raise BadType(f"{path} names tools that don't exist: {listed}. Tools: {', '.join(known)}.")
+    warn(f"{path}: these tools don't exist here and were left out: {listed}.")
+    return kept
+
+
+def _words(value: str) -> list[str]:
+    """`a, b`, `[a, b]` or a list of lines."""
+    for mark in ",[]\"'":
+        value = value.replace(mark, " ")
+    return [word for word in value.split() if word != "-"]
+
+
+def _limit(path: Path, key: str, value: str) -> float:
+    with suppress(ValueError):
+        number = float(value)
+        if 0 <= number < float("inf"):
+            return number
+    raise BadType(f"{path}: {key} must be a number, not {value!r}.")
+
+
+# ---- the user's yes to a type that came with a project
+
+
+class Trust:
+    """Which files of this project the user has agreed to use, by their content."""
+
+    def __init__(self, config: Config) -> None:
+        self._file = find_project_folder(config.own_home, config.project) / "agent-types.json"
+        self._always = config.bool("agents.trust")
+        self._once: set[str] = set()
+
+    def has(self, one: AgentType) -> bool:
+        return self._always or not one.of_project or one.digest in (self._once | self._kept())
+
+    def add(self, one: AgentType, *, lasting: bool) -> None:
+        """For this session, or until the file changes."""
+        self._once.add(one.digest)
+        if lasting:
+            kept = sorted(self._kept() | {one.digest})
+            write_private(self._file, json.dumps(kept).encode())
+
+    def _kept(self) -> set[str]:
+        try:
+            found = json.loads(self._file.read_bytes())
+        except (OSError, ValueError):
+            return set()
+        return {str(one) for one in as_list(found)}

@@ -1,0 +1,176 @@
+"""Agent types from files: what they may say, whose word counts, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.sessions import Place
+
+from lamina.agents.types import AgentTypes, BadType, Trust, load_types
+from lamina.config import Config, load
+from lamina.errors import UsageError
+
+TOOLS = ("Read", "Write", "Grep", "Glob", "Bash", "Todo", "Agent")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def write(folder: Path, file: str, *lines: str, body: str = "Be thorough.") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / file
+    path.write_text("\n".join(["---", *lines, "---", body, ""]))
+    return path
+
+
+def settings(place: Place, **values: object) -> Config:
+    return load(place.project, home=place.home, overrides=values)
+
+
+def types(place: Place) -> AgentTypes:
+    return load_types(settings(place), TOOLS)
+
+
+@pytest.mark.spec("L7.2")
+def test_a_type_of_the_home_says_everything_about_its_agents(place: Place) -> None:
+    write(
+        place.home / "agents",
+        "reviewer.md",
+        "name: reviewer",
+        "description: Reads changes and finds mistakes",
+        "tools: [Read, Grep]",
+        "model: anthropic:claude-haiku-4-5",
+        "memory: project",
+        "plan: true",
+        "max_calls: 12",
+        "max_minutes: 2.5",
+        "max_dollars: 0.4",
+    )
+    one = types(place).get("reviewer")
+    assert (one.tools, one.model, one.memory) == (
+        ("Read", "Grep"),
+        "anthropic:claude-haiku-4-5",
+        "project",
+    )
+    assert (one.plan, one.max_calls, one.max_minutes, one.max_dollars) == (True, 12, 2.5, 0.4)
+    assert one.prompt == "Be thorough."
+    assert "- reviewer: Reads changes" in types(place).listed()
+
+
+@pytest.mark.spec("L7.2")
+def test_lists_of_tools_are_read_in_each_of_the_usual_forms(place: Place) -> None:
+    folder = place.home / "agents"
+    head = "description: d"
+    write(folder, "a.md", "name: a", head, "tools: Read, Grep")
+    write(folder, "b.md", "name: b", head, "tools:", "  - Read", "  - Grep")
+    write(folder, "c.md", "name: c", head, 'tools: ["Read", "Grep"]')
+    found = types(place)
+    assert {found.get(name).tools for name in "abc"} == {("Read", "Grep")}
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize("key", ["model", "base_url", "hooks", "permissions", "permissionMode"])
+def test_a_file_of_the_project_may_not_set_what_spends_or_widens(place: Place, key: str) -> None:
+    path = write(
+        place.project / ".lamina" / "agents", "a.md", "name: a", "description: d", f"{key}: x"
+    )
+    with pytest.raises(BadType, match=f"may not set {key}") as caught:
+        types(place).get("a")
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.spec("L7.2")
+def test_another_tool_s_file_is_taken_without_what_we_don_t_have(place: Place) -> None:
+    write(
+        place.project / ".claude" / "agents",
+        "a.md",
+        "name: a",
+        "description: d",
+        "tools: Read, NotebookEdit, TodoWrite",
+        "model: opus",
+        "color: red",
+    )
+    found = types(place)
+    assert found.get("a").tools == ("Read", "Todo")
+    assert found.get("a").model == ""
+    assert any("NotebookEdit" in warning for warning in found.warnings)
+    assert any("model was left out" in warning for warning in found.warnings)
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (("name: bad", "description: d", "tools: Read, Fly"), "tools that don't exist: Fly"),
+        (("name: bad",), "has no description"),
+        (("name: two words", "description: d"), "can't be the name"),
+        (("name: fork", "description: d"), "can't be the name"),
+        (("name: bad", "description: d", "memory: team"), "memory must be"),
+        (("name: bad", "description: d", "max_calls: many"), "max_calls must be a number"),
+        (("name: bad", "description: d", "tols: Read"), "sets tols, which is not known"),
+    ],
+)
+def test_a_bad_file_is_a_sentence_that_names_it(
+    place: Place, lines: tuple[str, ...], why: str
+) -> None:
+    path = write(place.home / "agents", "bad.md", *lines)
+    with pytest.raises(BadType, match=why) as caught:
+        types(place).get("bad")
+    assert str(path) in str(caught.value)
+    assert types(place).get("general")  # the others are there
+
+
+@pytest.mark.spec("L7.2")
+def test_two_of_one_name_are_none_and_a_project_s_never_takes_the_user_s_place(
+    place: Place,
+) -> None:
+    write(place.home / "agents", "one.md", "name: same", "description: first")
+    write(place.home / "agents", "two.md", "name: same", "description: second")
+    with pytest.raises(BadType, match="both the agent type 'same'"):
+        types(place).get("same")
+    write(place.home / "agents", "mine.md", "name: mine", "description: my own")
+    write(place.project / ".lamina" / "agents", "mine.md", "name: mine", "description: not mine")
+    found = types(place)
+    assert found.get("mine").description == "my own"
+    assert any("is left out" in why for why in found.bad.values())
+
+
+@pytest.mark.spec("L7.2")
+def test_types_that_start_each_other_for_ever_and_links_in_a_circle_are_named(
+    place: Place,
+) -> None:
+    folder = place.home / "agents"
+    write(folder, "a.md", "name: a", "description: d", "agents: b")
+    write(folder, "b.md", "name: b", "description: d", "agents: a")
+    (folder / "circle.md").symlink_to(folder / "circle.md")
+    with pytest.raises(BadType, match="a → b → a"):
+        types(place).get("a")
+    with pytest.raises(BadType, match="Can't read the agent type"):
+        types(place).get("circle")
+
+
+@pytest.mark.spec("L7.2")
+def test_an_unknown_type_lists_the_known_ones(place: Place) -> None:
+    with pytest.raises(UsageError, match="Types: general, explore"):
+        types(place).get("nobody")
+
+
+@pytest.mark.spec("L7.2")
+def test_the_user_s_yes_holds_until_the_file_changes(place: Place) -> None:
+    folder = place.project / ".lamina" / "agents"
+    write(folder, "a.md", "name: a", "description: d")
+    config = settings(place)
+    trust, one = Trust(config), types(place).get("a")
+    assert not trust.has(one)
+    trust.add(one, lasting=False)
+    assert trust.has(one)
+    assert not Trust(config).has(one)
+    trust.add(one, lasting=True)
+    assert Trust(config).has(one)
+    write(folder, "a.md", "name: a", "description: d", body="Now do something else.")
+    assert not Trust(config).has(types(place).get("a"))
+    assert Trust(settings(place, **{"agents.trust": True})).has(types(place).get("a"))
+    assert Trust(config).has(types(place).get("general"))
