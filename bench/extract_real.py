@@ -65,7 +65,7 @@ def service_calls() -> Iterator[Talk]:
         yield [_turn(m["role"], m["content"] or "", NOW) for m in said]
 
 
-def _assistant_chats() -> Iterator[tuple[str, Talk]]:
+def assistant_chats() -> Iterator[tuple[str, Talk]]:
     """LongMemEval: evidence sessions, each once, and twenty whole items."""
     seen: set[str] = set()
     for item in json.loads((DATA / "longmemeval/longmemeval_evidence500.json").read_text()):
@@ -92,7 +92,7 @@ def talk() -> Iterator[tuple[str, str, Talk]]:
             at = _day(turn["date"])
             parts.setdefault(turn["session"], []).append(_turn(turn["role"], turn["text"], at))
         yield from (("BEAM", f"beam-{file.name}", messages) for messages in parts.values())
-    yield from (("LongMemEval", name, messages) for name, messages in _assistant_chats())
+    yield from (("LongMemEval", name, messages) for name, messages in assistant_chats())
     yield from _talk_of_friends()
 
 

@@ -23,7 +23,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.extract_real import DATA, ROOT, assistant_chats
+from bench.extract_real import DATA, ROOT, assistant_chats, service_calls
 from bench.figures import Figure, at_least, at_most, report
 
 from lamina.layers.dream.fork import review
@@ -295,7 +295,9 @@ def _typed_messages() -> Iterator[tuple[str, str]]:
                 texts = [str(one["text"]) for one in blocks if one.get("type") == "text"]
                 texts += [content] if isinstance(content, str) else []
                 yield from (("code", text) for text in texts)
-    for source, talk in assistant_chats():
+    chats = [*((talk, "LongMemEval") for _, talk in assistant_chats())]
+    chats += [(talk, "tau-bench") for talk in service_calls()]
+    for talk, source in chats:
         yield from ((source, turn["content"]) for turn in talk if turn["role"] == "user")
     for file in sorted((DATA / "beam-100k").glob("*.json")):
         for turn in json.loads(file.read_text())["turns"]:
