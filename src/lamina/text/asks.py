@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
-from lamina.text.lists import Listed, anywhere, sections
+from lamina.text.lists import Listed, anywhere, filled, sections
 from lamina.text.origins import handed_over_in, without_quotations
 from lamina.text.sentences import sentences, spans
 from lamina.text.wishes import Wish, meant_by, wish_in
@@ -29,44 +29,19 @@ class ForgetWish:
 
 
 _POLITE = Listed("asks.polite")
-_FILE = r"[`'\"]?(?P<file>[\w/.-]+\.md)[`'\"]?"
-_MINE = r"(?:my|our)"
-_TOLD = r"(?:said|told you|wrote|mentioned|know|remember|learnt|learned|noted|saved|have)"
-_ENGLISH = [
-    rf"(?:the\s+)?(?:memory\s+|file\s+|note\s+)?{_FILE}",
-    r"(?:the\s+fact\s+)?that\s+(?P<claim>.+)",
-    (
-        rf"(?:what|everything|anything|all)\s+(?:that\s+)?(?:(?:i|we|you)\s+)?(?:have\s+|ever\s+|just\s+)?"
-        rf"(?:{_TOLD}\s+)?(?:about|on|regarding|concerning)\s+(?P<topic>.+)"
-    ),
-    r"the\s+(?:memory|memories|note|rule|fact|thing|part|bit|stuff)s?\s+(?:about|on|of|called|named|that)\s+(?P<topic>.+)",
-    rf"(?P<topic>{_MINE}\s+.+)",
-    rf"(?:where|when|how|who|which)\s+(?P<topic>(?:i|we|{_MINE})\s+.+)",
-]
-_GERMAN = [
-    rf"(?:die\s+)?(?:datei\s+)?{_FILE}",
-    r"dass\s+(?P<claim>.+)",
-    (
-        r"(?:alles,?\s+)?was\s+(?:ich|wir|du)\s+(?:(?:dir|euch|ihnen)\s+)?(?:über|zu|von)\s+(?P<topic>.+?)"
-        r"(?:\s+(?:gesagt|erzählt|geschrieben|erwähnt|weißt|wissen)(?:\s+(?:habe|haben|hatte|hast))?)?"
-    ),
-    r"alles\s+(?:über|zu)\s+(?P<topic>.+)",
-    r"(?P<topic>(?:mein|unser)(?:e[nmrs]?)?\s+.+)",
-    r"(?:wo|wann|wie|wer)\s+(?P<topic>(?:ich|wir|mein\w*|unser\w*)\s+.+)",
-]
-_END = r"\s*[.!?…]*\s*"
 
 
-def _rules(verb: str, objects: list[str]) -> list[re.Pattern[str]]:
-    return [re.compile(rf"(?is)(?:{verb})\s*[,:]?\s+{one}{_END}") for one in objects]
+@lru_cache(maxsize=1)
+def _rules() -> list[re.Pattern[str]]:
+    """How somebody asks to have something forgotten: each verb of a language with each object."""
+    lists = sections("asks.txt")
+    return [
+        re.compile(filled(rf"(?is){{{verb}}}\s*[,:]?\s+{one}\s*[.!?…]*\s*", lists))
+        for verb, objects in (("FORGET", "forget_en"), ("VERGISS", "forget_de"))
+        for one in lists[objects]
+    ]
 
 
-_RULES = [
-    *_rules(r"forget|unlearn|stop\s+remembering", _ENGLISH),
-    *_rules(
-        r"(?:vergiss|vergesst|vergessen(?:\s+sie)?)(?:\s*,?\s+bitte)?|bitte\s+vergessen", _GERMAN
-    ),
-]
 _CHINESE_WISH = Listed("asks.chinese_wish", flags=re.DOTALL)
 _CHINESE_TOPIC = Listed("asks.chinese_topic", flags=re.NOFLAG)
 _CHINESE_TAIL = Listed("asks.chinese_tail", flags=re.NOFLAG)
@@ -83,7 +58,7 @@ def forget_wish(sentence: str) -> ForgetWish | None:
         if polite := _POLITE.match(plain):
             plain = plain[polite.end() :].lstrip()
     plain = next(iter(sentences(plain)), "")
-    for rule in _RULES:
+    for rule in _rules():
         if match := rule.fullmatch(plain):
             return _wish(match)
     return _chinese(plain)

@@ -6,13 +6,16 @@ in `lists/wishes.*.txt` and load when a sentence is first looked at.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from lamina.text.keeping import words_of
 from lamina.text.lists import Listed, either, sections
 from lamina.text.origins import QUOTE, handed_over_in, without_quotations
 
+_COMPOSED = ("en", "de", "zh")  # languages whose small words are known
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
+_FEWEST = 2  # words of what is kept: "remember that book" names a thing
 _EDGES = " \t\n.!。！?？:：,，;；–—-…"
 _CJK = re.compile(r"[\u3400-\u9fff]")
 _WORD = re.compile(r"[\u3400-\u9fff]{2}|[^\W\u3400-\u9fff]+")
@@ -63,6 +66,10 @@ def _found(sentence: str) -> Wish | None:
         wish = phrases.wish(plain) if phrases.hinted(folded) else None
         if wish and not _is_chore(plain, wish, lang):
             return wish
+    for lang in languages[:2]:
+        wish = _phrases(lang).composed(plain) if lang in _COMPOSED else None
+        if wish and not _is_chore(plain, wish, lang):
+            return wish
     return None
 
 
@@ -79,6 +86,7 @@ class _Phrases:
     """The wishes of one language."""
 
     def __init__(self, lang: str) -> None:
+        self._lang = lang
         self._lists = sections(f"wishes.{lang}.txt")
         self._spaced = lang != "zh"
         self._made: dict[str, re.Pattern[str]] = {}
@@ -182,6 +190,32 @@ class _Phrases:
             if wish is not None:
                 return wish
         return None
+
+    def composed(self, plain: str) -> Wish | None:
+        """A wish that no phrase foresees, by what it is made of."""
+        asks = bool(_ASKING.search(plain)) and not _TAG.search(plain)
+        clause = words_of(self._lang).clause_in(plain, asks=asks)
+        if clause is None:
+            return None
+        if clause.mark != "that" and self.pattern("never").search(plain, clause.start):
+            return None
+        if self._reported.search(plain, 0, clause.start) or _in_material(plain, clause.start):
+            return None
+        start, end = self._inner(plain, clause.end, len(plain))
+        after = Wish(start, end, plain[clause.start : start], plain=False)
+        if clause.mark in ("that", "own", ":") and _says(plain, start, end):
+            asked_of = asks and clause.mark == "own" and not self._is_clause(plain, start, end)
+            return None if asked_of or len(_WORD.findall(plain[start:end])) < _FEWEST else after
+        colon = clause.mark == ":"
+        before = self._before(plain, clause.start, clause.start, sure=False, next_says=colon)
+        if before is None or not (clause.points or self._is_own(plain, before.start, before.end)):
+            before = None  # "run the tests, don't forget" is of the task
+        if clause.mark != "," or (before and not before.bare):
+            return before
+        meant = self._is_own(plain, start, end) or (
+            clause.points and self._is_clause(plain, start, end)
+        )
+        return replace(after, points_back=self._spaced) if meant else before
 
     def _heard(self, plain: str, begin: int, at: int, *, asks: bool) -> Wish | None:
         for kind, pattern in self._kinds:
