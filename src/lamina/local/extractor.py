@@ -156,9 +156,7 @@ def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None
     )
 
 
-_JOINT = re.compile(
-    r",\s|;\s|\s(?:and|und)\s(?=(?:pls|please|bitte|don'?t|stop|always|never|i'm|im|ich)\b)|，"
-)
+_JOINT = Listed("finders.clause_joint", flags=re.NOFLAG)
 
 
 def _clauses(sentence: Sentence) -> list[Sentence]:

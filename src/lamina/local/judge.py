@@ -273,11 +273,9 @@ def _leans(text: str) -> bool:
     return bool(place) and not _SOMEWHERE.search(told, 0, place.start())
 
 
-_ASIDE = re.compile(r"(?i)^(?:(?:by the way|also|and|speaking of which),?\s)+")
+_ASIDE = Listed("finders.aside")
 _THING = re.compile(r"(?i)\b(?:it|them|her|him)\b(?!'s\b|'ll\b|\s(?:is|are|was|were)\b)")
-_NAMED = re.compile(
-    r"\b(?:an?|my|our|the|some|two|three|all|\d+)\s(?!lot\b|bit\b)\w+|(?<=[a-z,] )[A-Z]\w+"
-)
+_NAMED = Listed("finders.named_thing", flags=re.NOFLAG)
 _PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
 _SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
 _IN_REPOSITORY = Listed("finders.in_repository", flags=re.NOFLAG)

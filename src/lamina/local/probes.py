@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lamina.local.session_facts import SessionFacts, session_facts, words_in
 from lamina.messages import Json
+from lamina.text.lists import Listed
 
 # How much each kind counts; chosen on half of the recorded compactions, roughly by how often later
 # work used one of it.
@@ -37,11 +38,7 @@ QUESTIONS = {
     "commands": "Which commands were run? Word for word.",
     "asked": "What did the user say? The beginning of each message, word for word.",
 }
-_ORDER = re.compile(
-    r"\b(must|never|always|do ?n[o']t|should ?n[o']t|only|instead of|rather than|make sure|"
-    r"without|please use|no need|avoid|keep|remember)\b",
-    re.IGNORECASE,
-)
+_ORDER = Listed("finders.demand")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 

@@ -10,7 +10,7 @@ from lamina.memory import is_plain_confirmation
 from lamina.text.cue_words import IDENTIFIER, LANGUAGES, PATH, Cues
 from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence
-from lamina.text.sentences import sentences
+from lamina.text.wording import sentences
 
 _LONGEST_QUOTE_OF_ASSISTANT = 300
 

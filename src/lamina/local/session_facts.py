@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from lamina.messages import Block, Json, as_object, dicts, text_of
+from lamina.text.lists import Listed
 
 READS = ("Read", "NotebookRead")
 WRITES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
@@ -21,11 +22,7 @@ _PATH_KEYS = ("file_path", "path", "notebook_path", "filename")
 _EXIT = re.compile(
     r"(?:exit code|exited with|return code|exit status)\D{0,3}(-?\d{1,3})", re.IGNORECASE
 )
-_BAD = re.compile(
-    r"\b(\w*errors?|\w*exception|fail\w*|panic|traceback|undefined|can(no|')t|"
-    r"not found|no such|denied|refused|fatal|invalid|unexpected|mismatch)\b|✗|✘",
-    re.IGNORECASE,
-)
+_BAD = Listed("finders.failure")
 _DEFINED = re.compile(
     r"\b(?:def|class|func|function|fn|interface|struct|enum|trait|module|const|type|let|var)"
     r"\s+(?:\([^)]*\)\s*)?([^\W\d]\w{2,})"

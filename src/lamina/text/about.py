@@ -18,9 +18,7 @@ from lamina.text.lists import Listed, sections, words
 _HARD = words("persons.hard")
 # Ways to say no without a "not".
 _SOFT = words("persons.soft")
-_POLARITY_CLAUSE = re.compile(
-    r"[.;,!?:\n。；，！？：]+|\s[–—-]\s|\b(?:but|because|since|so that|sondern|weil|aber)\b"
-)
+_POLARITY_CLAUSE = Listed("persons.clause_end", flags=re.NOFLAG)
 _RESTATES = 0.7
 
 

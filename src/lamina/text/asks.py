@@ -15,9 +15,8 @@ from itertools import islice, pairwise
 from lamina.text import wording
 from lamina.text.lists import Listed, anywhere, filled, sections
 from lamina.text.origins import handed_over_in, without_quotations
-from lamina.text.sentences import sentences, spans
 from lamina.text.wishes import Wish, meant_by, wish_in
-from lamina.text.wording import content_stems
+from lamina.text.wording import content_stems, sentences, spans
 
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 

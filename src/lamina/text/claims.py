@@ -15,8 +15,7 @@ from lamina.memories import Memory
 from lamina.text import wording
 from lamina.text.about import speaks_of
 from lamina.text.lists import Listed, words
-from lamina.text.sentences import spans
-from lamina.text.wording import content_stems, hard_tokens
+from lamina.text.wording import content_stems, hard_tokens, spans
 
 Judgement = Literal["sure", "doubtful", ""]
 
@@ -194,12 +193,8 @@ def _opposite(one: str, other: str) -> bool:
 _CLAIM = Listed("claims.claim", flags=re.NOFLAG)
 _MANY_VALUED = frozenset("use uses prefer prefers nutzt verwendet 用 在".split())  # noqa: SIM905 - a word list
 _MOVED = re.compile(r"now\b|moved to|changed to|改")
-_DEFINITE = re.compile(
-    r"(?i)(?:the|our|my|their|its|der|die|das|den|unser\w*|mein\w*|the user)\b|我们?的?"
-)
-_LEAD = re.compile(
-    r"(?i)^(?:now|on|at|in|under|to|by|port|version|v|am|um|im|unter|bei|the|jetzt)\s+"
-)
+_DEFINITE = Listed("claims.definite")
+_LEAD = Listed("claims.lead")
 _DAY = Listed("claims.day")
 _PLACE = re.compile(r"(?i)https?://\S+|\S+@\S+\.\S+|[~.]?/?[\w.-]+/[\w./-]+|`[^`]+`|#[\w-]+")
 _NUMERIC = re.compile(

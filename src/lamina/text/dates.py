@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lamina.text.lists import entries
+from lamina.text.lists import Listed, entries
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
@@ -37,11 +37,7 @@ _COUNT = {
 _UNIT = {"day": 1.0, "week": 7.0, "month": 30.4, "year": 365.0}
 _DATES_NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_COUNT, key=len, reverse=True)) + ")"
 _AGO = re.compile(rf"\b{_DATES_NUMBER} (?P<unit>day|week|month|year)s? ago\b", re.IGNORECASE)
-_WITHIN = re.compile(
-    r"\b(?:last|past) (?:(?P<n>\d{1,3}|two|three|four|five|six|few|couple of|several) )?"
-    r"(?P<unit>day|week|weekend|month|year)s?\b",
-    re.IGNORECASE,
-)
+_WITHIN = Listed("finders.within_last")
 _WEEKDAY_NAMES = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _DATES_WEEKDAYS: Sequence[str] = _WEEKDAY_NAMES.split("|")
 _WEEKDAY = re.compile(rf"\blast (?P<day>{_WEEKDAY_NAMES})\b", re.IGNORECASE)
@@ -345,9 +341,7 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Resolve]]:
 
 _COMPILED = tuple(_rules())
 _WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
-_UNTIL = re.compile(
-    r"(?i)(?:\b(?:by|until|before|after|since|this|bis|ab|seit|vor|nach)|本|这)\s?\Z"
-)
+_UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
     r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]|‘[^’\n]*’"

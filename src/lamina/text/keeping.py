@@ -94,7 +94,7 @@ class Keeping:
         """Characters as the longest small words that they make."""
         end = 0
         cases = {met.start(): met.end() for met in self._case.finditer(plain)}
-        for start, stop, token in found:
+        for start, stop, word in found:
             if start < end:
                 continue
             if start in cases:
@@ -104,19 +104,19 @@ class Keeping:
             sizes = range(min(self._longest, len(plain) - start), 0, -1)
             size = next((n for n in sizes if plain[start : start + n] in self._small), 0)
             end = start + size if size else stop
-            yield start, end, plain[start:end] if size else token
+            yield start, end, plain[start:end] if size else word
 
     def _lefts(self, before: Sequence[_Token], kind: str) -> Iterator[Sequence[_Token]]:
         """The small words before an idea, from each place where a clause may begin, nearest first.
         Before a place to keep things any verb may open it: "lodge this in your memory"."""
         at = len(before)
         while at and len(before) - at < _MOST:
-            token = before[at - 1][2]
-            if token in _STOPS:
+            word = before[at - 1][2]
+            if word in _STOPS:
                 break
-            if token in _COMMAS:
+            if word in _COMMAS:
                 yield before[at:]
-            elif token not in self._small:
+            elif word not in self._small:
                 opens = at == 1 or before[at - 2][2] in _STOPS | _COMMAS | self._sets["soft"]
                 if kind == "place" and opens:
                     yield before[at:]
@@ -175,31 +175,31 @@ class Keeping:
 
     def _goes_on(self, after: Sequence[_Token]) -> tuple[int, str | None]:
         """How many tokens still belong to the wish, and what follows; None: something else."""
-        for at, (_, _, token) in enumerate(after[:_MOST]):
-            if token in _STOPS:
-                colon = token in ":：–—"
+        for at, (_, _, word) in enumerate(after[:_MOST]):
+            if word in _STOPS:
+                colon = word in ":：–—"
                 return (at + 1, ":") if colon else (at, "")
-            if token in _COMMAS:
+            if word in _COMMAS:
                 return at + 1, ","
             rest = after[at + 1 :]
-            if token in self._sets["that"]:
+            if word in self._sets["that"]:
                 comma = bool(rest) and rest[0][2] in _COMMAS
                 if self._says(rest[comma:]) and rest[comma][2] not in self._sets["into"]:
                     return at + 1 + comma, "that"
             passed = {one[2] for one in after[:at]}
-            if token in self._sets["own"] and self._says(rest) and passed <= self._sets["soft"]:
+            if word in self._sets["own"] and self._says(rest) and passed <= self._sets["soft"]:
                 return at, "own"
-            if token in self._sets["trail"] and self._says(rest):
+            if word in self._sets["trail"] and self._says(rest):
                 return at, ""
-            if token not in self._small:
+            if word not in self._small:
                 return 0, None
         return len(after), ""
 
     def _says(self, rest: Sequence[_Token]) -> bool:
         """Does more than small words follow in this clause?"""
-        for _, _, token in rest:
-            if token in _STOPS or token in _COMMAS:
+        for _, _, word in rest:
+            if word in _STOPS or word in _COMMAS:
                 return False
-            if token not in self._small:
+            if word not in self._small:
                 return True
         return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lamina.text import wording
 from lamina.text.about import negates
-from lamina.text.sentences import sentences
+from lamina.text.wording import sentences
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles

@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from lamina.text.lists import Listed
 from lamina.text.origins import handed_over_in, split, without_quotations
-from lamina.text.sentences import spans
 from lamina.text.wishes import Wish, meant_by, wish_in
+from lamina.text.wording import spans
 
 
 def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:

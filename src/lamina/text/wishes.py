@@ -21,9 +21,7 @@ _CJK = re.compile(r"[\u3400-\u9fff]")
 _WORD = re.compile(r"[\u3400-\u9fff]{2}|[^\W\u3400-\u9fff]+")
 _SOME_WORDS = r"(?:[^\s,;:.!?]+\s+){0,6}?"
 _ASKING = re.compile(r"[?？]\W*$|[吗么]\W*$")
-_TAG = re.compile(
-    r"(?i),\s*(?:ok(?:ay)?|right|yes|please|deal|got it|ja|gut|bitte|verstanden)\s*\?+$"
-)
+_TAG = Listed("asks.tag_of_a_wish")
 _OF_THE_TASK = Listed("asks.of_the_task")
 _CHORE = Listed("finders.chore_start")
 _THE = re.compile(r"(?i)(?:the|an?|der|die|das|den|dem)\s")
@@ -31,7 +29,7 @@ _VERB = re.compile(r"\w+\s+\S+\s.*?\b\w{3,}(?:s|ed)\b")
 _AND = re.compile(r"(?i)\s*(?:and|then|und)\b")
 _BACK = re.compile(r"(?i)\b(?:that|das)\b")
 _ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
-_YOU_MUST = re.compile(r"(?i)\byou (?:should|must|need|have to)\b|\b(?:immer|nie|niemals)\b.*\w+en$|一定要|必须|务必")  # fmt: skip
+_YOU_MUST = Listed("asks.you_must")
 
 
 @dataclass(frozen=True, slots=True)
