@@ -206,7 +206,7 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
 
 
 _CONFIRMING = words("finders.confirming")
-_EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905 - a word list
+_EMPTY = frozenset("and with you them these those doing done job work und mit den die der".split())  # noqa: SIM905
 
 
 CHEER = Listed("finders.cheer")

@@ -44,7 +44,7 @@ _CONFIRMS = frozenset(
 _FILLERS = frozenset(
     """that that's thats is it it's its this the a an do does did go ahead please thanks thank you so
     very much keep doing to me for sounds looks seems idea way choice call plan one all and i like
-    love just as like we let's lets with from now on always more in future same again""".split()  # noqa: SIM905 - a word list
+    love just as like we let's lets with from now on always more in future same again""".split()  # noqa: SIM905
 )
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.

@@ -51,11 +51,12 @@ def verbose(pattern: str) -> Pattern:
 SYSTEMS = Listed("finders.systems")
 URL = re.compile(r"\bhttps?://[^\s<>\"'`，。；、）)\]]+")
 EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
-PATH = re.compile(r"(?<![\w/:.])(?:~|\.{1,2})?/?[\w.-]+/[\w./-]+|\b[\w-]+\.(?:py|js|ts|tsx|jsx|go|rs|java|c|h|cpp|rb|sh|json|ya?ml|toml|md|sql|css|html|txt|cfg|ini)\b")  # fmt: skip
+PATH = Listed("finders.path", flags=re.NOFLAG)
 IDENTIFIER = re.compile(r"\b(?:[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+|[a-z]+_[a-z_0-9]+|\w+\(\))")
 SECRET = verbose(
     r"""\b(?:password|passwd|passphrase|passwort|kennwort|token|api[\s_-]?key|secret)\b.{0,40}?
-    (?:\bis\b|\bist\b|:|=).{0,4}(?=\S*\d)\S{6,}|密码.{0,6}[是:：=]\s*\S+|\b(?:sk|pk|gh[a-z]|xox[a-z]|AKIA)[-_]?(?=[a-z_-]*\d)[\w-]{12,}"""
+    (?:\bis\b|\bist\b|:|=).{0,4}(?=\S*\d)\S{6,}|密码.{0,6}[是:：=]\s*\S+
+    |\b(?:sk|pk|gh[a-z]|xox[a-z]|AKIA)[-_]?(?=[a-z_-]*\d)[\w-]{12,}"""
 )
 # A word of praise beside a complaint, or a set phrase: not meant as said.
 SARCASM = words("finders.sarcasm")

@@ -344,7 +344,8 @@ _WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 _UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]|‘[^’\n]*’"
+    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
+    r"|‘[^’\n]*’"
     r"|(?<!\w)'[^'\n]+'(?!\w)"
 )
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")

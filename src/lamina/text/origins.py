@@ -154,7 +154,8 @@ def _spans(text: str, marks: bytearray) -> tuple[Span, ...]:
 QUOTE = "\x01"  # stands for each character of a quotation
 
 _QUOTES = re.compile(
-    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|»[^«\n]*«|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|»[^«\n]*«"
+    r"|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》"
     r"|(?<![\w])'[^'\n]{2,}?(?:'\w[^'\n]*?)*'(?!\w)|(?<!\w)‘[^’\n]*’(?!\w)"
 )
 _MATERIAL = words("own_words.material")

@@ -154,7 +154,8 @@ _INDENTED = re.compile(r"^(?: {4,}|\t)[^\n]*$", re.MULTILINE)
 # A line of a log, a diff, a stack trace, a shell prompt or code.
 _MACHINE_LINE = Listed("own_words.machine_line", flags=re.MULTILINE)
 _SPEECH = re.compile(
-    r"(?<![\w\"])\"[^\"\x00]{5,3000}\"|“[^“”\x00]{5,3000}”|„[^„“”\x00]{5,3000}[“”]|[«»][^«»\x00]{5,3000}[«»]|「[^「」\x00]{5,3000}」"
+    r"(?<![\w\"])\"[^\"\x00]{5,3000}\"|“[^“”\x00]{5,3000}”|„[^„“”\x00]{5,3000}[“”]"
+    r"|[«»][^«»\x00]{5,3000}[«»]|「[^「」\x00]{5,3000}」"
 )
 _SPEAKS_ON = re.compile(r"[.!?…][ \n]+\S|[。！？，][^”」]{2}")
 

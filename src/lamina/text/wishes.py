@@ -109,7 +109,8 @@ class _Phrases:
         heads = "|".join(map(self.any_of, ("told", "soft", "colon", "open", "mine", "ending")))
         edge = r"\b" if self._spaced else ""
         return re.compile(
-            rf"(?i)(?:^[^\w]*|(?<=[.!?,;:–—，。；：！？、\n])\s*|(?<=\s-)\s+|(?<!\bto\s){edge}(?={self.any_of('anywhere')}))"
+            rf"(?i)(?:^[^\w]*|(?<=[.!?,;:–—，。；：！？、\n])\s*|(?<=\s-)\s+"
+            rf"|(?<!\bto\s){edge}(?={self.any_of('anywhere')}))"
             rf"(?:(?:(?P<asks>{self.any_of('asks')})|{self.any_of('before')}){gap}){{0,6}}"
             rf"(?={heads}|{self._verb_last})"
         )
@@ -143,7 +144,8 @@ class _Phrases:
         """ "… für später merken", "add … to your notes", "把…记下来"."""
         takes, last = self.any_of("takes"), self.any_of("last")
         if not self._spaced:
-            return rf"{takes}(?P<between>[^，。,：:；]{{2,40}}?)(?:这件事情?|这一?点|这个事实|这事儿?)?{last}"
+            thing = "(?:这件事情?|这一?点|这个事实|这事儿?)?"
+            return rf"{takes}(?P<between>[^，。,：:；]{{2,40}}?){thing}{last}"
         if "takes" in self._lists:
             return rf"{takes}\s+(?P<between>(?:[^\s,;:.!?]+\s+){{1,12}}?){last}"
         return rf"(?P<between>{_SOME_WORDS}){last}"
