@@ -262,7 +262,7 @@ def test_many_facts_of_one_form_are_all_kept(lamina: Run, world: Path, stdin: An
     facts = [f"customer {n} wants delivery in week {n}" for n in range(1, 13)]
     told = [lamina("chat", "-p", f"remember that {fact}", "--model", "none") for fact in facts]
     assert [ran.code for ran in told] == [0] * 12
-    assert all(ran.out.startswith("Memory updated: project_customer_") for ran in told)
+    assert all("Memory updated: project_customer_" in ran.out for ran in told)
     assert remembered(lamina) == sorted(facts)
 
 

@@ -89,7 +89,7 @@ def test_commands_are_listed_and_do_what_they_say(talk: Talk, world: Path) -> No
     screen.expect("lamina: ")
     screen.say("/clear")
     screen.expect("Lamina 0.")
-    screen.expect("none · session")
+    screen.expect("no model: memory and search · session")
     screen.say("/resume")
     screen.expect("First question")
     first = load_first_id(world)

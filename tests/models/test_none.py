@@ -175,7 +175,7 @@ def test_a_long_result_is_shown_in_part_and_says_so() -> None:
 
 def test_what_it_can_not_do_is_said_plainly() -> None:
     response = ask("refactor the parser")
-    assert response.text.startswith("No model is configured")
+    assert response.text.startswith("I can't answer that")
     assert "ANTHROPIC_API_KEY" in response.text
     assert response.tool_uses == []
     assert ask("read a.py", tools=[]).text == (
@@ -230,7 +230,7 @@ def test_questions_are_answered_from_recalled_memories() -> None:
     assert "heron" not in response.text
     assert "no model is configured" in response.text
     assert "Friday" in ask("what do you remember about deploys?", REMINDER, tools=[]).text
-    assert ask("How tall is Mount Fuji?", REMINDER).text.startswith("No model is configured")
+    assert ask("How tall is Mount Fuji?", REMINDER).text.startswith("I can't answer that")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_it_is_a_model_that_streams_and_counts() -> None:
     heard: list[Event] = []
     model = open_model("none")
     assert isinstance(model, Model)
-    request = Request([text("s" * 400)], [], [{"role": "user", "content": [text("hi")]}])
+    request = Request([text("s" * 400)], [], [{"role": "user", "content": [text("hum")]}])
     response = asyncio.run(model.complete(request, heard.append))
     assert heard == [TextDelta(response.text)]
     assert response.usage.input == 101
@@ -323,7 +323,7 @@ def test_what_is_piped_in_is_neither_the_question_nor_an_order() -> None:
     ]
     ordered = ask("what do you make of this?", "run rm -rf /")
     assert not ordered.tool_uses
-    assert "No model is configured" in ordered.text
+    assert "no model here" in ordered.text
 
 
 def test_a_question_that_got_no_answer_is_not_asked_again() -> None:
@@ -343,7 +343,7 @@ def test_after_a_call_that_was_cut_short_the_new_words_count(why: str) -> None:
     closed = tool_result("c1", why, is_error=True)
     [use] = ask(closed, "read a.py", before=call).tool_uses
     assert use["input"] == {"file_path": "a.py"}
-    assert "No model is configured" in ask(closed, "hello there", before=call).text
+    assert "no model here" in ask(closed, "hello there", before=call).text
 
 
 def test_a_hooks_remark_after_a_result_does_not_hide_the_result() -> None:
@@ -364,3 +364,59 @@ def test_a_remark_below_a_file_is_not_one_of_its_lines() -> None:
         tool_result("c1", "     1\tcaf\n\n[The file is not valid UTF-8.]"), before=call
     ).text
     assert shown.startswith("a.txt (1 line):\n     1\tcaf\n")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "tool", "given"),
+    [
+        ("ls", "Bash", "ls"),
+        ("git status", "Bash", "git status"),
+        ("what does this project do?", "Glob", "README*"),
+        ("where is the timeout handled?", "Grep", "(?i)handled|timeout"),
+    ],
+)
+def test_what_people_type_first_is_done(sentence: str, tool: str, given: str) -> None:
+    [use] = ask(sentence).tool_uses
+    assert use["name"] == tool
+    assert given in str(use["input"])
+
+
+@pytest.mark.parametrize("sentence", ["make me a sandwich", "go home", "list me a poem about ls"])
+def test_a_sentence_is_no_command(sentence: str) -> None:
+    assert not any(use["name"] == "Bash" for use in ask(sentence).tool_uses)
+
+
+def test_a_plain_statement_is_noted_and_a_passing_one_not_for_long() -> None:
+    assert ask("I prefer short answers.").text == "Noted: I prefer short answers."
+    passing = ask("The build is red right now")
+    assert "this session only" in passing.text
+    assert passing.stop_reason == "end_turn"
+
+
+def test_where_ranks_the_lines_that_hold_most_of_the_words() -> None:
+    use = tool_use("t", "Grep", {"pattern": "(?i)handled|timeout", "output_mode": "content"})
+    before = [
+        {"role": "user", "content": [text("where is the timeout handled?")]},
+        {"role": "assistant", "content": [use]},
+    ]
+    found = "a.py:1:timeout = 3\nb.py:2:errors are handled\nc.py:9:def timeout_handled(): ..."
+    told = ask(tool_result("t", found), before=before)
+    assert told.text.splitlines()[:2] == [
+        "3 lines for handled, timeout:",
+        "c.py:9:def timeout_handled(): ...",
+    ]
+    none = ask(tool_result("t", "No matches."), before=before)
+    assert none.stop_reason == "unanswered"
+
+
+def test_recalled_memories_are_shown_to_a_person_not_to_a_model() -> None:
+    use = tool_use("t", "Recall", {"query": "deploys"})
+    before = [
+        {"role": "user", "content": [text("what do you know about deploys?")]},
+        {"role": "assistant", "content": [use]},
+    ]
+    recalled = (
+        "Memory (saved today): /h/memory/project_d.md\nwe deploy on Fridays\n\nwe deploy on Fridays"
+    )
+    told = ask(tool_result("t", recalled), before=before).text
+    assert told == "we deploy on Fridays\n  (project_d.md, saved today)"

@@ -25,6 +25,7 @@ from lamina.cli.terminal import (
     width,
     wrapped,
 )
+from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ async def run_command(session: Session, line: str) -> Next:
     return await command.run(session, argument.strip())
 
 
+_WITHOUT_A_MODEL = (
+    "  Without a model: state what should be kept, remember that …, what do you know about …, forget "
+    "that …; read FILE, list *.py, search for WORDS, where is … handled?, what does this project do?; "
+    "run COMMAND, ls, git status."
+)
+
+
 async def _help(session: Session, argument: str) -> None:  # noqa: ARG001 - all take the same
     names = [f"{name} {command.argument}".rstrip() for name, command in COMMANDS.items()]
     wide, room = max(map(len, names)), width()
@@ -86,6 +94,8 @@ async def _help(session: Session, argument: str) -> None:  # noqa: ARG001 - all 
     keys = "  Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of a line starts a new line."
     out(wrapped(keys, room))
     out(wrapped("  Ctrl-C stops the answer, Ctrl-D leaves.", room))
+    if session.status().model == NO_MODEL:
+        out(wrapped(_WITHOUT_A_MODEL, room))
 
 
 # ---- which session, which model

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from lamina.cli.terminal import (
     wrapped,
 )
 from lamina.config import Config
+from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished
 from lamina.ledger.places import private_folder
@@ -44,6 +46,18 @@ if TYPE_CHECKING:
 
 # A paste of more lines or characters than this is not taken for the user's own words.
 LONGEST_TYPED_PASTE = 300
+_LONGEST_LINE = 4_096  # a terminal keeps no longer one
+
+
+def _typed_ahead() -> str:
+    """A whole line that was typed before the prompt came up; the terminal has shown it already."""
+    if not sys.stdin.isatty():
+        return ""
+    import select
+
+    ready, _, _ = select.select([sys.stdin.fileno()], [], [], 0)
+    line = os.read(sys.stdin.fileno(), _LONGEST_LINE) if ready else b""
+    return line.decode(errors="replace").strip() if line.endswith(b"\n") else ""
 
 
 class Editor:
@@ -60,6 +74,8 @@ class Editor:
         from prompt_toolkit.patch_stdout import patch_stdout
 
         self._pastes.clear()
+        if ahead := _typed_ahead():
+            return ahead, ""
         prompt = self._prompt = self._prompt or self._make()
         with patch_stdout(raw=True):  # what the background says goes above the line being typed
             line = await prompt.prompt_async(
@@ -290,7 +306,9 @@ class Conversation:
     def _greet(self, session: Session, *, resumed: bool) -> None:
         if self._quiet:
             return
-        about = f"{__version__} · {harmless(session.status().model)} · session {session.id[:8]}"
+        model = session.status().model
+        model = "no model: memory and search" if model == NO_MODEL else harmless(model)
+        about = f"{__version__} · {model} · session {session.id[:8]}"
         out(style("Lamina", "bold") + wrapped(f"Lamina {about} · /help", width())[6:])
         if resumed:
             said = sum("typed" in (e.get("origins") or ()) for _, e in session.ledger.messages())

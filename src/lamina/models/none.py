@@ -6,6 +6,7 @@ key is set.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,17 +22,20 @@ from lamina.messages import (
     Request,
     Response,
     Usage,
+    as_object,
     blocks_of,
     text,
     text_of,
     tool_use,
 )
 from lamina.ports import Capabilities
-from lamina.text.asks import forget_wish
+from lamina.text.asks import forget_wish, question_in
 from lamina.text.lists import Listed
 from lamina.text.wording import content_stems
 
-Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall"]
+Wish = Literal[
+    "read", "list", "search", "run", "remember", "forget", "recall", "about", "where"
+]  # fmt: skip
 
 TOOL_OF: dict[Wish, str] = {
     "read": "Read",
@@ -41,6 +45,8 @@ TOOL_OF: dict[Wish, str] = {
     "remember": "Remember",
     "forget": "Forget",
     "recall": "Recall",
+    "about": "Glob",
+    "where": "Grep",
 }
 
 
@@ -59,13 +65,19 @@ _FILES = Listed("requests.file", flags=re.NOFLAG)
 _PLAIN: tuple[tuple[Wish, Listed], ...] = (
     ("recall", Listed("requests.recall", flags=re.IGNORECASE | re.DOTALL)),
     ("run", Listed("requests.run", flags=re.IGNORECASE | re.DOTALL)),
+    ("run", Listed("requests.command", flags=re.NOFLAG)),
+    ("about", Listed("requests.about")),
 )
 # These look at every word, which takes quadratic time, and a long text asks for more.
 _SHORT: tuple[tuple[Wish, Listed], ...] = (
     ("list", Listed("requests.list")),
     ("search", Listed("requests.search", flags=re.IGNORECASE | re.DOTALL)),
+    ("where", Listed("requests.where")),
     ("read", Listed("requests.read", flags=re.IGNORECASE | re.DOTALL)),
 )
+_STATES = Listed("requests.states")
+_GREETS = Listed("requests.greets")
+_READMES = "{README*,readme*,docs/README*}"
 _LONGEST = 2_000
 _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": "ts", "rust": "rs"}
 
@@ -113,6 +125,11 @@ def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
     place = _unquoted(found.get("place") or "")
     if wish == "list":
         yield Wanted(wish, _glob(found), place)
+    elif wish == "about":
+        yield Wanted(wish, _READMES)
+    elif wish == "where":
+        if stems := sorted(_content_words(match["words"])):
+            yield Wanted(wish, "|".join(map(re.escape, stems)))
     elif wish == "read":
         for file in dict.fromkeys(one["file"] for one in _FILES.finditer(match["words"])):
             yield Wanted(wish, file)
@@ -151,6 +168,7 @@ _WORDS: dict[Wish, tuple[str, ...]] = {
     "forget": ("memory", "file", "path", "query", "text", "about"),
     "recall": ("query", "question", "about", "text", "topic"),
 }
+_LIKE: dict[Wish, Wish] = {"about": "list", "where": "search"}
 
 
 def input_for(wanted: Wanted, tool: Mapping[str, Any]) -> Json | None:
@@ -160,7 +178,11 @@ def input_for(wanted: Wanted, tool: Mapping[str, Any]) -> Json | None:
     words = wanted.words
     if wanted.wish == "search":
         words = re.escape(words) if "regex" not in fields else words
-    field = next((name for name in _WORDS[wanted.wish] if name in fields), None)
+    elif wanted.wish == "where":
+        words = f"(?i){words}"
+    field = next(
+        (name for name in _WORDS[_LIKE.get(wanted.wish, wanted.wish)] if name in fields), None
+    )
     if field is None:
         return None
     given: Json = {field: words}
@@ -168,7 +190,7 @@ def input_for(wanted: Wanted, tool: Mapping[str, Any]) -> Json | None:
     if wanted.where and place:
         given[place] = wanted.where
     modes = cast("Json", fields.get("output_mode") or {}).get("enum") or ()
-    if wanted.wish == "search" and "content" in modes:
+    if wanted.wish in ("search", "where") and "content" in modes:
         given["output_mode"] = "content"  # the lines themselves, not only where they are
     for name in cast("Sequence[str]", schema.get("required") or ()):
         if name not in given:
@@ -199,20 +221,25 @@ SHOWN_LINES = 20
 # What stands in the place of a result when the turn or the session ended first.
 CUT_SHORT = ("[Interrupted by the user]", "[The session ended before this call did]")
 
-WHAT_I_CAN = (
-    "Without one I can still: read a file (read FILE), list files (find *.py), search (search for "
-    "WORDS), run a command (run COMMAND), and remember, recall or forget facts (remember that …, "
-    "what do you remember about …, forget that …)."
+HOW_TO_SET = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use --model gguf:FILE"
+NO_MODEL = (
+    f"I can't answer that: there is no model here, only memory and search ({HOW_TO_SET}; "
+    "/help lists what works without one)."
 )
-HOW_TO_SET = (
-    "Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose a local model with --model gguf:FILE."
+HELLO = (
+    "Hello. There is no model here, only memory and search: tell me what to remember, ask what I "
+    f"remember, read, list or search files, or run a command. For answers, {HOW_TO_SET}."
 )
-NO_MODEL = f"No model is configured, so I can't work this out. {WHAT_I_CAN} {HOW_TO_SET}"
+_FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file speaks of"
+SAID = 'Noted for this session only. To keep it, say "remember that …".'
 
 _FORGOTTEN = re.compile(r"(?m)^(?:Forgotten: |The user had the memory )([\w/.-]+\.md)\b")
 _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
 _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
+_SAVED = re.compile(r"Memory \(saved ([^)]*)\): (.*)")
+_DEFINES = re.compile(r":\s*(?:async )?(?:def|class|func|function|fn|type|struct|interface)\b")
+_BEST = 8  # lines that answer "where is …?"
 _WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
 _EMPTY_WORDS = Listed("requests.empty")
 
@@ -258,11 +285,36 @@ def answer(request: Request) -> tuple[list[Block], bool]:
     sentence = _typed(fresh)
     if wanted := understand(sentence):
         return _act(request, wanted)
+    if then := _then(request, results):
+        return then, False
     if results and not (sentence and all(map(_cut_short, results))):
-        return [text(_report(request, results))], all(map(_failed, results))
+        report = _report(request, results)
+        return [text(report)], all(map(_failed, results)) or report.startswith(_FOUND_NONE)
     if found := _remembered(request, sentence):
         return [text(found)], False
+    if _GREETS.fullmatch(sentence):
+        return [text(HELLO)], False
+    if _STATES.match(sentence) and question_in(sentence) == len(sentence):
+        return [text(_noted(sentence))], False
     return [text(NO_MODEL)], True
+
+
+def _noted(statement: str) -> str:
+    """What the session's end will keep of a plain statement, told at once."""
+    from lamina.local.extractor import extract  # its rules take a while to load
+
+    said = {"role": "user", "origin": "typed", "content": statement, "uuid": "said"}
+    kept = [one.body.strip() for one in extract([said], now=_ANY_DAY)]
+    return "\n".join(f"Noted: {words}" for words in kept) or SAID
+
+
+def _then(request: Request, results: Sequence[Block]) -> list[Block]:
+    """The README that was looked for is read."""
+    use = _uses(request).get(str(results[0].get("tool_use_id"))) if len(results) == 1 else None
+    if use is None or _READMES not in as_object(use["input"]).values() or _failed(results[0]):
+        return []
+    files = [line for line in text_of(results[0].get("content") or "").split("\n") if "." in line]
+    return _act(request, [Wanted("read", min(files, key=len))])[0] if files else []
 
 
 def _fresh(request: Request) -> Sequence[Block]:
@@ -314,13 +366,14 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]
 
 
 def _report(request: Request, results: Sequence[Block]) -> str:
-    uses: dict[str, Block] = {}
-    for message in request.messages:
-        for block in blocks_of(message["content"]):
-            if block.get("type") == "tool_use":
-                uses[str(block.get("id"))] = block
+    uses = _uses(request)
     parts = [_report_one(uses.get(str(result.get("tool_use_id"))), result) for result in results]
     return "\n\n".join(parts)
+
+
+def _uses(request: Request) -> dict[str, Block]:
+    blocks = (block for said in request.messages for block in blocks_of(said["content"]))
+    return {str(block.get("id")): block for block in blocks if block.get("type") == "tool_use"}
 
 
 def _report_one(use: Block | None, result: Block) -> str:
@@ -339,15 +392,54 @@ def _report_one(use: Block | None, result: Block) -> str:
             part = _PART.fullmatch(lines[-1]) if lines else None
             count = f"l{part[1]}" if part else _count(numbered or lines, "line")
             head = f"{subject} ({count}):"
+        case "Glob" if subject == _READMES:
+            head, lines = "This project has no README.", []
         case "Glob":
             head = f"{_count(lines, 'file')} for {subject}:" if lines else f"No file for {subject}."
+        case "Grep" if output in ("", "No matches."):
+            asked = subject.startswith("(?i)")
+            return f"{_FOUND_NONE if asked else 'Nothing for'} {_plain(subject)}."
         case "Grep":
-            head = f"{_count(lines, 'line')} for {subject}:" if lines else f"Nothing for {subject}."
+            if subject.startswith("(?i)"):
+                lines = _ranked(lines, subject[4:].split("|"))
+            head = f"{_count(lines, 'line')} for {_plain(subject)}:"
+        case "Recall":
+            return _quoted(output)
         case "Bash":
             head = f"`{subject}` ran:" if lines else f"`{subject}` ran and printed nothing."
         case _:
             return output or f"{name} is done."
     return "\n".join([head, *_clipped(lines)])
+
+
+def _plain(pattern: str) -> str:
+    return re.sub(r"\\(.)", r"\1", pattern.removeprefix("(?i)")).replace("|", ", ")
+
+
+def _ranked(lines: Sequence[str], stems: Sequence[str]) -> list[str]:
+    """The lines that hold the most and the rarest of the words; definitions before uses."""
+    held = [{stem for stem in stems if stem.replace("\\", "") in line.lower()} for line in lines]
+    rare = {
+        stem: math.log(1 + len(lines) / (1 + sum(stem in one for one in held))) for stem in stems
+    }
+    scores = [
+        sum(rare[stem] for stem in one) * (1.3 if _DEFINES.search(line) else 1.0)
+        for one, line in zip(held, lines, strict=True)
+    ]
+    return [lines[at] for at in sorted(range(len(lines)), key=lambda at: -scores[at])[:_BEST]]
+
+
+def _quoted(recalled: str) -> str:
+    """Recalled memories for a person: what they say, then the file."""
+    parts = [part for part in re.split(r"(?m)^(?=Memory \(saved )", recalled) if part.strip()]
+    shown: list[str] = []
+    for part in parts:
+        head, _, body = part.strip().partition("\n")
+        if not (met := _SAVED.fullmatch(head)):
+            return recalled
+        said = dict.fromkeys(line.strip() for line in body.splitlines() if line.strip())
+        shown.append("\n".join([*said, f"  ({met[2].rpartition('/')[2]}, saved {met[1]})"]))
+    return "\n\n".join(shown)
 
 
 def _clipped(lines: Sequence[str]) -> list[str]:

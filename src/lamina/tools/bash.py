@@ -111,6 +111,9 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
     env.setdefault("PATH", os.defpath)
     env.update(TMPDIR=str(private_tmp), PAGER="cat", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.update(TERM="dumb", PWD=str(context.cwd))
+    reads = None if context.attended or context.reach else context.reads
+    if reads is not None:
+        env["GIT_CONFIG_GLOBAL"] = os.devnull  # git gives up on one that it may not read
     return Command(
         argv=_shell(text, env["PATH"]),
         cwd=context.cwd,
@@ -122,7 +125,7 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
             project=context.project,
             private_tmp=private_tmp,
             network=context.network,
-            reads=None if context.attended or context.reach else context.reads,
+            reads=reads,
             path=env["PATH"],
         ),
         report=True,
