@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
           opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
 
-.PHONY: run test test-model test-clients check format bench docs clean setup
+.PHONY: run test test-model test-clients check format bench docs site clean setup
 
 run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
@@ -48,6 +48,10 @@ bench-%: $(STAMP)  ## one benchmark
 
 docs: $(STAMP)  ## pages that are generated from tables
 	@$(BIN)/python docs/generate.py
+
+site: $(STAMP)  ## the documentation as a site, in site/
+	@$(BIN)/python -c 'import material' 2>/dev/null || $(BIN)/pip install -q -e '.[site]'
+	@$(BIN)/python -m mkdocs build -q && echo 'site/index.html'
 
 setup: $(STAMP)
 

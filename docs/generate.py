@@ -1,7 +1,7 @@
 """Writes the pages that are generated from tables: docs/settings.md, docs/commands.md, docs/events.md,
-and the copy of turn.py in docs/architecture.md.
+docs/api.md, the drawings, and the copy of turn.py in docs/architecture.md.
 
-`make docs` runs it; a test compares its pages with the committed ones. Writes those four files.
+`make docs` runs it; a test compares its pages with the committed ones. Writes those files.
 """
 
 # ruff: noqa: INP001 - a script, not a package
@@ -12,6 +12,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,75 @@ def architecture_page() -> str:
     return f"{before}<!-- turn.py -->\n```python\n{code}\n```\n<!-- end -->{after}"
 
 
+# ---- what can be imported
+
+
+def api_page() -> str:
+    """The public names of `lamina` with their signatures and the first paragraph on each."""
+    import inspect
+
+    import lamina
+
+    parts = [f"# Python interface\n{NOTE}"]
+    for name in sorted(lamina.__all__, key=str.lower):
+        value = getattr(lamina, name)
+        said = inspect.getdoc(value) or ""
+        if not callable(value) or said == inspect.getdoc(type(value)):
+            continue
+        words = said.split("\n\n")[0]
+        parts.append(f"## {name}\n" + (f"\n{words}\n" if words else ""))
+        methods = [
+            f"- `{one}`: {' '.join((inspect.getdoc(member) or '').split(chr(10) * 2)[0].split())}"
+            for one, member in inspect.getmembers(value)
+            if inspect.isclass(value) and not one.startswith("_") and inspect.isfunction(member)
+            if member.__doc__
+        ]
+        parts += ["\n".join(methods) + "\n"] if methods else []
+    return "\n".join(parts)
+
+
+# ---- drawings: what goes into a layer, what comes out, and what it keeps
+
+DRAWN = {
+    1: ("a large tool result", "a preview with a path", "the whole result, in a file"),
+    2: ("results of long ago", "one line with an id", "every byte, in the ledger"),
+    3: ("the running session", "notes in ten sections", "summary.md beside the session"),
+    4: ("a view near its limit", "a summary, then the end", "the whole history, in the ledger"),
+    5: ("what you said", "memories, or the inbox", "topic files and MEMORY.md"),
+    6: ("memories of many sessions", "fewer, truer memories", "each change as a commit"),
+    7: ("a task", "a result, or a message", "a ledger and memories of its own"),
+}
+_STYLE = (
+    "text{font:14px system-ui,sans-serif;fill:#1c2b2b;text-anchor:middle}"
+    "rect{fill:#e6f2f1;stroke:#2a8a82;stroke-width:1.5}path{stroke:#2a8a82;stroke-width:2;fill:none}"
+    ".l{font-weight:600;fill:#fff}.m{fill:#2a8a82}"
+    "@media(prefers-color-scheme:dark){text{fill:#dcebea}rect{fill:#17302e}.m{fill:#2a8a82}}"
+)
+
+
+def drawing(layer: int) -> str:
+    into, out, kept = DRAWN[layer]
+
+    def box(x: int, y: int, words: str, kind: str = "") -> str:
+        mark, label = (' class="m"', ' class="l"') if kind else ("", "")
+        return (
+            f'<rect{mark} x="{x}" y="{y}" width="200" height="44" rx="8"/>'
+            f'<text{label} x="{x + 100}" y="{y + 27}">{words}</text>'
+        )
+
+    tip = "l-8,-5 m8,5 l-8,5"
+    lines = f"M210,32 H288 {tip} M490,32 H568 {tip} M390,54 V92 l-5,-8 m5,8 l5,-8"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 146" role="img">'
+        f"<title>Layer {layer}: {into} goes in, {out} comes out; it keeps {kept}</title>"
+        f"<style>{_STYLE}</style>{box(10, 10, into)}{box(290, 10, f'layer {layer}', 'm')}"
+        f'{box(570, 10, out)}{box(290, 94, kept)}<path d="{lines}"/></svg>\n'
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "api.md": api_page,
+    **{f"img/layer-{n}.svg": partial(drawing, n) for n in DRAWN},
     "settings.md": settings_page,
     "commands.md": commands_page,
     "events.md": events_page,
