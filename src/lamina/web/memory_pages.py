@@ -27,22 +27,6 @@ _FOUND = 30
 _VERSIONS = 20  # of one memory that are shown with their differences
 _CHANGES = 50  # in the history of all
 EDITED = 256_000  # bytes of a file that a browser's text field takes well
-WRITERS = {
-    "user": "you",
-    "agent": "the agent",
-    "extraction": "extraction",
-    "dream": "a dream",
-    "outside": "outside Lamina",
-}
-_REASONS = {
-    "name": "its name",
-    "description": "its description",
-    "body": "its text",
-    "embedding": "related words",
-    "recency": "fresh",
-    "use": "used before",
-    "type": "about you",
-}
 
 
 # ---- the list
@@ -79,7 +63,7 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     tabs = [(one, counts[one]) for one in (*MEMORY_TYPES, "untyped", "team") if counts[one]]
     return {
         "all": len(everything),
-        "rows": [_row(one, one.path in pinned) for one in chosen[start : start + _A_PAGE]],
+        "rows": [_row(one, pinned=one.path in pinned) for one in chosen[start : start + _A_PAGE]],
         "tabs": tabs,
         "kind": kind,
         "page": page,
@@ -89,17 +73,10 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     }
 
 
-def _row(one: Memory, pinned: bool = False) -> dict[str, Any]:
-    about = one_line(one.description or one.body)
+def _row(one: Memory, *, pinned: bool = False) -> dict[str, Any]:
     title = one.name or one.path.removesuffix(".md")
-    return {
-        "path": one.path,
-        "title": title,
-        "about": about,
-        "kind": kind_of(one),
-        "changed": one.mtime,
-        "pinned": pinned,
-    }
+    about = one_line(one.description or one.body)
+    return {"one": one, "title": title, "about": about, "kind": kind_of(one), "pinned": pinned}
 
 
 def _found(project: Project, words: str) -> list[dict[str, Any]]:
@@ -109,12 +86,10 @@ def _found(project: Project, words: str) -> list[dict[str, Any]]:
 
     found = fitting(project.world.index(project), words, _FOUND, time.time())
     likely = chances([match for match, _ in found])
-    rows: list[dict[str, Any]] = []
-    for (match, one), chance in zip(found, likely, strict=True):
-        parts = sorted(match.parts.items(), key=lambda part: -part[1])
-        why = [f"{_REASONS.get(name, name)} {value:.2f}" for name, value in parts if value >= 0.005]
-        rows.append({**_row(one), "chance": chance, "score": match.score, "why": ", ".join(why)})
-    return rows
+    return [
+        {**_row(one), "chance": chance, "match": match}
+        for (match, one), chance in zip(found, likely, strict=True)
+    ]
 
 
 # ---- one memory
@@ -190,8 +165,7 @@ def _told_by(commit: Commit, path: str, mtime: float) -> dict[str, Any]:
     from lamina.memory import teammate_of, written_at
 
     mate = teammate_of(commit, path) if commit.writer == "team" else ""
-    who = mate or WRITERS.get(commit.writer, commit.writer)
-    return {"commit": commit, "who": who, "at": written_at(commit, mtime)}
+    return {"commit": commit, "who": mate or commit.writer, "at": written_at(commit, mtime)}
 
 
 # ---- history

@@ -76,6 +76,11 @@
   addEventListener("pagehide", () => source?.close());
   addEventListener("pageshow", listen);
 
+  // ---- on a narrow screen the menu scrolls
+  const nav = document.querySelector("header nav");
+  const current = nav?.querySelector("[aria-current]");
+  if (current && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = current.offsetLeft - nav.clientWidth / 2;
+
   // ---- keys
   let leader = false;
   const move = (step) => {

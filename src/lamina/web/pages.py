@@ -21,18 +21,10 @@ from lamina.web.watch import Watch
 
 if TYPE_CHECKING:
     from lamina.config import Config
+    from lamina.layers.dream.runner import DreamResult
     from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
-    from lamina.web.upkeep_pages import Dreaming
 
-SECTIONS = (  # of a project: its name in the address, its name, the key that leads there
-    ("", "Memory", "m"),
-    ("inbox", "Inbox", "i"),
-    ("history", "History", "h"),
-    ("audit", "Audit", "a"),
-    ("dream", "Dream", "d"),
-)
-DREAM_ENDS = 5.0  # seconds that the end of the page waits for a dream: it is undone by itself
 _MOST_PROJECTS = 12  # in the menu
 
 
@@ -75,14 +67,14 @@ class Project:
 class World:
     """The home with its projects."""
 
-    def __init__(self, args: argparse.Namespace, watch: Watch) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         config = config_of(args)
-        self.changed = watch.tell  # a topic: pages that show it look again
         self.home = config.own_home
         self.here = find_project_folder(self.home, config.project).name
         self._args = args
         self._here_path = str(config.project)
-        self.dreams: dict[str, Dreaming] = {}  # begun from the page, by project
+        self.dreams: dict[str, DreamResult] = {}  # shown and not applied yet, by project
+        self.measured: dict[Path, Any] = {}  # a session's state and its figures
         self._indexes: dict[str, MemoryIndex] = {}
         self._lock = threading.Lock()
 
@@ -110,8 +102,6 @@ class World:
             return self._indexes[project.slug]
 
     def close(self) -> None:
-        for begun in self.dreams.values():
-            begun.thread.join(DREAM_ENDS)
         for index in self._indexes.values():
             index.store.close()
 
@@ -123,10 +113,10 @@ class Site:
     """All pages of the server."""
 
     def __init__(self, args: argparse.Namespace, watch: Watch) -> None:
-        from lamina.web import memory_pages, upkeep_pages
+        from lamina.web import memory_pages, money_pages, session_pages, upkeep_pages
 
-        rooms = (memory_pages, upkeep_pages)
-        self._world = World(args, watch)
+        rooms = (memory_pages, upkeep_pages, session_pages, money_pages)
+        self._world = World(args)
         self._watch = watch
         self._shown: dict[str, Show] = {
             key: one for room in rooms for key, one in room.SHOWN.items()
@@ -191,7 +181,6 @@ class Site:
             **screen.values,
             "title": screen.title,
             "section": screen.section,
-            "sections": SECTIONS,
             "asked": asked,
             "here": "/" + "/".join(asked.parts),
             "project": project,

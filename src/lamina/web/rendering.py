@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import quote
 
@@ -44,7 +44,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "when": when,
-        "day": day,
+        "day": partial(when, day_only=True),
         "line": one_line,
         "diff": diff_lines,
         "money": money_text,
@@ -64,15 +64,7 @@ def _visible(value: object) -> object:
 # ---- filters
 
 
-def when(moment: float) -> Markup:
-    return _moment(moment, day_only=False)
-
-
-def day(moment: float) -> Markup:
-    return _moment(moment, day_only=True)
-
-
-def _moment(moment: float, *, day_only: bool) -> Markup:
+def when(moment: float, *, day_only: bool = False) -> Markup:
     """A time that a person takes in at a glance; the exact one is in its title."""
     if not moment:
         return Markup("–")

@@ -15,15 +15,22 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lamina.errors import LaminaError
 from lamina.web.watch import Watch
 
+if TYPE_CHECKING:
+    from lamina.web.pages import Site
+
 LARGEST_FORM = 4_000_000  # bytes; a memory is far smaller
 _BODY_SECONDS = 20.0  # to send a request, once it has begun
 _MOST_MESSAGES = 50
+_GO_ON = (
+    '<!doctype html><title>Lamina</title><link rel="icon" href="/assets/icon.svg">'
+    '<meta http-equiv="refresh" content="0; url=/">'
+)
 _ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 # Nothing from elsewhere, nothing inline, no frames: text that slipped through would still not run.
 _SAFE = {
@@ -75,20 +82,6 @@ class NotThere(LaminaError):
     """No page has this address."""
 
 
-class Pages(Protocol):
-    """What the server shows."""
-
-    def get(self, asked: Asked) -> Answer: ...
-
-    def post(self, asked: Asked) -> Answer: ...
-
-    def sorry(self, sentence: str, asked: Asked) -> str:
-        """A page that says why there is none."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class Server(ThreadingHTTPServer):
     """Everything that lives as long as the server: secrets, watched folders, the last messages."""
 
@@ -96,7 +89,7 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, port: int, pages: Callable[[Watch], Pages]) -> None:
+    def __init__(self, port: int, pages: Callable[[Watch], Site]) -> None:
         self.watch = Watch()
         self.pages = pages(self.watch)
         super().__init__(("127.0.0.1", port), _Handler)  # closes both if the port is taken
@@ -227,8 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         if token and split.path == "/" and self.server.enter(token[0]):
             cookie = f"{self._cookie_name}={self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
             # Going on from a page of ours, not by redirection: then the cookie counts as our own.
-            go_on = '<!doctype html><meta http-equiv="refresh" content="0; url=/">'
-            return Answer(go_on, headers={"Set-Cookie": cookie})
+            return Answer(_GO_ON, headers={"Set-Cookie": cookie})
         self._check_origin()
         self._check_cookie()
         return self._page(self.server.pages.get, {})
@@ -270,8 +262,12 @@ class _Handler(BaseHTTPRequestHandler):
         except NotThere as error:
             return Answer(self.server.pages.sorry(str(error), asked), 404)
         except LaminaError as error:
-            status = 409 if form else 400
-            return Answer(self.server.pages.sorry(str(error), asked), status)
+            return Answer(self.server.pages.sorry(str(error), asked), 409 if form else 400)
+        except Exception as error:  # noqa: BLE001 - the edge: recorded, and said in a sentence
+            from lamina.cli import crash
+
+            said = crash.record(error, sys.argv[1:])
+            return Answer(self.server.pages.sorry(said, asked), 500)
         if answer.message is not None:
             mark = "&" if "?" in answer.to else "?"
             to, hash_, place = answer.to.partition("#")

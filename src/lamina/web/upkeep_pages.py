@@ -5,14 +5,12 @@ dreams, whose changes are shown before they are made. Through the same doors as 
 from __future__ import annotations
 
 import argparse
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli import dream, memory_reports
-from lamina.errors import Conflict, GateRefused, LaminaError, UsageError, alone
-from lamina.web.memory_pages import WRITERS, editable, editor, told, typed
+from lamina.errors import Conflict, GateRefused, LaminaError, UsageError
+from lamina.web.memory_pages import editable, editor, told, typed
 from lamina.web.pages import Project, Screen, done
 from lamina.web.server import Answer, Asked, Message
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from lamina.memories import InboxItem
     from lamina.memory import Audit
 
-_MOMENT = 1.0  # seconds that a form waits for a dream; most are done by then
 _DREAMS = 20  # that have ended, in the list
 
 
@@ -31,21 +28,12 @@ _DREAMS = 20  # that have ended, in the list
 def _inbox(asked: Asked, project: Project) -> Screen:
     with project.store() as store:
         if asked.parts[3:]:
-            return _change_item(project, store.waiting_item(asked.parts[3]), asked)
-        items = [
-            {"item": one, "diff": store.inbox_diff(one), "who": _who(one)}
-            for one in store.waiting()
-        ]
+            return _change_item(project, store.waiting_item(asked.parts[3]))
+        items = [(one, store.inbox_diff(one)) for one in store.waiting()]
     return Screen("inbox.html", "Inbox", "inbox", {"items": items})
 
 
-def _who(item: InboxItem) -> str:
-    return WRITERS.get(item.proposal.writer, item.proposal.writer)
-
-
-def _change_item(
-    project: Project, item: InboxItem, _: Asked, said: str = "", why: str = ""
-) -> Screen:
+def _change_item(project: Project, item: InboxItem, said: str = "", why: str = "") -> Screen:
     with project.store() as store:
         proposed = editable(store.proposed_content(item), item.proposal.path)
     to = project.url("inbox", item.id)
@@ -70,7 +58,7 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
             secret = bool(asked.form.get("secret"))
             outcome = store.accept(item.id, edited=edited, allow_secret=secret)
         except (GateRefused, Conflict) as error:
-            return _change_item(project, item, asked, (edited or b"").decode(), str(error))
+            return _change_item(project, item, (edited or b"").decode(), str(error))
         return done(back, f"Accepted. {told(outcome)}", store.newest_change(outcome.path))
 
 
@@ -122,16 +110,6 @@ def _repair(_: Asked, project: Project) -> Answer:
 # ---- dreams
 
 
-@dataclass(slots=True)
-class Dreaming:
-    """A dream that was begun from the page."""
-
-    thread: threading.Thread
-    dry: bool
-    result: DreamResult | None = None
-    failure: str = ""
-
-
 def _dream(_: Asked, project: Project) -> Screen:
     from lamina.layers.dream import lock
     from lamina.layers.dream.record import DreamRecord
@@ -141,12 +119,9 @@ def _dream(_: Asked, project: Project) -> Screen:
         status = record.status()
         running = status.get("status") == "running" and lock.is_held(store.directory / lock.NAME)
         last = dream.last_change(store)
-    own = project.world.dreams.get(project.slug)
     values = {
         "status": status if running else None,
-        "preview": own.result if own and own.dry and own.result else None,
-        "busy": bool(own and own.thread.is_alive()),
-        "failure": own.failure if own else "",
+        "preview": project.world.dreams.get(project.slug),
         "last": last,
         "log": record.log()[:_DREAMS],
         "enabled": project.config.bool("memory.enabled"),
@@ -155,47 +130,29 @@ def _dream(_: Asked, project: Project) -> Screen:
 
 
 def _dream_on(asked: Asked, project: Project) -> Answer:
+    """Look what a dream would change; apply just that, or discard it; stop one that runs."""
     action, back = asked.form.get("action", ""), project.url("dream")
-    own = project.world.dreams.get(project.slug)
+    shown = project.world.dreams.pop(project.slug, None)
     if action == "discard":
-        project.world.dreams.pop(project.slug, None)
         return done(back, "Discarded. Memory is as it was.")
     if action == "stop":
         return _stop(project)
-    if own and own.thread.is_alive():
-        return done(back, "A dream is running already.")
     if action == "preview":
-        begun = _begin(project, dry=True)
-    elif action == "apply" and own and own.result:
-        begun = _begin(project, dry=False, prepared=own.result)
-    else:
-        raise UsageError("There is nothing to apply. Look first what a dream would change.")
-    begun.thread.join(_MOMENT)
-    if begun.dry or begun.result is None:
+        project.world.dreams[project.slug] = _dreamt(project, dry=True)
         return Answer(to=back)
-    bad = begun.result.status != "completed"
-    return Answer(to=back, message=Message(begun.result.text, begun.result.commit, bad=bad))
+    if action != "apply" or shown is None:
+        raise UsageError("There is nothing to apply. Look first what a dream would change.")
+    made = _dreamt(project, dry=False, prepared=shown)
+    return Answer(to=back, message=Message(made.text, made.commit, bad=made.status != "completed"))
 
 
-def _begin(project: Project, *, dry: bool, prepared: DreamResult | None = None) -> Dreaming:
+def _dreamt(project: Project, *, dry: bool, prepared: DreamResult | None = None) -> DreamResult:
+    """Here and now: whoever waits for it sees it run in the list of dreams."""
     import anyio
 
     given = {"dry_run": dry, "model": None, "quiet": True, "json": True}
     args = argparse.Namespace(**{**vars(project.args), **given})
-
-    def work() -> None:
-        try:
-            begun.result = anyio.run(dream.dreamt, args, prepared)
-            if not dry and begun.result.status in ("failed", "gave way", "refused"):
-                begun.failure = begun.result.text
-        except Exception as error:  # noqa: BLE001 - the edge of a thread: the page says it
-            begun.failure = str(alone(error))
-        project.world.changed(project.slug)
-
-    begun = Dreaming(threading.Thread(target=work, name="lamina-ui-dream", daemon=True), dry)
-    project.world.dreams[project.slug] = begun
-    begun.thread.start()
-    return begun
+    return anyio.run(dream.dreamt, args, prepared)
 
 
 def _stop(project: Project) -> Answer:

@@ -62,7 +62,10 @@ class Watch:
                     numbers.add(number)
             with self._lock:
                 topics = {topic for number in numbers for topic in self._topics.get(number, ())}
-            self.tell(*topics)
+                for pipe, topic in self._waiting.items():
+                    if topic in topics:
+                        with suppress(OSError):  # full: it has been told
+                            os.write(pipe, b"!")
 
     def close(self) -> None:
         os.write(self._end[1], b"!")
@@ -71,14 +74,6 @@ class Watch:
             os.close(self._fd)
         for end in self._end:
             os.close(end)
-
-    def tell(self, *topics: str) -> None:
-        """Wake whoever waits for news of these."""
-        with self._lock:
-            for pipe, topic in self._waiting.items():
-                if topic in topics:
-                    with suppress(OSError):  # full: it has been told
-                        os.write(pipe, b"!")
 
     def listen(self, topic: str, reader: socket.socket, tell: Callable[[], None]) -> None:
         """Call `tell` at every change of the topic, until the reader is gone."""
