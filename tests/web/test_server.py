@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,7 +107,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(page: Page, path: str)
     assert "http" not in policy
     assert got.headers["X-Content-Type-Options"] == "nosniff"
     assert got.headers["Cache-Control"] == "no-store"
-    assert got.headers["Referrer-Policy"] == "no-referrer"
+    assert got.headers["Referrer-Policy"] == "same-origin"
     for inline in (
         "<style",
         " style=",
@@ -164,3 +166,39 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(page: Page, capfd: Any) -> N
     assert "--port" in said
     assert "Traceback" not in said
     assert main(["ui", "--no-open", "--port", "99999"]) == 2
+
+
+def listen(page: Page) -> socket.socket:
+    """An open stream of what changes in the project."""
+    stream = socket.create_connection(("127.0.0.1", page.server.port), timeout=20)
+    host = f"Host: 127.0.0.1:{page.server.port}"
+    asked = f"GET {page._of('events')} HTTP/1.1\r\n{host}\r\nCookie: {page.cookie}\r\n\r\n"
+    stream.sendall(asked.encode())
+    said = b""
+    while b": listening" not in said:
+        said += stream.recv(4096)
+    assert b"text/event-stream" in said
+    return stream
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="news come from inotify")
+def test_a_change_on_disk_is_told_and_looking_is_no_change(page: Page, lamina: Any) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays")
+    page.get("?q=deploys")
+    with listen(page) as stream:
+        while not page.server.watch._waiting:
+            time.sleep(0.001)
+        for path in ("", "history", "sessions", "money", "inbox", "?q=deploys"):
+            page.get(path)
+        stream.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            stream.recv(4096)
+        stream.settimeout(20)
+        lamina("memory", "add", "Staging is rebooted on Sundays")
+        assert b"event: changed" in stream.recv(4096)
+    while page.server.watch._waiting:  # whoever left is not waited for
+        time.sleep(0.001)
+
+
+def test_the_stream_of_changes_needs_the_cookie(page: Page) -> None:
+    assert Page(page.server).ask("GET", page._of("events")).status == 401

@@ -269,7 +269,7 @@ def _show_health(args: argparse.Namespace, config: Config) -> int:
     files = find(config)[:LAST_SESSIONS]
     found = health([session_health(config, file) for file in files])
     with open_store(config) as store:
-        value = {"sessions": len(files), **found, "memory": memory_health(store)}
+        value: Json = {"sessions": len(files), **found, "memory": memory_health(store)}
     if args.json:
         out_json(value)
         return 0

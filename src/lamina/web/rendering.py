@@ -49,8 +49,8 @@ def _environment() -> Environment:
         "diff": diff_lines,
         "money": money_text,
         "plural": plural,
-        "figure": lambda value: f"{value:,}",
-        "share": lambda value: f"{value:.0%}",
+        "figure": "{:,}".format,
+        "share": "{:.0%}".format,
     }
     made.globals["url"] = url
     return made
