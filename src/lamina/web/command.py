@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         out(server.url)
         if not args.quiet:
             note("The address works once, in one browser. Ctrl-C ends the page.")
-    _flush()
+    sys.stdout.flush()  # whoever waits for the address reads a pipe
     if not args.no_open:
         _open(server.url)
     try:
@@ -63,12 +64,6 @@ def make_server(args: argparse.Namespace) -> Server:
         raise LaminaError(
             f"Can't listen on port {args.port}: {error.strerror}. Give another with --port."
         ) from error
-
-
-def _flush() -> None:
-    import sys
-
-    sys.stdout.flush()  # whoever waits for the address reads a pipe
 
 
 def _open(url: str) -> None:

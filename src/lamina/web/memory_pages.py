@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryHistory, MemoryStore
 
 _A_PAGE = 100  # memories
-_FOUND = 30
+_FOUND = 12  # as many as a person reads before typing on
 _VERSIONS = 20  # of one memory that are shown with their differences
 _CHANGES = 50  # in the history of all
 EDITED = 256_000  # bytes of a file that a browser's text field takes well
@@ -84,7 +84,8 @@ def _found(project: Project, words: str) -> list[dict[str, Any]]:
     from lamina.recall import chances
     from lamina.recall.memory_index import fitting
 
-    found = fitting(project.world.index(project), words, _FOUND, time.time())
+    index, due = project.world.index(project)
+    found = fitting(index, words, _FOUND, time.time(), look=due)
     likely = chances([match for match, _ in found])
     return [
         {**_row(one), "chance": chance, "match": match}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
 
+_LOOK = 1.0  # seconds
 _MOST_PROJECTS = 12  # in the menu
 
 
@@ -75,7 +77,7 @@ class World:
         self._here_path = str(config.project)
         self.dreams: dict[str, DreamResult] = {}  # shown and not applied yet, by project
         self.measured: dict[Path, Any] = {}  # a session's state and its figures
-        self._indexes: dict[str, MemoryIndex] = {}
+        self._indexes: dict[str, tuple[MemoryIndex, float]] = {}  # and when it looked
         self._lock = threading.Lock()
 
     def project(self, slug: str) -> Project:
@@ -92,17 +94,20 @@ class World:
         ]
         return [(self.here, self._here_path), *(one for one in found if one[0] != self.here)]
 
-    def index(self, project: Project) -> MemoryIndex:
-        """The index of a project's memories, loaded once: every key stroke asks it."""
+    def index(self, project: Project) -> tuple[MemoryIndex, bool]:
+        """The index of a project's memories, loaded once, and whether it should look at the files
+        again: while somebody types, once a second will do."""
         from lamina.recall.memory_index import MemoryIndex
 
         with self._lock:
-            if project.slug not in self._indexes:
-                self._indexes[project.slug] = MemoryIndex(project.store())
-            return self._indexes[project.slug]
+            known = self._indexes.get(project.slug)
+            index, looked = known or (MemoryIndex(project.store()), 0.0)
+            due = time.monotonic() - looked > _LOOK
+            self._indexes[project.slug] = index, time.monotonic() if due else looked
+            return index, due
 
     def close(self) -> None:
-        for index in self._indexes.values():
+        for index, _ in self._indexes.values():
             index.store.close()
 
 

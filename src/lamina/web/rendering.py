@@ -73,9 +73,8 @@ def when(moment: float, *, day_only: bool = False) -> Markup:
     if time.strftime("%Y-%m-%d") == exact[:10]:
         words = "today" if day_only else exact[11:]
     elif abs(time.time() - moment) < 300 * 86_400:
-        words = f"{local.tm_mday} {time.strftime('%b', local)}" + (
-            "" if day_only else f", {exact[11:]}"
-        )
+        date = f"{local.tm_mday} {time.strftime('%b', local)}"
+        words = date if day_only else f"{date}, {exact[11:]}"
     else:
         words = exact[:10]
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z", local)
