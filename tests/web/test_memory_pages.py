@@ -187,3 +187,25 @@ def test_control_characters_and_broken_names_are_shown_not_obeyed(
         got = page.get(path)
         assert got.status == 200
         assert "\x1b" not in got.text
+
+
+def test_an_undo_goes_back_to_where_it_was_asked_for_whatever_the_name(
+    page: Page, deploys: str, memory_dir: Any
+) -> None:
+    name = "project_日本 &?#.md"
+    (memory_dir() / deploys).rename(memory_dir() / name)
+    shown = page.get(f"m/{quote(name)}")
+    base = (memory_dir() / name).read_text()
+    edited = page.post(f"edit/{quote(name)}", base=base, content=base.replace("Fridays", "Mondays"))
+    commit, back = (
+        edited.text.split(f'name="{field}" value="')[1].split('"')[0]
+        for field in ("commit", "back")
+    )
+    assert shown.status == edited.status == 200
+    undone = page.post("undo", commit=commit, back=back)
+    assert "Undone" in undone.words
+    assert quote(name) in undone.path
+    for foreign in ("https://evil.example", "//evil.example", f"{page._of('')}\r\nSet-Cookie: a=b"):
+        redo = undone.text.split('name="commit" value="')[1].split('"')[0]
+        undone = page.post("undo", commit=redo, back=foreign)
+        assert undone.path.partition("?")[0] == page._of("history")

@@ -313,7 +313,8 @@ def _undo(asked: Asked, project: Project) -> Answer:
         commit = history.named(asked.form.get("commit", ""))
         paths, redo = memory_history.undone(store, history, commit)
     back = asked.form.get("back", "")
-    to = back if back.startswith(project.url()) else project.url("history")
+    ours = back.startswith(project.url()) and back.isascii() and back.isprintable()
+    to = back if ours else project.url("history")
     files = ", ".join(paths) or "none of it was left"
     return done(to, f"Undone: {one_line(commit.subject, 80)} ({files}).", redo)
 

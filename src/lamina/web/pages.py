@@ -187,7 +187,7 @@ class Site:
             "title": screen.title,
             "section": screen.section,
             "asked": asked,
-            "here": "/" + "/".join(asked.parts),
+            "here": url(*asked.parts),
             "project": project,
             "frame": "bare.html" if asked.fragment else "frame.html",
         }
