@@ -202,3 +202,15 @@ def test_a_change_on_disk_is_told_and_looking_is_no_change(page: Page, lamina: A
 
 def test_the_stream_of_changes_needs_the_cookie(page: Page) -> None:
     assert Page(page.server).ask("GET", page._of("events")).status == 401
+
+
+def test_without_its_package_the_page_says_how_to_get_it(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    from lamina.cli.main import main
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    for name in ("lamina.web.pages", "lamina.web.rendering"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert main(["ui", "--no-open"]) == 2
+    assert "pip install 'lamina[ui]'" in capfd.readouterr().err
