@@ -7,13 +7,17 @@ STAMP  := $(VENV)/.installed
 AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
           opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
 
-.PHONY: run test test-model test-clients check format bench docs site clean setup
+.PHONY: run test chromium test-model test-clients check format bench docs site clean setup
 
 run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
 
-test: $(STAMP)  ## all tests, with coverage of lines
+test: $(STAMP) chromium  ## all tests, with coverage of lines
 	@$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+chromium:  # for the tests of the page; without it they are skipped
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	  timeout 180 apt-get install -qq -y --no-install-recommends chromium >/dev/null 2>&1 || true
 
 test-model: $(STAMP)  ## tests that need the weights of a real local model
 	@$(BIN)/pip install -q --disable-pip-version-check -e ".[gguf]"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lamina.cache.account import LONG_LIFE, SHORT_LIFE
@@ -24,6 +24,7 @@ from lamina.cli.terminal import (
     width,
     wrapped,
 )
+from lamina.cli.transcript import Call, requests_of
 from lamina.ledger import tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from lamina.cache.account import Account
     from lamina.config import Config
     from lamina.flags import Flags
-    from lamina.ledger.record import Ledger
     from lamina.ledger.window import Window
     from lamina.ports import Capabilities
 
@@ -43,6 +43,7 @@ MOST_BREAKS = 8
 EXAMPLES = """
 lamina context                   the last session here
 lamina context 3f2a              the one whose id starts with this
+lamina context --requests        each request: what was taken out before it, cache, cost
 lamina context --json
 """
 
@@ -58,23 +59,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="look through the sessions of all projects"
     )
+    parser.add_argument("--requests", action="store_true", help="list its requests one by one")
 
 
 def run(args: argparse.Namespace) -> int:
-    from lamina import flags
-    from lamina.cache.account import Account, rates
     from lamina.ledger import log
-    from lamina.ledger.record import Ledger
 
     config = config_of(args)
     file = choose(find(config, everywhere=args.all), args.session)
-    ledger = Ledger.of(log.read(file).entries)
+    if args.requests:
+        return _show_requests(args, requests_of(log.read(file).entries, config.table("prices")))
+    value = state_of(config, file.stem, Ledger.of(log.read(file).entries))
+    if args.json:
+        out_json(value)
+    else:
+        _show(value)
+    return 0
+
+
+def state_of(config: Config, session: str, ledger: Ledger) -> Json:
+    """What fills the window, what the layers have done, and when the next would act."""
+    from lamina import flags
+    from lamina.cache.account import Account, rates
+
     model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
     able, window = _limits(config, model)
     price = rates(model, able, config.table("prices"))
     account = Account().follow(ledger.entries, price) if price is not None else None
-    value: Json = {
-        "session": file.stem,
+    return {
+        "session": session,
         "model": model,
         "tokens": ledger.tokens(),
         "window": window.size,
@@ -97,11 +110,6 @@ def run(args: argparse.Namespace) -> int:
             *_keeping(account, ledger.tokens(), able, config.int("cache.keep_warm")),
         ],
     }
-    if args.json:
-        out_json(value)
-    else:
-        _show(value)
-    return 0
 
 
 def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
@@ -272,6 +280,38 @@ def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
         count, saved = sums.get(layer, (0, 0))
         sums[layer] = (count + times, saved + before - projection.tokens)
     return sums
+
+
+def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> int:
+    from lamina.cache.prices import money_text
+
+    if args.json:
+        out_json([_call_json(call) for call in calls])
+        return 0
+    rows = [
+        [
+            str(call.number),
+            f"{call.usage.prompt or call.tokens:,}",
+            f"{call.usage.cache_read:,}",
+            money_text(call.cost),
+            ", ".join(f"{edit.get('layer')} −{saved:,}" for edit, saved in call.edits)
+            or call.typed
+            or call.answer,
+        ]
+        for call in calls
+    ]
+    heading = ["request", "tokens", "cached", "cost", "before it"]
+    out(fitted(rows, heading, width(), gives_way=(2,), cut=4, right=(0, 1, 2, 3)))
+    return 0
+
+
+def _call_json(call: Call) -> Json:
+    edits = [
+        {"id": edit["uuid"], "layer": edit.get("layer"), "op": edit.get("op"), "tokens": saved}
+        for edit, saved in call.edits
+    ]
+    named = ("number", "at", "tokens", "cost", "typed", "answer", "tools", "breaks")
+    return {**{name: getattr(call, name) for name in named}, **call.usage.to_json(), "edits": edits}
 
 
 def cache_of(entries: list[Json]) -> Json:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.events import Event
     from lamina.layers.dream.runner import DreamResult
+    from lamina.memories import Commit
     from lamina.ports import MemoryStore
 
 
@@ -143,7 +144,7 @@ def _not_due(config: Config) -> str:
 def _dream(args: argparse.Namespace) -> int:
     import anyio
 
-    done = anyio.run(_run, args)
+    done = anyio.run(dreamt, args)
     if args.dry_run and not args.json and done.status == "completed":
         print_diff(done.diff)
         note(done.text)
@@ -153,13 +154,14 @@ def _dream(args: argparse.Namespace) -> int:
     return _say(args, value)
 
 
-async def _run(args: argparse.Namespace) -> DreamResult:
+async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
+    """Dream as the options say; with `prepared`, do what an earlier dry run found."""
     from lamina.layers import dream
 
     live = _Live(quiet=args.quiet or args.json)
     async with _outside_sessions(args, live.hear) as state:
         try:
-            return await dream.run(state, apply=not args.dry_run)
+            return await dream.run(state, apply=not args.dry_run, prepared=prepared)
         finally:
             live.clear()
 
@@ -233,18 +235,25 @@ def _show_problems(problems: Sequence[str]) -> None:
 # ---- looking back
 
 
-def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
+def last_change(store: MemoryStore) -> tuple[Commit, str] | None:
+    """What the last dream changed that was not undone, as a diff."""
     from lamina.layers.dream.record import last_dream
     from lamina.memory import diff_text
 
     dream = last_dream(store)
     if dream is None or store.history is None:
+        return None
+    changes = store.history.changes(dream.change.id)
+    return dream.change, "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
+
+
+def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
+    found = last_change(store)
+    if found is None:
         raise UsageError(
             "There is no dream to show: none has changed anything, or the last was undone."
         )
-    commit = dream.change
-    changes = store.history.changes(commit.id)
-    text = "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
+    commit, text = found
     if args.json:
         out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
     else:

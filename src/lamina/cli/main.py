@@ -44,6 +44,7 @@ GROUPS: dict[str, Commands] = {
         "spend": ("lamina.cli.spend", "show what all model calls have cost"),
         "replay": ("lamina.cli.replay", "estimate what Lamina would have saved in past sessions"),
         "instructions": ("lamina.cli.instructions", "show which instruction files apply here"),
+        "ui": ("lamina.web.command", "look at all of it in a browser, and change it there"),
     },
     "other agents": {
         "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),

@@ -267,18 +267,32 @@ def _edit(args: argparse.Namespace, store: MemoryStore) -> int:
     if content == old:
         note("Nothing was changed.")
         return 0
-    index = path.rsplit("/", 1)[-1] == "MEMORY.md"
     with kept_if_refused(new, ".md"):
-        outcome = store.write_file(
+        outcome = save_edited(
+            store,
             path,
             content,
-            writer="user",
-            base=old,
+            old,
             reason="lamina memory edit",
-            pointer=not index,
             allow_secret=args.allow_secret,
         )
     return told(args, outcome, store)
+
+
+def save_edited(
+    store: MemoryStore, path: str, content: bytes, base: bytes, *, reason: str, allow_secret: bool
+) -> Outcome:
+    """A memory or an index as its user changed it, by hand, from what `base` was."""
+    index = path.rsplit("/", 1)[-1] == "MEMORY.md"
+    return store.write_file(
+        path,
+        content,
+        writer="user",
+        base=base,
+        reason=reason,
+        pointer=not index,
+        allow_secret=allow_secret,
+    )
 
 
 def _rename(args: argparse.Namespace, store: MemoryStore) -> int:
@@ -289,12 +303,7 @@ def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
     forgotten: dict[str, str] = {}  # path → the commit whose undo brings it back
     for word in args.path:
         path = (_gone(store, word) if args.purge else "") or find(store, word)
-        store.forget(path, purge_history=args.purge, reason="lamina memory forget")
-        forgotten[path] = "" if args.purge else store.newest_change(path)
-    if args.purge:
-        from lamina.recall.memory_index import MemoryIndex
-
-        MemoryIndex(store).drop_the_gone()
+        forgotten[path] = forget(store, path, purge=args.purge, reason="lamina memory forget")
     if args.json:
         out_json({"forgotten": [*forgotten], "purged": args.purge, "undo": [*forgotten.values()]})
         return 0
@@ -309,6 +318,17 @@ def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
     purge = command(args, f"memory forget {names} --purge")
     note(harmless(f"{purge} removes it from the history too, for good."))
     return 0
+
+
+def forget(store: MemoryStore, path: str, *, purge: bool, reason: str) -> str:
+    """Forget one memory; the change whose undo brings it back, "" where nothing does."""
+    store.forget(path, purge_history=purge, reason=reason)
+    if not purge:
+        return store.newest_change(path)
+    from lamina.recall.memory_index import MemoryIndex
+
+    MemoryIndex(store).drop_the_gone()
+    return ""
 
 
 def _gone(store: MemoryStore, word: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, command, count
+from lamina.cli.options import add_verb, command, config_of, count
 from lamina.cli.terminal import (
     harmless,
     moment,
@@ -25,6 +25,7 @@ from lamina.cli.terminal import (
 from lamina.errors import MemoryStoreError, UsageError
 
 if TYPE_CHECKING:
+    from lamina.config import Config
     from lamina.ledger.record import Quotes
     from lamina.memories import Change, Commit
     from lamina.ports import MemoryHistory, MemoryStore
@@ -107,7 +108,7 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
         ]
         for commit in commits
     ]
-    quotes = _quotes(args)
+    quotes = quotes_of(config_of(args))
     for commit, row in zip(commits, table(rows).splitlines(), strict=True):
         out(row)
         for line in grounds(commit, quotes):
@@ -115,12 +116,11 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     return 0
 
 
-def _quotes(args: argparse.Namespace) -> Quotes:
-    from lamina.cli.options import config_of
+def quotes_of(config: Config) -> Quotes:
+    """What was said in the project's sessions, to quote from."""
     from lamina.ledger.places import find_project_folder
     from lamina.ledger.record import Quotes
 
-    config = config_of(args)
     return Quotes(find_project_folder(config.own_home, config.project))
 
 
@@ -151,7 +151,7 @@ def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> 
         raise UsageError("This memory keeps no history.")
     store.catch_up()
     commits = list(history.log(path))
-    quotes = _quotes(args)
+    quotes = quotes_of(config_of(args))
     mtime = store.mtime(path)
     if args.json:
         rows = [{**as_json(one), "grounds": [*grounds(one, quotes)]} for one in commits]
@@ -211,7 +211,7 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
         writer = teammate_of(commit, path) or commit.writer
         who = f"{commit.id[:8]} {writer:<10} {moment(_when(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
-    quotes = _quotes(args)
+    quotes = quotes_of(config_of(args))
     for commit in {line.commit.id: line.commit for line in lines}.values():
         for ground in grounds(commit, quotes):
             out(style(f"{commit.id[:8]} {harmless(ground)}", "dim"))
@@ -219,8 +219,6 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
 
 
 def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
-    from lamina.layers.dream.record import last_dream, take_back
-
     commit = history.named(args.commit) if args.commit else history.last_change()
     if commit is None:
         note(
@@ -229,10 +227,8 @@ def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) 
         )
         return 0
     if commit.writer == "outside" and not args.quiet and not args.json:
-        note(f"{commit.id[:8]} was not made through Lamina. {_announced(history.effect(commit))}")
-    dream = last_dream(store, commit.id)  # the next dream leaves alone what comes back
-    paths = take_back(store, commit.id)[1] if dream else history.undo(commit.id)
-    redo = store.newest_change(paths[0]) if paths else ""
+        note(f"{commit.id[:8]} was not made through Lamina. {announced(history.effect(commit))}")
+    paths, redo = undone(store, history, commit)
     if args.json:
         out_json({"undone": commit.id, "paths": paths, "redo": redo})
         return 0
@@ -243,7 +239,16 @@ def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) 
     return 0
 
 
-def _announced(changes: Sequence[Change]) -> str:
+def undone(store: MemoryStore, history: MemoryHistory, commit: Commit) -> tuple[list[str], str]:
+    """Undo a change: the files that it changed, and the change that redoes it."""
+    from lamina.layers.dream.record import last_dream, take_back
+
+    dream = last_dream(store, commit.id)  # the next dream leaves alone what comes back
+    paths = take_back(store, commit.id)[1] if dream else history.undo(commit.id)
+    return paths, store.newest_change(paths[0]) if paths else ""
+
+
+def announced(changes: Sequence[Change]) -> str:
     """What an undo is about to do to files that Lamina did not write."""
     kinds = {
         "deletes": [one.path for one in changes if one.after is None],

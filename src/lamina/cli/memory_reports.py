@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,18 +158,9 @@ def audit(
     project: Path | None = None,
 ) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
-    from lamina.memory import look_over, repair
-    from lamina.recall.memory_index import USES_FILE, load_uses
+    from lamina.memory import repair
 
-    uses = load_uses(store.state / USES_FILE)
-    look = partial(
-        look_over,
-        store,
-        time.time(),
-        with_index=with_index,
-        last_used={path: use.last for path, use in uses.items()},
-        exists=(lambda name: (project / name).exists()) if project else None,
-    )
+    look = auditor(store, with_index=with_index, project=project)
     found, steps = look()
     done: Sequence[Repaired] = ()
     if args.fix and steps:
@@ -180,6 +171,24 @@ def audit(
     else:
         _show_audit(found, steps, done, fixing=args.fix, quiet=args.quiet)
     return 1 if found.faults else 0
+
+
+def auditor(
+    store: MemoryStore, *, with_index: bool, project: Path | None
+) -> Callable[[], tuple[Audit, Sequence[Step]]]:
+    """Looks the memories over: what is wrong, and what can be repaired without a reader."""
+    from lamina.memory import look_over
+    from lamina.recall.memory_index import USES_FILE, load_uses
+
+    uses = load_uses(store.state / USES_FILE)
+    return partial(
+        look_over,
+        store,
+        time.time(),
+        with_index=with_index,
+        last_used={path: use.last for path, use in uses.items()},
+        exists=(lambda name: (project / name).exists()) if project else None,
+    )
 
 
 def _show_audit(

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     files = find(config, everywhere=args.all)
     if args.verb == "grep":
         return sessions_search.grep(args, config, files)
-    files = sorted([*files, *others(config, quiet=args.quiet)], key=_changed, reverse=True)
+    files = sorted([*files, *others(config, quiet=args.quiet)], key=changed, reverse=True)
     if args.verb == "show":
         return _show(args, choose(files, args.id))
     _check_agent(args.agent)
@@ -83,17 +83,19 @@ def _check_agent(name: str | None) -> None:
         raise UsageError(f"There is no agent {name}. There are: lamina, {', '.join(AGENTS)}.")
 
 
-def others(config: Config, *, without: Sequence[str] = (), quiet: bool = True) -> list[Path]:
+def others(
+    config: Config, *, without: Sequence[str] = (), quiet: bool = True, seconds: float = 10.0
+) -> list[Path]:
     """What other coding agents recorded in this project, in our own form."""
     from lamina.replay.agent_sessions import AGENTS, copies
 
-    made, late = copies(config, [one for one in AGENTS if one not in without])
+    made, late = copies(config, [one for one in AGENTS if one not in without], seconds=seconds)
     if late and not quiet:
         note(f"{late} sessions of other agents are not read yet. Try again.")
     return made
 
 
-def _changed(file: Path) -> int:
+def changed(file: Path) -> int:
     try:
         return file.stat().st_mtime_ns
     except OSError:
@@ -109,15 +111,15 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
             folders = [*(config.own_home / "projects").iterdir()]
         else:
             folders = [find_project_folder(config.own_home, config.project)]
-        changed: dict[Path, int] = {}
+        times: dict[Path, int] = {}
         for file in (
             one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl")
         ):
             with suppress(FileNotFoundError):  # deleted meanwhile: the others are still there
                 stat = file.stat()
                 if S_ISREG(stat.st_mode):  # a pipe would never end
-                    changed[file] = stat.st_mtime_ns
-        return sorted(changed, key=changed.__getitem__, reverse=True)
+                    times[file] = stat.st_mtime_ns
+        return sorted(times, key=times.__getitem__, reverse=True)
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
@@ -17,13 +20,18 @@ if TYPE_CHECKING:
     from lamina.cache.spend import Group
     from lamina.config import Config
     from lamina.messages import Json
+    from lamina.ports import MemoryStore
 
+LAST_SESSIONS = 20  # that health is about
+MOST_CHANGES = 1_000  # of the history
 MOST_ROWS = 40  # --json has all of them
 
 EXAMPLES = """
 lamina spend                     by layer
 lamina spend --by day            one row per day
 lamina spend --by session
+lamina spend --by project
+lamina spend --health            how cache, layers and memory did in the last sessions here
 lamina spend --by model --json
 """
 
@@ -31,23 +39,23 @@ lamina spend --by model --json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
-        choices=("layer", "day", "session", "model"),
+        choices=("layer", "day", "session", "model", "project"),
         default="layer",
-        help="layer, day, session or model (layer)",
+        help="layer, day, session, model or project (layer)",
+    )
+    parser.add_argument(
+        "--health", action="store_true", help="how cache, layers and memory do in this project"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from lamina.cache.spend import BACKGROUND, Spend, grouped
     from lamina.messages import Usage
 
     config = config_of(args)
-    spend = Spend(config.own_home / "spend")
-    groups = grouped(spend.calls(), args.by)
+    if args.health:
+        return _show_health(args, config)
+    groups, background, caps = report(config, args.by)
     total = sum(group.cost for group in groups)
-    aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]
-    background = {"calls": sum(g.calls for g in aside), "cost": sum(g.cost for g in aside)}
-    caps = list(_caps(config, spend.background(time.time())))
     if args.json:
         rows = [
             {"name": g.name, "calls": g.calls, **g.usage.to_json(), "cost": round(g.cost, 6)}
@@ -97,6 +105,39 @@ def run(args: argparse.Namespace) -> int:
     for cap in caps:
         _show_cap(cap)
     return 0
+
+
+def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
+    """What was spent, in groups; how much of it on background work; the caps on that."""
+    from lamina.cache.spend import BACKGROUND, Spend, grouped
+
+    spend = Spend(config.own_home / "spend")
+    aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]
+    background = {"calls": sum(g.calls for g in aside), "cost": sum(g.cost for g in aside)}
+    caps = list(_caps(config, spend.background(time.time())))
+    if by == "project":
+        return _by_project(config, grouped(spend.calls(), "session")), background, caps
+    return grouped(spend.calls(), by), background, caps
+
+
+def _by_project(config: Config, by_session: list[Group]) -> list[Group]:
+    """Sessions summed up by the folder in which their ledger lies, dearest first."""
+    from lamina.cache.spend import Group
+    from lamina.cli.sessions import find
+    from lamina.ledger.places import find_project_folder, known_projects
+
+    home = config.own_home
+    known = {find_project_folder(home, one).name: Path(one).name for one in known_projects(home)}
+    files = find(config, everywhere=True)
+    owner = {file.stem: known.get(file.parent.name, file.parent.name) for file in files}
+    sums: dict[str, Group] = {}
+    for one in by_session:
+        name = owner.get(one.name, "elsewhere")
+        if so_far := sums.get(name):
+            usage = one.usage + so_far.usage
+            one = Group(name, one.calls + so_far.calls, usage, one.cost + so_far.cost)  # noqa: PLW2901
+        sums[name] = Group(name, one.calls, one.usage, one.cost)
+    return sorted(sums.values(), key=lambda group: -group.cost)
 
 
 def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:
@@ -153,3 +194,94 @@ def _row(group: Group) -> list[str]:
         f"{usage.cache_read / usage.prompt:.0%}" if usage.prompt else "–",
         f"{usage.output:,}",
     ]
+
+
+# ---- health
+
+
+def session_health(config: Config, file: Path) -> Json:
+    """One session: cache, what the layers took out and earned, what compactions kept."""
+    from lamina.cache.prices import price_of
+    from lamina.cli.context import state_of
+    from lamina.ledger import log
+    from lamina.ledger.record import Ledger
+    from lamina.messages import as_object
+
+    ledger = Ledger.of(log.read(file).entries)
+    state = state_of(config, file.stem, ledger)
+    price = price_of(state["model"], config.table("prices")).input / 1e6
+    strange = [one for one in state["cache"]["breaks"] if not one["expected"]]
+    folds = [one for one in ledger.entries if one["kind"] == "edit" and one.get("op") == "fold"]
+    scores = [
+        as_object(as_object(one.get("boundary")).get("fidelity")).get("score") for one in folds
+    ]
+    return {
+        "input": state["cache"]["input"],
+        "read": state["cache"]["read"],
+        "saved": (state["balance"] or 0) * price,  # dollars, its own cost off
+        "background": (state["background"] or 0) * price,
+        "layers": {layer: one["tokens"] for layer, one in state["saved"].items()},
+        "misses": {one["cause"]: one["count"] for one in strange},
+        "fidelity": [one for one in scores if isinstance(one, float | int)],
+    }
+
+
+def health(sessions: Sequence[Json]) -> Json:
+    """Several sessions as one."""
+    found: Json = {
+        name: sum(one[name] for one in sessions)
+        for name in ("input", "read", "saved", "background")
+    }
+    for name in ("layers", "misses"):
+        sums: Counter[str] = Counter()
+        for one in sessions:
+            sums.update(one[name])
+        found[name] = dict(sums.most_common())
+    return {**found, "fidelity": [score for one in sessions for score in one["fidelity"]]}
+
+
+def memory_health(store: MemoryStore) -> Json:
+    """What became of memories that Lamina wrote by itself, as far as the last changes tell."""
+    commits = [*islice(store.history.log(), MOST_CHANGES)] if store.history is not None else []
+    own = {
+        path
+        for one in commits
+        if one.writer in ("agent", "extraction", "dream")
+        for path in one.paths
+        if not path.endswith("MEMORY.md")
+    }
+    forgetting = [one for one in commits if one.subject.startswith("forget ")]
+    gone = {path for one in forgetting for path in one.paths}
+    by_user = [one for one in commits if one.writer == "user" and one not in forgetting]
+    fixed = {path for one in by_user for path in one.paths}
+    return {
+        "written": len(own),
+        "corrected": len(own & fixed - gone),
+        "forgotten": len(own & gone),
+        "waiting": len(store.waiting()),
+    }
+
+
+def _show_health(args: argparse.Namespace, config: Config) -> int:
+    from lamina.cli.memory import open_store
+    from lamina.cli.sessions import find
+
+    files = find(config)[:LAST_SESSIONS]
+    found = health([session_health(config, file) for file in files])
+    with open_store(config) as store:
+        value: Json = {"sessions": len(files), **found, "memory": memory_health(store)}
+    if args.json:
+        out_json(value)
+        return 0
+    share = found["read"] / found["input"] if found["input"] else 0.0
+    kept = found["fidelity"]
+    rows = [
+        ["read from the cache", f"{share:.0%} of {found['input']:,} tokens"],
+        ["unexplained misses", f"{sum(found['misses'].values()):,}"],
+        ["saved, its own cost off", money_text(found["saved"])],
+        ["compactions", f"{len(kept)}" + (f", {sum(kept) / len(kept):.0%} kept" if kept else "")],
+        *([f"memories {name}", f"{count:,}"] for name, count in value["memory"].items()),
+    ]
+    heading = ["health", f"in the last {plural(len(files), 'session')}"]
+    out(fitted(rows, heading, width(), gives_way=(), cut=0))
+    return 0

@@ -5,8 +5,8 @@ context. Reads one ledger.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,8 @@ from typing import Any, cast
 from lamina.cli.terminal import plural
 from lamina.errors import UsageError
 from lamina.ledger import log
-from lamina.messages import Json, text_of
+from lamina.ledger.view import Projection
+from lamina.messages import Json, Usage, as_object, dicts, text_of
 
 _SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
 LONGEST_RESULT = 2_000  # characters of a tool result that a conversation shows
@@ -38,7 +39,7 @@ def summary(file: Path) -> dict[str, Any]:
     messages = [entry for entry in entries if entry["kind"] == "message"]
     title = ""
     for entry in messages:
-        if entry.get("role") == "user" and (title := _typed(entry)):
+        if entry.get("role") == "user" and (title := typed_text(entry)):
             break
     changed = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
     return {
@@ -64,7 +65,7 @@ def lines(session: Session) -> Iterator[tuple[str, str]]:
         if kind == "message":
             yield from _message(entry)
         elif kind == "edit":
-            yield "edit: ", _edit(entry)
+            yield "edit: ", edit_words(entry)
 
 
 def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
@@ -124,7 +125,8 @@ def _shortened(text: str, block: Json) -> str:
     )
 
 
-def _edit(entry: Json) -> str:
+def edit_words(entry: Json) -> str:
+    """What a layer did, in a few words."""
     layer, done = entry.get("layer"), entry.get("op")
     match done:
         case "replace":
@@ -165,7 +167,7 @@ def _reminds(entry: Json) -> bool:
     return bool(origins) and {*origins} <= {"system", "hook", "recalled"}
 
 
-def _typed(entry: Json) -> str:
+def typed_text(entry: Json) -> str:
     origins: list[Any] = entry.get("origins") or []
     for number, block in enumerate(_blocks(entry)):
         if block.get("type") == "text" and origins[number : number + 1] in ([], ["typed"]):
@@ -182,3 +184,68 @@ def _dicts(value: Any) -> list[Json]:
     if not isinstance(value, list):
         return []
     return [cast("Json", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
+
+
+# ---- request by request
+
+
+@dataclass(slots=True)
+class Call:
+    """One request of a session, and what happened since the one before."""
+
+    number: int
+    at: float
+    position: int  # entries before it
+    tokens: int = 0  # of the view, as counted before it was sent
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+    typed: str = ""
+    answer: str = ""
+    tools: list[str] = field(default_factory=list[str])
+    edits: list[tuple[Json, int]] = field(default_factory=list["tuple[Json, int]"])  # less tokens
+    breaks: list[Json] = field(default_factory=list["Json"])
+
+
+def requests_of(
+    entries: Sequence[Json], prices: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Call]:
+    """All requests of a session, oldest first. Recordings of other agents have none: there each
+    answer stands for one."""
+    from lamina.cache.prices import cost, price_of
+    from lamina.ledger.edits import written_at
+
+    calls: list[Call] = []
+    projection, model = Projection(), ""
+    edits: list[tuple[Json, int]] = []
+    breaks: list[Json] = []
+    typed = ""
+    waiting: Call | None = None
+    for position, entry in enumerate(entries):
+        kind, before = entry["kind"], projection.tokens
+        projection.add(entry)
+        answers = kind == "message" and entry.get("role") == "assistant"
+        if kind == "frame":
+            model = str(entry.get("model") or "")
+        elif kind == "edit":
+            edits.append((entry, before - projection.tokens))
+        elif kind == "event" and as_object(entry.get("event")).get("kind") == "cache_broke":
+            breaks.append(as_object(entry.get("event")))
+        elif kind == "message" and not answers:
+            typed = typed_text(entry) or typed
+        if (kind == "request" and entry.get("purpose") in ("main", "agent")) or (
+            answers and waiting is None
+        ):
+            waiting = Call(len(calls) + 1, written_at(entry), position, typed=typed, edits=edits)
+            waiting.tokens, edits, typed = int(entry.get("tokens") or 0), [], ""
+            calls.append(waiting)
+        if answers and waiting is not None:
+            content = dicts(entry.get("content"))
+            waiting.usage = Usage.from_json(entry.get("usage"))
+            waiting.cost = cost(waiting.usage, price_of(model, prices)) if model else 0.0
+            waiting.answer = text_of([b for b in content if b.get("type") == "text"])
+            waiting.tools = [str(b.get("name")) for b in content if b.get("type") == "tool_use"]
+            waiting = None
+        if breaks and calls:  # told after the answer that showed it
+            calls[-1].breaks += breaks
+            breaks = []
+    return calls

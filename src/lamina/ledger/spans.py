@@ -147,7 +147,7 @@ def _result_of(projection: Projection, call: str) -> Json | None:
 def whole_text(block: Json) -> str:
     """All text of a result or of a text block."""
     if block.get("type") != "tool_result":
-        return _block(block)
+        return shown_block(block)
     content: Any = block.get("content") or ""
     return text_of(content if isinstance(content, str) else dicts(content))
 
@@ -175,7 +175,7 @@ def shown(entries: Iterable[Json]) -> list[str]:
     for entry in entries:
         if entry["kind"] != "message":
             continue
-        lines = [_block(block) for block in dicts(entry.get("content"))]
+        lines = [shown_block(block) for block in dicts(entry.get("content"))]
         words = "\n".join(line for line in lines if line)
         if words:
             stamp = str(entry.get("ts") or "")[:19].replace("T", " ")
@@ -183,7 +183,8 @@ def shown(entries: Iterable[Json]) -> list[str]:
     return parts
 
 
-def _block(block: Json) -> str:
+def shown_block(block: Json) -> str:
+    """One block as text."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")

@@ -73,10 +73,13 @@ class MemoryIndex:
         now: float,
         tools: Collection[str] = (),
         exclude: Collection[str] = (),
+        look: bool = True,
     ) -> list[Match]:
-        """The best memories for a question, of the directory as it is now."""
+        """The best memories for a question, of the directory as it is now; without `look`, as it was
+        when it was last looked at."""
         with self._lock:
-            self._refresh()
+            if look or self._indexed is None:
+                self._refresh()
             if not self._indexed:
                 return []
             return self._indexed.ranker.search(
@@ -235,14 +238,16 @@ def unused(known: Mapping[str, UseCount], *, shown: int = 3) -> list[str]:
 # ---- searching on request, for the tool Recall and the command line
 
 
-def fitting(index: MemoryIndex, query: str, limit: int, now: float) -> list[tuple[Match, Memory]]:
+def fitting(
+    index: MemoryIndex, query: str, limit: int, now: float, *, look: bool = True
+) -> list[tuple[Match, Memory]]:
     """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that
     went since it was found is left out."""
     wanted = limit or len(index.store.list())
     if not any(map(str.isalnum, query)):
         return list(islice(_holding(index, query.strip().casefold()), wanted))
     found: list[tuple[Match, Memory]] = []
-    for match in index.search(query, wanted, now=now):
+    for match in index.search(query, wanted, now=now, look=look):
         if match.confidence >= LIKELY:
             with suppress(MemoryStoreError):
                 found.append((match, index.store.read(match.id)))

@@ -95,8 +95,11 @@ async def _work(state: State) -> None:
     state.ledger.append(edits.job(LAYER, dreamt.status, reason=dreamt.text, commit=dreamt.commit))
 
 
-async def run(state: State, *, apply: bool = True) -> DreamResult:
-    """Dream now, whatever the gates say; without `apply`, only find out what it would change."""
+async def run(
+    state: State, *, apply: bool = True, prepared: DreamResult | None = None
+) -> DreamResult:
+    """Dream now, whatever the gates say; without `apply`, only find out what it would change.
+    `prepared` is what such a dry run found: then just that is done, or nothing."""
     from lamina.layers.dream.runner import DreamResult, DreamRun
 
     store = state.deps.memory
@@ -110,6 +113,6 @@ async def run(state: State, *, apply: bool = True) -> DreamResult:
     except dream_lock.LockHeld as held:
         return DreamResult("refused", f"No dream now: {held}.")
     try:
-        return await DreamRun(state, store, lock, apply=apply).dream()
+        return await DreamRun(state, store, lock, apply=apply, prepared=prepared).dream()
     finally:
         lock.release()

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import anyio
@@ -45,6 +45,10 @@ class DreamResult:
     commit: str = ""
     by: str = "rules"
     problems: tuple[str, ...] = ()
+    # What a dry run must remember to be carried out later, just as it was shown.
+    digest: str = ""  # of the memory that it looked at
+    diary: float = 0.0
+    marks: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def diff(self) -> str:
@@ -74,11 +78,20 @@ KILLED = DreamResult("killed", "The dream was ended. Memory is as it was.")
 class DreamRun:
     """One dream, from its lock to its end."""
 
-    def __init__(self, state: State, store: MemoryStore, lock: DreamLock, *, apply: bool) -> None:
+    def __init__(
+        self,
+        state: State,
+        store: MemoryStore,
+        lock: DreamLock,
+        *,
+        apply: bool,
+        prepared: DreamResult | None = None,
+    ) -> None:
         self._state = state
         self._store = store
         self._lock = lock
         self._apply = apply
+        self._prepared = prepared
         self._record = DreamRecord(store.state)
         clock = state.deps.clock
         self._ends = clock.monotonic() + state.config.float("dream.max_minutes") * 60
@@ -137,6 +150,8 @@ class DreamRun:
 
     async def _dream(self) -> DreamResult:
         planner = await fork.aside(self._look)
+        if self._prepared is not None:
+            return await self._as_shown(planner, self._prepared)
         self._tell("gather", "Looking for what is new, double or past")
         known = self._record.left_behind() == planner.before.digest
         logs = await fork.aside(lambda: fork.read_logs(self._store.directory, self._diary))
@@ -152,8 +167,18 @@ class DreamRun:
         if step.empty:
             return self._nothing(step)
         if not self._apply:
-            return DreamResult("completed", would_do(step), step, "", self._by, step.problems)
+            seen = planner.before.digest, self._diary, self._marks
+            return DreamResult(
+                "completed", would_do(step), step, "", self._by, step.problems, *seen
+            )
         return await self._carried_out(planner, step)
+
+    async def _as_shown(self, planner: DreamPlanner, shown: DreamResult) -> DreamResult:
+        """Carry out what a dry run found, and nothing else."""
+        if planner.before.digest != shown.digest:
+            raise GaveWay("Memory has changed since this was worked out. Look at it again.")
+        self._by, self._diary, self._marks = shown.by, shown.diary, dict(shown.marks)
+        return await self._carried_out(planner, shown.step)
 
     def _look(self) -> DreamPlanner:
         self._store.catch_up()

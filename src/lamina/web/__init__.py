@@ -1,0 +1,1 @@
+"""`lamina ui`: a page on this machine for memory, sessions and money."""

@@ -1,0 +1,73 @@
+"""`lamina ui`: serves the page on 127.0.0.1 and opens it in a browser, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from lamina.cli.options import config_of, count
+from lamina.cli.terminal import note, out, out_json
+from lamina.errors import LaminaError, UsageError
+
+if TYPE_CHECKING:
+    from lamina.web.server import Server
+
+EXAMPLES = """
+lamina ui                        opens your browser
+lamina ui --no-open              only prints the address
+lamina ui --port 8137
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=count, default=0, help="listen there (any free port)")
+    parser.add_argument("--no-open", action="store_true", help="don't open a browser")
+
+
+def run(args: argparse.Namespace) -> int:
+    config_of(args)  # what is wrong with the options is said before a page is
+    server = make_server(args)
+    if args.json:
+        out_json({"url": server.url, "port": server.port}, pretty=False)
+    else:
+        out(server.url)
+        if not args.quiet:
+            note("The address works once, in one browser. Ctrl-C ends the page.")
+    sys.stdout.flush()  # whoever waits for the address reads a pipe
+    if not args.no_open:
+        _open(server.url)
+    try:
+        server.serve_forever(cast("float", None))  # sleeps until somebody asks
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.server_close()
+    return 0
+
+
+def make_server(args: argparse.Namespace) -> Server:
+    from lamina.web.server import Server
+
+    try:
+        from lamina.web.pages import Site
+    except ImportError as error:
+        raise UsageError(
+            "The page needs one more package. Install it: pip install 'lamina[ui]'."
+        ) from error
+    if args.port > 65_535:
+        raise UsageError(f"There is no port {args.port}. They end at 65535.")
+    try:
+        return Server(args.port, partial(Site, args))
+    except OSError as error:
+        raise LaminaError(
+            f"Can't listen on port {args.port}: {error.strerror}. Give another with --port."
+        ) from error
+
+
+def _open(url: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(url):
+        note("No browser was found. Open the address above in one.")

@@ -1,0 +1,323 @@
+"""The memory of a project: listed, searched, one memory with who wrote which line and on whose words,
+its history and links; edited, pinned, forgotten, and every change undone. All of it through the store
+and its gate, as `lamina memory` does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli import memory, memory_history
+from lamina.errors import Conflict, GateRefused, UsageError
+from lamina.memories import MEMORY_TYPES, Memory
+from lamina.web.pages import Project, Screen, done
+from lamina.web.rendering import LONGEST, one_line
+from lamina.web.server import Answer, Asked, NotThere
+
+if TYPE_CHECKING:
+    from lamina.memories import Commit, Outcome
+    from lamina.ports import MemoryHistory, MemoryStore
+
+_A_PAGE = 100  # memories
+_FOUND = 12  # as many as a person reads before typing on
+_VERSIONS = 20  # of one memory that are shown with their differences
+_CHANGES = 50  # in the history of all
+EDITED = 256_000  # bytes of a file that a browser's text field takes well
+
+
+# ---- the list
+
+
+def _list(asked: Asked, project: Project) -> Screen:
+    words = asked.query.get("q", "").strip()[:1_000]
+    if words:
+        values: dict[str, Any] = {"words": words, "found": _found(project, words)}
+    else:
+        values = {"words": "", "found": None, **_page(asked, project)}
+    typing = asked.fragment and "q" in asked.query
+    return Screen("found.html" if typing else "memories.html", "Memory", "", values)
+
+
+def page_of(asked: Asked) -> int:
+    number = asked.query.get("page", "1")
+    return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 7 else 1
+
+
+def kind_of(one: Memory) -> str:
+    return "team" if one.team else one.type or "untyped"
+
+
+def _page(asked: Asked, project: Project) -> dict[str, Any]:
+    kind, page = asked.query.get("type", ""), page_of(asked)
+    with project.store() as store:
+        everything = store.list()
+        pinned, unreadable = store.pinned(), store.unreadable()
+        directory = store.directory
+    counts = Counter(map(kind_of, everything))
+    chosen = [one for one in everything if not kind or kind == kind_of(one)]
+    start = (page - 1) * _A_PAGE
+    tabs = [(one, counts[one]) for one in (*MEMORY_TYPES, "untyped", "team") if counts[one]]
+    return {
+        "all": len(everything),
+        "rows": [_row(one, pinned=one.path in pinned) for one in chosen[start : start + _A_PAGE]],
+        "tabs": tabs,
+        "kind": kind,
+        "page": page,
+        "pages": -(-len(chosen) // _A_PAGE),
+        "unreadable": unreadable,
+        "directory": directory,
+    }
+
+
+def _row(one: Memory, *, pinned: bool = False) -> dict[str, Any]:
+    title = one.name or one.path.removesuffix(".md")
+    about = one_line(one.description or one.body)
+    return {"one": one, "title": title, "about": about, "kind": kind_of(one), "pinned": pinned}
+
+
+def _found(project: Project, words: str) -> list[dict[str, Any]]:
+    """What the ranker finds, how likely each is meant, and what speaks for it."""
+    from lamina.recall import chances
+    from lamina.recall.memory_index import fitting
+
+    index, due = project.world.index(project)
+    found = fitting(index, words, _FOUND, time.time(), look=due)
+    likely = chances([match for match, _ in found])
+    return [
+        {**_row(one), "chance": chance, "match": match}
+        for (match, one), chance in zip(found, likely, strict=True)
+    ]
+
+
+# ---- one memory
+
+
+def path_of(asked: Asked) -> str:
+    return "/".join(asked.parts[3:])
+
+
+def _one(asked: Asked, project: Project) -> Screen | Answer:
+    path = path_of(asked)
+    with project.store() as store:
+        if store.content(path, 1) is None:
+            return _gone(project, store, path)
+        content = store.read_bytes(path)
+        if "raw" in asked.query:
+            return Answer(content, kind="text/plain; charset=utf-8")
+        versions: Sequence[tuple[Commit, bytes | None]] = ()
+        if store.history is not None:
+            store.catch_up()
+            versions = store.history.versions(path)
+        one, mtime = store.read(path), store.mtime(path)
+        values = {
+            "one": one,
+            "kind": kind_of(one),
+            "pinned": path in store.pinned(),
+            **_links(store, path, content),
+            **_blamed(content.decode("utf-8", "replace"), versions, path, mtime),
+            **_changes(project, versions, path, mtime),
+        }
+    return Screen("memory.html", one.name or path, "", values)
+
+
+def _gone(project: Project, store: MemoryStore, path: str) -> Screen:
+    """A memory that is only history: what it was, and how it comes back."""
+    known = memory.known(store, path)
+    if not known or store.history is None:
+        raise NotThere(f"There is no memory {path}.")
+    changes = _changes(project, store.history.versions(known), known, 0.0)
+    return Screen("gone.html", known, "", {"path": known, **changes})
+
+
+def _links(store: MemoryStore, path: str, content: bytes) -> dict[str, Any]:
+    """Memories that this one names, and whether the index names it."""
+    from lamina.memory import links_of, resolver
+
+    resolve = resolver(store.stamps())
+    named = dict.fromkeys(resolve(one.file) for one in links_of(content[:LONGEST]))
+    index = links_of(store.content("MEMORY.md", LONGEST) or b"")
+    return {
+        "links": [one for one in named if one and one != path],
+        "listed": any(resolve(one.file) == path for one in index),
+    }
+
+
+def _blamed(
+    said: str, versions: Sequence[tuple[Commit, bytes | None]], path: str, mtime: float
+) -> dict[str, Any]:
+    """The file as it is, in spans of lines with who wrote them; its beginning, if it is too long."""
+    from lamina.memory import blame
+
+    lines = blame(versions) if versions and len(said) <= LONGEST else []
+    spans: list[dict[str, Any]] = []
+    if [one.text for one in lines] == said.splitlines():
+        for _, group in groupby(lines, key=lambda one: one.commit.id):
+            span = [*group]
+            text = "\n".join(one.text for one in span)
+            spans.append({"text": text, **_told_by(span[0].commit, path, mtime)})
+    return {"spans": spans, "text": said[:LONGEST], "left": max(0, len(said) - LONGEST)}
+
+
+def _told_by(commit: Commit, path: str, mtime: float) -> dict[str, Any]:
+    from lamina.memory import teammate_of, written_at
+
+    mate = teammate_of(commit, path) if commit.writer == "team" else ""
+    return {"commit": commit, "who": mate or commit.writer, "at": written_at(commit, mtime)}
+
+
+# ---- history
+
+
+def _changes(
+    project: Project, versions: Sequence[tuple[Commit, bytes | None]], path: str, mtime: float
+) -> dict[str, Any]:
+    """The last changes of one memory, newest first, each with what it did."""
+    from lamina.memory import diff_text
+
+    pairs = zip(versions, [(None, None), *versions], strict=False)
+    rows = [
+        _change(project, commit, path, mtime, diff_text(path, before, after))
+        for (commit, after), (_, before) in islice(reversed([*pairs]), _VERSIONS)
+    ]
+    return {"changes": rows, "older": max(0, len(versions) - len(rows))}
+
+
+def _change(
+    project: Project, commit: Commit, path: str, mtime: float, diff: str = ""
+) -> dict[str, Any]:
+    quotes = memory_history.quotes_of(project.config)
+    grounds = [*memory_history.grounds(commit, quotes)]
+    return {**_told_by(commit, path, mtime), "grounds": grounds, "diff": diff}
+
+
+def _log(_: Asked, project: Project) -> Screen:
+    with project.store() as store:
+        history = _kept(store)
+        store.catch_up()
+        commits = [*islice(history.log(), _CHANGES + 1)]
+    rows = [_change(project, one, "", 0.0) for one in commits[:_CHANGES]]
+    values = {"changes": rows, "older": len(commits) > _CHANGES}
+    return Screen("history.html", "History", "history", values)
+
+
+def _changed(asked: Asked, project: Project) -> Screen:
+    from lamina.memory import diff_text
+
+    with project.store() as store:
+        history = _kept(store)
+        name = history.find(path_of(asked))
+        changes = history.changes(name)
+        commit = next(one for one in history.log() if one.id == name)
+        outside = commit.writer == "outside"
+        effect = memory_history.announced(history.effect(commit)) if outside else ""
+    files = [(one.path, diff_text(one.path, one.before, one.after)) for one in changes]
+    values = {"id": name, "files": files, "effect": effect}
+    return Screen("change.html", f"Change {name[:8]}", "history", values)
+
+
+def _kept(store: MemoryStore) -> MemoryHistory:
+    if store.history is None:
+        raise UsageError("This memory keeps no history.")
+    return store.history
+
+
+# ---- changing
+
+
+def _edit(asked: Asked, project: Project) -> Screen:
+    path = path_of(asked)
+    with project.store() as store:
+        content = store.read_bytes(path)
+    return editor(path, editable(content, path), project.url("edit", path), project.url("m", path))
+
+
+def editable(content: bytes, path: str) -> str:
+    """The text for a browser's field, which must give back the same bytes."""
+    said = content.decode("utf-8", "ignore")
+    bare = said.replace("\r\n", "")
+    mixed = "\r" in bare or ("\n" in bare and bare != said) or "\0" in said
+    if len(content) > EDITED or mixed or said.encode() != content:
+        raise UsageError(
+            f"{path} is too large for this page, or no plain text. Use `lamina memory edit {path}`."
+        )
+    return said
+
+
+def editor(path: str, base: str, to: str, back: str, said: str = "", why: str = "") -> Screen:
+    """A text field for a file. What was refused is still in it, and why."""
+    crlf = "1" if "\r\n" in base else ""
+    values = {"path": path, "base": base, "to": to, "back": back, "crlf": crlf, "why": why}
+    shown = {**values, "said": said or base}
+    return Screen("editor.html", f"Edit {path}", "", shown, 409 if why else 200)
+
+
+def typed(asked: Asked, name: str) -> bytes:
+    """A field as bytes: a form ends its lines with CRLF, whatever they had."""
+    said = asked.form.get(name, "").replace("\r\n", "\n")
+    return (said.replace("\n", "\r\n") if asked.form.get("crlf") else said).encode()
+
+
+def _save(asked: Asked, project: Project) -> Screen | Answer:
+    path = path_of(asked)
+    base, content = typed(asked, "base"), typed(asked, "content")
+    back = project.url("m", path)
+    if content == base:
+        return done(back, "Nothing was changed.")
+    with project.store() as store:
+        try:
+            outcome = memory.save_edited(
+                store,
+                path,
+                content,
+                base,
+                reason="lamina ui",
+                allow_secret=bool(asked.form.get("secret")),
+            )
+        except (GateRefused, Conflict) as error:
+            to = project.url("edit", path)
+            return editor(path, base.decode(), to, back, content.decode(), str(error))
+        return done(
+            back, told(outcome), store.newest_change(outcome.path) if outcome.changed else ""
+        )
+
+
+def told(outcome: Outcome) -> str:
+    return " ".join([f"{outcome.sentence.rstrip('.')}.", *outcome.warnings])
+
+
+def _pin(asked: Asked, project: Project) -> Answer:
+    with project.store() as store:
+        path, on = memory.find(store, asked.form.get("path", "")), bool(asked.form.get("on"))
+        store.pin(path, on=on)
+    said = "is pinned: nobody but you changes it." if on else "is no longer pinned."
+    return done(project.url("m", path), f"{path} {said}")
+
+
+def _forget(asked: Asked, project: Project) -> Answer:
+    purge = bool(asked.form.get("purge"))
+    with project.store() as store:
+        path = memory.find(store, asked.form.get("path", ""))
+        commit = memory.forget(store, path, purge=purge, reason="lamina ui")
+    for_good = ", and removed from the history for good" if purge else ""
+    return done(project.url(), f"Forgotten: {path}{for_good}.", commit)
+
+
+def _undo(asked: Asked, project: Project) -> Answer:
+    with project.store() as store:
+        history = _kept(store)
+        store.catch_up()
+        commit = history.named(asked.form.get("commit", ""))
+        paths, redo = memory_history.undone(store, history, commit)
+    back = asked.form.get("back", "")
+    ours = back.startswith(project.url()) and back.isascii() and back.isprintable()
+    to = back if ours else project.url("history")
+    files = ", ".join(paths) or "none of it was left"
+    return done(to, f"Undone: {one_line(commit.subject, 80)} ({files}).", redo)
+
+
+SHOWN = {"": _list, "m": _one, "history": _log, "change": _changed, "edit": _edit}
+DONE = {"edit": _save, "pin": _pin, "forget": _forget, "undo": _undo}

@@ -1,0 +1,218 @@
+"""Which page has which address, the project that it is about, and the frame around it. Projects are
+those of the home; their settings are read anew for each page, as a command would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.cli.memory import open_store
+from lamina.cli.options import config_of
+from lamina.errors import LaminaError
+from lamina.ledger.places import find_project_folder, known_projects
+from lamina.web.rendering import render, url
+from lamina.web.server import Answer, Asked, Message, NotThere
+from lamina.web.watch import Watch
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.layers.dream.runner import DreamResult
+    from lamina.ports import MemoryStore
+    from lamina.recall.memory_index import MemoryIndex
+
+_LOOK = 1.0  # seconds
+_MOST_PROJECTS = 12  # in the menu
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a page shows within its frame: a template and its values."""
+
+    template: str
+    title: str
+    section: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One project, as a command with these options would see it."""
+
+    slug: str
+    path: str
+    args: argparse.Namespace
+    config: Config
+    world: World
+
+    def url(self, *parts: str, **query: object) -> str:
+        return url("p", self.slug, *parts, **query)
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name or self.path
+
+    def store(self) -> MemoryStore:
+        return open_store(self.config)
+
+    @property
+    def folder(self) -> Path:
+        return self.config.own_home / "projects" / self.slug
+
+
+class World:
+    """The home with its projects."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        config = config_of(args)
+        self.home = config.own_home
+        self.here = find_project_folder(self.home, config.project).name
+        self._args = args
+        self._here_path = str(config.project)
+        self.dreams: dict[str, DreamResult] = {}  # shown and not applied yet, by project
+        self.measured: dict[Path, Any] = {}  # a session's state and its figures
+        self._indexes: dict[str, tuple[MemoryIndex, float]] = {}  # and when it looked
+        self._lock = threading.Lock()
+
+    def project(self, slug: str) -> Project:
+        path = self._here_path if slug == self.here else dict(self.projects()).get(slug, "")
+        if not path:
+            raise NotThere(f"There is no project {slug} in {self.home}.")
+        args = argparse.Namespace(**{**vars(self._args), "project": path})
+        return Project(slug, path, args, config_of(args), self)
+
+    def projects(self) -> list[tuple[str, str]]:
+        """(slug, path), the one that the command was started in first."""
+        found = [
+            (find_project_folder(self.home, one).name, one) for one in known_projects(self.home)
+        ]
+        return [(self.here, self._here_path), *(one for one in found if one[0] != self.here)]
+
+    def index(self, project: Project) -> tuple[MemoryIndex, bool]:
+        """The index of a project's memories, loaded once, and whether it should look at the files
+        again: while somebody types, once a second will do."""
+        from lamina.recall.memory_index import MemoryIndex
+
+        with self._lock:
+            known = self._indexes.get(project.slug)
+            index, looked = known or (MemoryIndex(project.store()), 0.0)
+            due = time.monotonic() - looked > _LOOK
+            self._indexes[project.slug] = index, time.monotonic() if due else looked
+            return index, due
+
+    def close(self) -> None:
+        for index, _ in self._indexes.values():
+            index.store.close()
+
+
+Show = Callable[[Asked, Project], Screen | Answer]
+
+
+class Site:
+    """All pages of the server."""
+
+    def __init__(self, args: argparse.Namespace, watch: Watch) -> None:
+        from lamina.web import memory_pages, money_pages, session_pages, upkeep_pages
+
+        rooms = (memory_pages, upkeep_pages, session_pages, money_pages)
+        self._world = World(args)
+        self._watch = watch
+        self._shown: dict[str, Show] = {
+            key: one for room in rooms for key, one in room.SHOWN.items()
+        }
+        self._done: dict[str, Show] = {key: one for room in rooms for key, one in room.DONE.items()}
+
+    def get(self, asked: Asked) -> Answer:
+        match [*asked.parts]:
+            case []:
+                return Answer(to=url("p", self._world.here))
+            case ["projects"]:
+                return self._framed(asked, _projects(self._world), None)
+            case ["p", slug, "events"]:
+                return self._events(self._world.project(slug))
+            case ["p", slug, *rest]:
+                return self._answer(asked, slug, rest[0] if rest else "", self._shown)
+            case _:
+                raise NotThere("There is no such page.")
+
+    def post(self, asked: Asked) -> Answer:
+        match [*asked.parts]:
+            case ["p", slug, name, *_]:
+                return self._answer(asked, slug, name, self._done)
+            case _:
+                raise NotThere("There is no such form.")
+
+    def _answer(self, asked: Asked, slug: str, name: str, table: Mapping[str, Show]) -> Answer:
+        if name not in table:
+            raise NotThere("There is no such page.")
+        project = self._world.project(slug)
+        shown = table[name](asked, project)
+        return shown if isinstance(shown, Answer) else self._framed(asked, shown, project)
+
+    def _events(self, project: Project) -> Answer:
+        """The stream of what changes in a project: memories, inbox, dreams, sessions, agents, money."""
+        with project.store() as store:
+            folders = [
+                project.folder,
+                store.directory,
+                store.directory / "team",
+                store.state / "inbox",
+                store.state / "dream",
+                project.config.own_home / "spend",
+                *project.folder.glob("*/subagents"),
+            ]
+        self._watch.folders(project.slug, folders)
+        return Answer(listen=project.slug)
+
+    def close(self) -> None:
+        self._world.close()
+
+    # ---- the frame
+
+    def sorry(self, sentence: str, asked: Asked) -> str:
+        back = url(*asked.parts[:2]) if asked.parts[:1] == ["p"] else "/"
+        values = {"sentence": sentence, "back": back}
+        screen = Screen("sorry.html", "That did not work", None, values)
+        return str(self._framed(asked, screen, None).body)
+
+    def _framed(self, asked: Asked, screen: Screen, project: Project | None) -> Answer:
+        values: dict[str, Any] = {
+            **screen.values,
+            "title": screen.title,
+            "section": screen.section,
+            "asked": asked,
+            "here": url(*asked.parts),
+            "project": project,
+            "frame": "bare.html" if asked.fragment else "frame.html",
+        }
+        if project is not None and not asked.fragment:
+            with project.store() as store:
+                values["waiting"] = len(store.waiting())
+            known = self._world.projects()
+            values["others"] = [one for one in known[:_MOST_PROJECTS] if one[0] != project.slug]
+            values["known"] = len(known)
+        return Answer(render(screen.template, values), screen.status)
+
+
+def done(to: str, words: str, undo: str = "") -> Answer:
+    """A form did its work: go there and say so."""
+    return Answer(to=to, message=Message(words, undo))
+
+
+def _projects(world: World) -> Screen:
+    rows: list[tuple[str, str, str]] = []
+    for slug, path in world.projects():
+        try:
+            with world.project(slug).store() as store:
+                count, waiting = len(store.stamps()), len(store.waiting())
+            about = f"{count:,} memories" + (f", {waiting} to review" if waiting else "")
+        except LaminaError as error:
+            about = str(error)
+        rows.append((slug, path, about))
+    return Screen("projects.html", "Projects", None, {"rows": rows})

@@ -1,0 +1,315 @@
+"""The server behind `lamina ui`: HTTP on 127.0.0.1 for one person. Who may come in (a token once, then a
+cookie), from where (Host and Origin are ours), what a post must carry, and what every answer says to
+the browser. Pages are functions from `Asked` to `Answer`; nothing here knows what they show.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from lamina.errors import LaminaError
+from lamina.web.watch import Watch
+
+if TYPE_CHECKING:
+    from lamina.web.pages import Site
+
+LARGEST_FORM = 4_000_000  # bytes; a memory is far smaller
+_BODY_SECONDS = 20.0  # to send a request, once it has begun
+_MOST_MESSAGES = 50
+_GO_ON = (
+    '<!doctype html><title>Lamina</title><link rel="icon" href="/assets/icon.svg">'
+    '<meta http-equiv="refresh" content="0; url=/">'
+)
+_ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+# Nothing from elsewhere, nothing inline, no frames: text that slipped through would still not run.
+_SAFE = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "same-origin",  # with none, a browser hides the origin of our own forms
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a post did, shown by the page that follows it."""
+
+    words: str
+    undo: str = ""  # the change that takes it back
+    bad: bool = False
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request that was let in."""
+
+    parts: Sequence[str]  # of the path, unquoted
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+    csrf: str
+    fragment: bool = False  # a script wants the part of the page that changes
+    message: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: str | bytes = b""
+    status: int = 200
+    kind: str = "text/html; charset=utf-8"
+    to: str = ""  # go there instead
+    message: Message | None = None  # for the page that is gone to
+    listen: str = ""  # a topic: this is a stream of its changes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class NotThere(LaminaError):
+    """No page has this address."""
+
+
+class Server(ThreadingHTTPServer):
+    """Everything that lives as long as the server: secrets, watched folders, the last messages."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, port: int, pages: Callable[[Watch], Site]) -> None:
+        self.watch = Watch()
+        self.pages = pages(self.watch)
+        super().__init__(("127.0.0.1", port), _Handler)  # closes both if the port is taken
+        self.token = secrets.token_urlsafe(32)
+        self.cookie = secrets.token_urlsafe(32)
+        self.csrf = secrets.token_urlsafe(32)
+        self._messages: dict[str, Message] = {}
+        self._lock = threading.Lock()
+        package = resources.files("lamina.web")
+        self.assets = {name: (package / name).read_bytes() for name in _ASSETS}
+
+    def server_close(self) -> None:
+        super().server_close()
+        self.watch.close()
+        self.pages.close()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    def enter(self, token: str) -> bool:
+        """A token lets in once: an address that others may see in a list of processes is no key."""
+        with self._lock:
+            fits = bool(self.token) and hmac.compare_digest(token.encode(), self.token.encode())
+            if fits:
+                self.token = ""
+            return fits
+
+    def leave(self, message: Message) -> str:
+        name = secrets.token_hex(6)
+        with self._lock:
+            self._messages[name] = message
+            while len(self._messages) > _MOST_MESSAGES:
+                del self._messages[next(iter(self._messages))]
+        return name
+
+    def message(self, name: str) -> Message | None:
+        return self._messages.get(name)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        """A browser that hangs up is no error; anything else is one of ours, and is said."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            sys.stderr.write(f"lamina: {type(error).__name__}: {error}\n")
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "lamina", ""
+    server: Any  # a Server; the base class says less
+    connection: socket.socket
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+        """Nobody reads a log of their own clicks."""
+
+    def parse_request(self) -> bool:
+        self.connection.settimeout(_BODY_SECONDS)  # between requests it may wait for ever
+        return super().parse_request()
+
+    def _handle(self) -> None:
+        try:
+            answer = self._post() if self.command == "POST" else self._get()
+        except _Refused as refused:
+            self.close_connection = True  # its body, if any, was not read
+            words = f"{refused}\n".encode()
+            answer = Answer(words, refused.status, "text/plain; charset=utf-8")
+        if answer.listen:
+            self._stream(answer.listen)
+            return
+        self._send(answer)
+        self.connection.settimeout(None)
+
+    do_GET = do_POST = _handle  # noqa: N815 - http.server's names
+
+    # ---- who may come in
+
+    def _check_host(self) -> None:
+        """A name that leads here by somebody's DNS is not ours."""
+        if self.headers.get("Host", "") not in self._names:
+            raise _Refused(421, "This address is not mine.")
+
+    def _check_origin(self) -> None:
+        """Nor may a page of somebody else use this one."""
+        origin = self.headers.get("Origin")
+        strange = origin is not None and origin not in {f"http://{one}" for one in self._names}
+        if strange or self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            raise _Refused(403, "This page can't be used from another one.")
+
+    @property
+    def _names(self) -> set[str]:
+        return {f"127.0.0.1:{self.server.port}", f"localhost:{self.server.port}"}
+
+    def _check_cookie(self) -> None:
+        try:
+            held = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie_name)
+        except CookieError:
+            held = None
+        if held is None or not hmac.compare_digest(
+            held.value.encode(), self.server.cookie.encode()
+        ):
+            raise _Refused(
+                401,
+                "Open the address that `lamina ui` printed. It works once, in one browser; "
+                "for another, start `lamina ui` again.",
+            )
+
+    @property
+    def _cookie_name(self) -> str:
+        return f"lamina-{self.server.port}"  # cookies don't tell ports apart
+
+    def _get(self) -> Answer:
+        self._check_host()
+        split = urlsplit(self.path)
+        if split.path.startswith("/assets/"):
+            return self._asset(split.path.removeprefix("/assets/"))
+        token = parse_qs(split.query).get("token")
+        # The browser may have been sent here by a mail program: the token says who it is.
+        if token and split.path == "/" and self.server.enter(token[0]):
+            cookie = f"{self._cookie_name}={self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
+            # Going on from a page of ours, not by redirection: then the cookie counts as our own.
+            return Answer(_GO_ON, headers={"Set-Cookie": cookie})
+        self._check_origin()
+        self._check_cookie()
+        return self._page(self.server.pages.get, {})
+
+    def _post(self) -> Answer:
+        self._check_host()
+        self._check_origin()
+        self._check_cookie()
+        if self.headers.get("Origin") is None:  # every browser names it in a post
+            raise _Refused(403, "A form must be sent by the page itself.")
+        form = self._form()
+        if not hmac.compare_digest(form.pop("csrf", "").encode(), self.server.csrf.encode()):
+            raise _Refused(403, "This form is from an older page. Load it again.")
+        return self._page(self.server.pages.post, form)
+
+    def _form(self) -> dict[str, str]:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit() or int(length) > LARGEST_FORM:
+            raise _Refused(413, f"A form has at most {LARGEST_FORM:,} bytes.")
+        body = self.rfile.read(int(length)).decode("utf-8", "replace")
+        found = parse_qs(body, keep_blank_values=True, max_num_fields=1_000)
+        return {key: values[0] for key, values in found.items()}
+
+    # ---- answers
+
+    def _page(self, page: Callable[[Asked], Answer], form: Mapping[str, str]) -> Answer:
+        split = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(split.query).items()}
+        asked = Asked(
+            [unquote(part, errors="surrogateescape") for part in split.path.split("/") if part],
+            query,
+            form,
+            self.server.csrf,
+            fragment=self.headers.get("X-Fragment") == "1",
+            message=self.server.message(query.get("done", "")),
+        )
+        try:
+            answer = page(asked)
+        except NotThere as error:
+            return Answer(self.server.pages.sorry(str(error), asked), 404)
+        except LaminaError as error:
+            return Answer(self.server.pages.sorry(str(error), asked), 409 if form else 400)
+        except Exception as error:  # noqa: BLE001 - the edge: recorded, and said in a sentence
+            from lamina.cli import crash
+
+            said = crash.record(error, sys.argv[1:])
+            return Answer(self.server.pages.sorry(said, asked), 500)
+        if answer.message is not None:
+            mark = "&" if "?" in answer.to else "?"
+            to, hash_, place = answer.to.partition("#")
+            to = f"{to}{mark}done={self.server.leave(answer.message)}{hash_}{place}"
+            return Answer(to=to)
+        return answer
+
+    def _asset(self, name: str) -> Answer:
+        if name not in _ASSETS:
+            raise _Refused(404, "There is no such file.")
+        kind = f"{_ASSETS[name]}; charset=utf-8"
+        return Answer(self.server.assets[name], kind=kind, headers={"Cache-Control": "no-cache"})
+
+    def _send(self, answer: Answer) -> None:
+        body = (
+            answer.body
+            if isinstance(answer.body, bytes)
+            else answer.body.encode("utf-8", "replace")
+        )
+        self.send_response(303 if answer.to else answer.status)
+        headers = {**_SAFE, "Content-Type": answer.kind, **answer.headers}
+        if answer.to:
+            headers["Location"] = answer.to
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, topic: str) -> None:
+        """Server-sent events: one line for each change. The thread sleeps in between."""
+        self.close_connection = True
+        self.send_response(200)
+        for name, value in {**_SAFE, "Content-Type": "text/event-stream"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b": listening\n\n")
+        self.connection.settimeout(None)
+        self.server.watch.listen(
+            topic, self.connection, lambda: self._say(b"event: changed\ndata: 1\n\n")
+        )
+
+    def _say(self, words: bytes) -> None:
+        self.wfile.write(words)
+        self.wfile.flush()

@@ -1,0 +1,153 @@
+"""Sessions of all agents that Lamina reads, one of them request by request: what was in the view, what
+each layer took out before it, what the cache gave and what it cost; folded spans as they were; agents
+as a tree. Reads ledgers, changes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.agents.roster import ledger_path, read_cards
+from lamina.cli import context, sessions, transcript
+from lamina.errors import LaminaError
+from lamina.ledger import log, spans
+from lamina.ledger.record import Ledger
+from lamina.web.memory_pages import page_of
+from lamina.web.pages import Project, Screen
+from lamina.web.rendering import LONGEST
+from lamina.web.server import Asked, NotThere
+
+if TYPE_CHECKING:
+    from lamina.messages import Json
+
+_A_PAGE = 40  # sessions
+_CALLS = 100  # requests on a page
+_PATIENCE = 2.0  # seconds in which sessions of other agents are read for the list
+
+
+def files_of(project: Project) -> list[Path]:
+    """All sessions of the project, newest first."""
+    found = [*sessions.find(project.config), *sessions.others(project.config, seconds=_PATIENCE)]
+    return sorted(found, key=sessions.changed, reverse=True)
+
+
+def _list(asked: Asked, project: Project) -> Screen:
+    files = files_of(project)
+    agents = [*dict.fromkeys(map(transcript.agent_of, files))]
+    agent, page = asked.query.get("agent", ""), page_of(asked)
+    chosen = [one for one in files if agent in ("", transcript.agent_of(one))]
+    start = (page - 1) * _A_PAGE
+    rows: list[Json] = []
+    for file in chosen[start : start + _A_PAGE]:
+        try:
+            stat = file.stat()
+            rows.append({**_summary(file, stat.st_mtime_ns, stat.st_size), "when": stat.st_mtime})
+        except (OSError, LaminaError):
+            continue  # gone meanwhile
+    values = {
+        "rows": rows, "agents": agents if len(agents) > 1 else [], "agent": agent, "page": page,
+        "pages": -(-len(chosen) // _A_PAGE), "count": len(files),
+    }  # fmt: skip
+    return Screen("sessions.html", "Sessions", "sessions", values)
+
+
+@lru_cache(1_000)
+def _summary(file: Path, _changed: int, _size: int) -> Json:
+    return transcript.summary(file)
+
+
+def _file(project: Project, name: str) -> Path:
+    files = sessions.find(project.config)
+    if not any(one.stem == name for one in files):
+        files = files_of(project)
+    for file in files:
+        if file.stem == name:
+            return file
+    raise NotThere(f"There is no session {name}.")
+
+
+def _one(asked: Asked, project: Project) -> Screen:
+    """`s/ID`, and below it `s/ID/view/N`, `s/ID/entry/ID` and `s/ID/agent/ID`."""
+    match [*asked.parts[3:]]:
+        case [name]:
+            return _timeline(asked, project, _file(project, name))
+        case [name, "view", number]:
+            return _view(project, _file(project, name), number)
+        case [name, "entry", entry]:
+            return _expanded(_file(project, name), entry)
+        case [name, "agent", agent]:
+            file = _file(project, name)
+            if agent not in {card.id for card in read_cards(file.with_suffix(""))}:
+                raise NotThere(f"There is no agent {agent} in this session.")
+            return _timeline(asked, project, file, ledger_path(file.with_suffix(""), agent))
+        case _:
+            raise NotThere("There is no such page.")
+
+
+def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = None) -> Screen:
+    entries = log.read(agent or file).entries
+    calls = transcript.requests_of(entries, project.config.table("prices"))
+    page, pages = page_of(asked), max(1, -(-len(calls) // _CALLS))
+    newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
+    typed = next((call.typed for call in calls if call.typed), "")
+    values = {
+        "id": file.stem,
+        "agent": transcript.agent_of(file),
+        "sub": agent.stem if agent else "",
+        "every": calls,
+        "calls": newest,
+        "page": page,
+        "pages": pages,
+        "saved": sum(less for call in calls for _, less in call.edits),
+        "breaks": sum(not one.get("registered") for call in calls for one in call.breaks),
+        "words": transcript.edit_words,
+        "cards": [] if agent else read_cards(file.with_suffix("")),
+        "when": file.stat().st_mtime,
+    }
+    title = " ".join(typed.split())[:90] or f"Session {file.stem[:8]}"
+    return Screen("session.html", title, "sessions", values)
+
+
+def _view(project: Project, file: Path, number: str) -> Screen:
+    """What was in the view when a request was sent."""
+    entries = log.read(file).entries
+    calls = transcript.requests_of(entries, project.config.table("prices"))
+    call = next((one for one in calls if str(one.number) == number), None)
+    if call is None:
+        raise NotThere(f"There is no request {number} in this session.")
+    ledger = Ledger.of(entries[: call.position])
+    rows = [
+        {
+            "role": row.role,
+            "kind": row.block.get("type"),
+            "tokens": row.tokens,
+            "text": spans.shown_block(row.block)[:300],
+            "edited": bool(row.edit) or row.number < 0,
+            "entry": str(ledger.entries[row.entry]["uuid"]),
+        }
+        for row in ledger.projection.rows
+    ]
+    parts = {name: size for name, size in context.parts_of(ledger).items() if size}
+    values = {
+        "id": file.stem,
+        "call": call,
+        "parts": parts,
+        "rows": rows,
+        "whole": sum(parts.values()),
+    }
+    return Screen("view.html", f"Request {number}", "sessions", values)
+
+
+def _expanded(file: Path, entry: str) -> Screen:
+    """What an edit took out of the view, or an entry, as it was recorded."""
+    ledger = Ledger.of(log.read(file).entries)
+    said = spans.expand(ledger.projection, entry)
+    left = max(0, len(said) - LONGEST)
+    values = {"text": said[:LONGEST], "left": left, "id": file.stem, "entry": entry}
+    return Screen("expanded.html", f"Entry {entry[:8]}", "sessions", values)
+
+
+SHOWN = {"sessions": _list, "s": _one}
+DONE: dict[str, Any] = {}

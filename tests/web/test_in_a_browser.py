@@ -1,0 +1,192 @@
+"""The page in a real browser, Debian's Chromium: every page with real data is free of errors and usable
+by everybody, every button does on disk what it says, and hostile text does nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.web.test_session_pages import session  # noqa: F401 - a fixture
+from tests.web.test_upkeep_pages import propose
+
+if TYPE_CHECKING:
+    from lamina.web.server import Server
+
+pytestmark = pytest.mark.spec("I5")
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here (apt-get install chromium)")
+    with api.sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def project(serve: Callable[..., Server], lamina: Any, session: Path) -> Any:  # noqa: F811
+    """The world that a page is opened on: memories, something in the inbox, a fault, doubles."""
+    lamina("memory", "add", "Deploys never happen on Fridays", "--type", "project")
+    lamina("memory", "add", "I prefer tabs over spaces in Makefiles", "--type", "user")
+    server = serve()
+    world: Any = server.pages._world  # type: ignore[union-attr]
+    found = world.project(world.here)
+    propose(found, "waits", "Always squash commits.")
+    return server, found
+
+
+@pytest.fixture
+def tab(browser: Any, project: Any) -> Iterator[Any]:
+    """A tab at the page; whatever the browser complains of fails the test."""
+    server, found = project
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    tab = context.new_page()
+    wrong: list[str] = []
+    tab.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}") or dialog.dismiss())
+    tab.on(
+        "request", lambda asked: None if server_has(server, asked.url) else wrong.append(asked.url)
+    )
+    tab.goto(server.url)
+    tab.wait_for_url("**/p/**")
+    tab.here = tab.url.split("?")[0]
+    tab.project, tab.server = found, server
+    yield tab
+    context.close()
+    assert wrong == []
+
+
+def server_has(server: Any, url: str) -> bool:
+    return url.startswith((f"http://127.0.0.1:{server.port}/", "data:"))
+
+
+def memories(project: Any) -> dict[str, str]:
+    with project.store() as store:
+        return {path: store.read_bytes(path).decode() for path in store.stamps()}
+
+
+def test_every_page_is_free_of_errors_fits_and_can_be_used_by_everybody(
+    tab: Any,
+    session: Path,  # noqa: F811
+) -> None:
+    path = next(one for one in memories(tab.project) if "deploys" in one)
+    pages = ["", "?q=deploys", f"/m/{path}", f"/edit/{path}", "/inbox", "/history", "/audit", "/dream",
+             "/sessions", f"/s/{session.stem}", f"/s/{session.stem}/view/2", "/money"]  # fmt: skip
+    axe = AXE.read_text("utf-8")
+    for number, page in enumerate(pages):
+        wide, scheme = ((390, "dark"), (1440, "light"))[number % 2]
+        tab.set_viewport_size({"width": wide, "height": 900})
+        tab.emulate_media(color_scheme=scheme)
+        assert tab.goto(tab.here + page).status == 200
+        assert tab.evaluate("document.documentElement.scrollWidth") <= wide, page
+        tab.evaluate(axe)
+        found = tab.evaluate("axe.run().then(r => r.violations)")
+        serious = [
+            (one["id"], [node["html"][:120] for node in one["nodes"][:3]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], page
+
+
+def press(tab: Any, name: str, *, within: str = "main") -> None:
+    """Press a button that posts, and wait for the page that follows."""
+    with tab.expect_navigation():
+        tab.locator(within).get_by_role("button", name=name, exact=True).click()
+
+
+def test_buttons_do_on_disk_what_they_say(tab: Any) -> None:
+    path = next(one for one in memories(tab.project) if "deploys" in one)
+    tab.goto(f"{tab.here}/m/{path}")
+    tab.keyboard.press("e")
+    tab.wait_for_url("**/edit/**")
+    field = tab.locator("textarea")
+    field.fill(field.input_value().replace("Fridays", "Mondays"))
+    press(tab, "Save")
+    assert "Mondays" in memories(tab.project)[path]
+    press(tab, "Undo", within=".told")
+    assert "Fridays" in memories(tab.project)[path]
+    tab.goto(f"{tab.here}/m/{path}")
+    press(tab, "Pin")
+    press(tab, "Unpin")
+    tab.get_by_text("Forget…").click()
+    press(tab, "Forget it")
+    assert path not in memories(tab.project)
+    press(tab, "Undo", within=".told")
+    assert path in memories(tab.project)
+    tab.goto(f"{tab.here}/inbox")
+    press(tab, "Accept")
+    assert "feedback_waits.md" in memories(tab.project)
+
+
+def test_a_dream_is_seen_and_applied(tab: Any) -> None:
+    with tab.project.store() as store:
+        (one,) = [path for path in store.stamps() if "deploys" in path]
+        (store.directory / "project_again.md").write_bytes(store.read_bytes(one))
+    tab.goto(f"{tab.here}/dream")
+    press(tab, "See what a dream would change")
+    press(tab, "Apply it")
+    assert tab.get_by_role("button", name="Undo this dream").is_visible()
+    assert len([path for path in memories(tab.project) if path.startswith("project_")]) == 2
+
+
+def test_typing_searches_and_keys_lead_everywhere(tab: Any) -> None:
+    tab.keyboard.press("/")
+    tab.keyboard.type("makefiles")
+    tab.get_by_text("found by").wait_for()
+    assert tab.locator("#results .row").count() == 1
+    assert tab.url.endswith("?q=makefiles")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/m/**")
+    tab.keyboard.press("g")
+    tab.keyboard.press("s")
+    tab.wait_for_url("**/sessions")
+    tab.keyboard.press("j")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/s/**")
+    tab.locator("summary", has_text="took out").first.click()
+    tab.get_by_text("line of a long result").first.wait_for()
+    tab.keyboard.press("?")
+    assert tab.locator("dialog").is_visible()
+
+
+def test_news_appear_by_themselves(tab: Any) -> None:
+    while not tab.server.watch._waiting:  # until the stream is open
+        tab.wait_for_timeout(10)
+    with tab.project.store() as store:
+        from lamina.memory import proposed
+
+        text = "The staging server is rebooted on Sundays"
+        store.remember(proposed(text, type="project", store=store, reason="a test"))
+    tab.get_by_text("rebooted on Sundays").first.wait_for(timeout=10_000)
+
+
+def test_hostile_text_does_nothing(tab: Any) -> None:
+    script = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    name = "project_<img src=x onerror=alert(3)>.md"
+    with tab.project.store() as store:
+        (store.directory / name).write_text(
+            f"---\nname: {script}\n---\n{script}\njavascript:alert(4)\n"
+        )
+    for page in ("", "?q=alert", "/history", "/audit"):
+        tab.goto(tab.here + page)
+        assert tab.locator("img").count() == 0
+    tab.goto(tab.here)
+    tab.locator(".row", has_text="<script>").first.click()
+    tab.wait_for_url("**/m/**")
+    assert "<script>alert(1)</script>" in tab.locator("article").inner_text()

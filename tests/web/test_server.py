@@ -1,0 +1,216 @@
+"""Who may come in, from where, and what every answer tells the browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.web.conftest import Page
+
+pytestmark = pytest.mark.spec("I5")
+
+
+def test_nobody_comes_in_without_the_token_and_it_works_once(serve: Callable[..., Any]) -> None:
+    server = serve()
+    stranger = Page(server)
+    refused = stranger.ask("GET", "/")
+    assert refused.status == 401
+    assert "lamina ui" in refused.text
+    assert stranger.ask("GET", "/?token=wrong").status == 401
+    token = server.token
+    first = stranger.ask("GET", f"/?token={token}")
+    cookie = first.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert token not in cookie
+    assert Page(server).ask("GET", f"/?token={token}").status == 401, "it was used up"
+    known = Page(server, cookie.partition(";")[0])
+    assert known.get("/").status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", ""]
+)
+def test_a_name_that_is_not_ours_is_refused_even_with_the_cookie(page: Page, host: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", page.server.port, timeout=20)
+    connection.putrequest("GET", "/", skip_host=True)
+    if host:
+        connection.putheader("Host", host)
+    connection.putheader("Cookie", page.cookie)
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == 421
+    assert b"<" not in answer.read()
+    connection.close()
+
+
+def test_a_token_does_not_open_the_door_under_a_foreign_name(serve: Callable[..., Any]) -> None:
+    server = serve()
+    assert Page(server).ask("GET", f"/?token={server.token}", Host="evil.example").status == 421
+    assert server.token, "and it is not used up by that"
+
+
+def test_a_foreign_page_can_neither_read_nor_post(page: Page, lamina: Any, memory_dir: Any) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays")
+    (path,) = (one.name for one in memory_dir().glob("project_*.md"))
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Origin": "null"},
+    ):
+        assert page.get("", **headers).status == 403
+        body = f"csrf={page.server.csrf}&path={path}".encode()
+        assert page.ask("POST", page._of("forget"), body, **headers).status == 403
+    assert (memory_dir() / path).exists()
+
+
+def test_a_post_needs_the_cookie_an_origin_and_the_pages_own_mark(
+    page: Page, lamina: Any, memory_dir: Any
+) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays")
+    (path,) = (one.name for one in memory_dir().glob("project_*.md"))
+    to, form = page._of("forget"), f"path={path}"
+    marked = f"{form}&csrf={page.server.csrf}".encode()
+    assert page.ask("POST", to, form.encode(), Origin=page.origin).status == 403
+    assert page.ask("POST", to, f"{form}&csrf=x".encode(), Origin=page.origin).status == 403
+    assert page.ask("POST", to, marked).status == 403
+    assert Page(page.server).ask("POST", to, marked, Origin=page.origin).status == 401
+    assert (memory_dir() / path).exists()
+    assert page.ask("POST", to, marked, Origin=page.origin).status == 303
+    assert not (memory_dir() / path).exists()
+
+
+def test_a_get_changes_nothing_that_a_form_changes(
+    page: Page, lamina: Any, memory_dir: Any
+) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays")
+    for name in ("forget", "pin", "undo"):
+        assert page.get(name, X_Fragment="").status == 404
+    assert [*memory_dir().glob("project_*.md")]
+
+
+@pytest.mark.parametrize("path", ["", "/projects", "inbox", "audit", "dream", "history", "nothing"])
+def test_every_answer_forbids_what_the_page_does_not_need(page: Page, path: str) -> None:
+    got = page.get(path)
+    policy = got.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert got.headers["X-Content-Type-Options"] == "nosniff"
+    assert got.headers["Cache-Control"] == "no-store"
+    assert got.headers["Referrer-Policy"] == "same-origin"
+    for inline in (
+        "<style",
+        " style=",
+        " onclick=",
+        "javascript:",
+        "<script>",
+        "//cdn",
+        "https://",
+    ):
+        assert inline not in got.text
+
+
+def test_assets_come_from_the_package_and_from_nowhere_else(page: Page) -> None:
+    css = page.get("/assets/page.css").text + page.get("/assets/page.js").text
+    assert "http" not in css.replace("http-equiv", "")
+    assert "@import" not in css
+    for path in (
+        "/assets/../server.py",
+        "/assets/%2e%2e/server.py",
+        "/assets/",
+        "/assets/templates",
+    ):
+        assert page.get(path).status == 404
+
+
+def test_too_large_a_form_and_an_unknown_page_are_refused_in_a_sentence(page: Page) -> None:
+    big = page.ask("POST", page._of("forget"), b"", Origin=page.origin, Content_Length="99999999")
+    assert big.status == 413
+    assert "Traceback" not in page.get("m/nothing.md").text
+    assert page.get("m/nothing.md").status == 404
+    assert page.get("/p/no-such-project").status == 404
+    assert page.get("/p/..%2f..%2fetc").status == 404
+    assert page.get("m/../../../etc/passwd").status in (400, 404)
+    assert page.get("m/..%2f..%2f..%2fetc%2fpasswd").status in (400, 404)
+
+
+def test_the_command_prints_an_address_and_ends_with_ctrl_c(world: Path) -> None:
+    command = [sys.executable, "-m", "lamina.cli.main", "ui", "--no-open", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert told["url"].startswith(f"http://127.0.0.1:{told['port']}/?token=")
+        connection = http.client.HTTPConnection("127.0.0.1", told["port"], timeout=20)
+        connection.request("GET", told["url"].partition(str(told["port"]))[2])
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence(page: Page, capfd: Any) -> None:
+    from lamina.cli.main import main
+
+    assert main(["ui", "--no-open", "--port", str(page.server.port)]) == 1
+    said = capfd.readouterr().err
+    assert "--port" in said
+    assert "Traceback" not in said
+    assert main(["ui", "--no-open", "--port", "99999"]) == 2
+
+
+def listen(page: Page) -> socket.socket:
+    """An open stream of what changes in the project."""
+    stream = socket.create_connection(("127.0.0.1", page.server.port), timeout=20)
+    host = f"Host: 127.0.0.1:{page.server.port}"
+    asked = f"GET {page._of('events')} HTTP/1.1\r\n{host}\r\nCookie: {page.cookie}\r\n\r\n"
+    stream.sendall(asked.encode())
+    said = b""
+    while b": listening" not in said:
+        said += stream.recv(4096)
+    assert b"text/event-stream" in said
+    return stream
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="news come from inotify")
+def test_a_change_on_disk_is_told_and_looking_is_no_change(page: Page, lamina: Any) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays")
+    page.get("?q=deploys")
+    with listen(page) as stream:
+        while not page.server.watch._waiting:
+            time.sleep(0.001)
+        for path in ("", "history", "sessions", "money", "inbox", "?q=deploys"):
+            page.get(path)
+        stream.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            stream.recv(4096)
+        stream.settimeout(20)
+        lamina("memory", "add", "Staging is rebooted on Sundays")
+        assert b"event: changed" in stream.recv(4096)
+    while page.server.watch._waiting:  # whoever left is not waited for
+        time.sleep(0.001)
+
+
+def test_the_stream_of_changes_needs_the_cookie(page: Page) -> None:
+    assert Page(page.server).ask("GET", page._of("events")).status == 401
+
+
+def test_without_its_package_the_page_says_how_to_get_it(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    from lamina.cli.main import main
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    for name in ("lamina.web.pages", "lamina.web.rendering"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert main(["ui", "--no-open"]) == 2
+    assert "pip install 'lamina[ui]'" in capfd.readouterr().err
