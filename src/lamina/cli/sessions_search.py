@@ -413,6 +413,10 @@ def search(args: argparse.Namespace, config: Config) -> int:
             "punctuation with `lamina sessions grep`."
         )
     progress = Progress("Reading new sessions", quiet=args.quiet)
+
+    def meaning(done: int, total: int) -> None:
+        progress.say(f"Reading for meaning: {done:,} of {total:,} turns (Ctrl-C stops)")
+
     number = args.number or _MOST_FOUND
     everywhere = indexes(config)
     try:
@@ -425,6 +429,7 @@ def search(args: argparse.Namespace, config: Config) -> int:
             since=-inf if args.since is None else args.since,
             until=inf if args.until is None else args.until,
             progress=progress,
+            meaning=meaning,
         )
     finally:
         progress.clear()
@@ -433,6 +438,10 @@ def search(args: argparse.Namespace, config: Config) -> int:
         note(f"lamina: {file} can't be read.")
     if not all(past.complete for past in everywhere) and not args.quiet:
         note("Not all sessions are in the index yet. Search again, or give more --seconds.")
+    if (unread := sum(past.unread for past in everywhere)) and not args.quiet:
+        note(
+            f"{unread:,} turns are not read for meaning yet. Search again, or give more --seconds."
+        )
     return 0 if found else 1
 
 
