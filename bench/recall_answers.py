@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any

@@ -38,6 +38,7 @@ from bench.recall import (
 from bench.recall_data import DATA, Corpus, Question, beam, locomo, longmemeval, mixed
 from numpy.typing import NDArray
 
+from lamina.local.embedder import Meanings
 from lamina.recall import chances, turns
 
 Floats = NDArray[np.float32]
@@ -48,7 +49,9 @@ OTHER = "other_role"
 SHIPPED = {**turns.WEIGHTS, OTHER: turns.OTHER_ROLE}
 # Every weight begins in the middle of what is tried, and moves only for a gain that is worth it.
 TRIED: dict[str, tuple[float, ...]] = {
-    name: (0.0, 0.1, 0.2, 0.4, 0.6, 0.8) for name in PARTS if name not in ("text", "span")
+    name: (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
+    for name in PARTS
+    if name not in ("text", "span", "meaning")  # the last: bench/recall_meaning.py
 }
 TRIED[OTHER] = (1.0, 0.75, 0.5, 0.25)
 BEGIN = {**dict.fromkeys(PARTS, 0.4), "text": 1.0, "span": turns.WEIGHTS["span"], OTHER: 0.5}
@@ -86,9 +89,12 @@ def corpora(name: str) -> list[tuple[Corpus, Sequence[Question]]]:
             return [(mixed(), mixed().questions[::EVERY])]
 
 
-def work_out(corpus: Corpus, questions: Sequence[Question]) -> list[Asked]:
+def work_out(
+    corpus: Corpus, questions: Sequence[Question], meanings: Meanings | None = None
+) -> list[Asked]:
     """The parts as session search itself works them out, all weights 1."""
     index = session_index(corpus.items)
+    index.meanings = meanings
     places = {item.id: place for place, item in enumerate(corpus.items)}
     latest = max(item.said for item in corpus.items) + DAY
     found: list[Asked] = []

@@ -17,7 +17,7 @@ from lamina.local import embedder
 from lamina.local.embedder import Meanings, SentenceModel, has_sentence_model, sentence_model
 from lamina.memory.file_store import FileStore
 from lamina.recall import postings
-from lamina.recall.memory_index import MEANINGS_FILE, MemoryIndex
+from lamina.recall.memory_index import MEANINGS_FILE, MemoryIndex, fitting
 from lamina.recall.postings import MeaningFile
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.transcripts import TranscriptIndex
@@ -68,7 +68,9 @@ def found(index: MemoryIndex, words: str) -> list[str]:
 def test_a_memory_without_a_word_of_the_question_is_found_by_its_meaning(
     file: Path, session: Session
 ) -> None:
-    assert found(MemoryIndex(FileStore(file.parent)), "mammal") == ["mascot.md"]
+    index = MemoryIndex(FileStore(file.parent))
+    assert found(index, "mammal") == ["mascot.md"]
+    assert [memory.path for _, memory in fitting(index, "mammal", 5, 0.0)] == ["mascot.md"]
 
 
 def test_without_the_model_the_words_alone_rank(file: Path) -> None:

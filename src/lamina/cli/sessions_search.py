@@ -446,14 +446,19 @@ def search(args: argparse.Namespace, config: Config) -> int:
 
 
 def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
+    from lamina.recall import chances
+
+    likely = chances(found)
     if args.json:
-        rows = [asdict(said) for said in found]
-        rounded = ("score", "confidence")
+        rows = [
+            {**asdict(said), "chance": chance} for said, chance in zip(found, likely, strict=True)
+        ]
+        rounded = ("score", "confidence", "chance")
         out_json([{k: round(v, 3) if k in rounded else v for k, v in row.items()} for row in rows])
         return
-    for said in found:
+    for said, chance in zip(found, likely, strict=True):
         day = moment(said.when, day_only=True) if said.when else "undated"
-        head = f"{one_line(said.session[:8], 8)} {day:10} {said.who:9} "
+        head = f"{chance:4.0%} {one_line(said.session[:8], 8)} {day:10} {said.who:9} "
         out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
     if not found:
         note("Nothing found.")

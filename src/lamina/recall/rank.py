@@ -24,6 +24,7 @@ from lamina.recall.scoring import (
     QuestionTerms,
     VectorWords,
     best_first,
+    meant_confidence,
     memory_confidence,
     promising,
     question_terms,
@@ -269,6 +270,9 @@ class Ranker:
             words=sum(parts[field] for field in FIELDS) / max(asked.mass, 1e-9),
             strange_names=asked.terms.strange_names,
         )
+        if parts.get("meaning"):
+            near = parts["meaning"] / (_MEANING * asked.mass) + _MEANING_FROM
+            sure = max(sure, meant_confidence(near))
         return Match(id_, sum(parts.values()), parts, sure)
 
 

@@ -22,6 +22,7 @@ from lamina.recall.scoring import (
     QuestionTerms,
     VectorWords,
     best_first,
+    meant_confidence,
     question_terms,
     rarity,
     turn_confidence,
@@ -94,6 +95,7 @@ class _ScoredTurns:
 
     parts: Mapping[str, Floats]
     likeness: Floats
+    meant: Floats | None  # above the line
     total: Floats
     named: frozenset[str]  # terms of the question that are speakers
     terms: QuestionTerms
@@ -290,7 +292,7 @@ class TurnIndex:
         meant = found["meaning"]
         total *= (text + session + near + (0 if meant is None else meant)) > 0
         asked = QuestionTerms.of(query, question, self._postings, named)
-        return _ScoredTurns(parts, likeness, total, frozenset(named), asked)
+        return _ScoredTurns(parts, likeness, meant, total, frozenset(named), asked)
 
     def _arrays(self) -> _Columns:
         if self._columns is not None:
@@ -395,11 +397,14 @@ class TurnIndex:
         held = asked.named.union(
             *(self._postings.holds(place, asked.terms.keys) for place in places)
         )
-        return turn_confidence(
+        sure = turn_confidence(
             coverage=asked.terms.coverage(held),
             likeness=float(asked.likeness[slot]),
             strange_names=asked.terms.strange_names,
         )
+        if asked.meant is None:
+            return sure
+        return max(sure, meant_confidence(float(asked.meant[slot]) + _MEANING_FROM))
 
 
 def _within(said: Doubles, span: tuple[float, float] | None) -> Floats | None:
