@@ -137,7 +137,9 @@ def directories() -> tuple[float, float]:
         index = directory_index([name])
         before = before + found_in(index, questions)
         texts = {
-            f"{name}/{file.path}": f"{file.name}\n{file.description}\n{file.body}"
+            f"{name}/{file.path}": "\n".join(
+                dict.fromkeys((file.name, file.description, file.body.strip()))
+            )
             for file in memory_directories()[name]
         }
         index.meanings = kept(f"memories-{name}", texts)

@@ -138,7 +138,7 @@ class MemoryIndex:
         if content is None or is_binary(content):
             return None
         memory = read_topic(path, content)
-        return f"{memory.name}\n{memory.description}\n{memory.body}"
+        return "\n".join(dict.fromkeys((memory.name, memory.description, memory.body.strip())))
 
     def _refresh(self) -> int:
         present = self.store.stamps()
