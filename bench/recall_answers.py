@@ -15,17 +15,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench.recall import DAY, HERE, session_index
-from bench.recall_data import Item, beam
+from bench.recall_data import DATA, Item, beam
 from bench.recall_peers import bm25s_plain
 
 from lamina.text.terms import terms
 
 ANSWERS = HERE / "out" / "recall_answers.jsonl"
+WHOSE = ("lamina", "bm25s", "none")
 SHOWN = 260  # characters of a turn: the model reads 27 tokens a second
 ASK = (
     "Notes from earlier talks with the user are given, oldest first; they may be beside the point, "
@@ -39,6 +41,13 @@ def keys() -> dict[tuple[str, int], str]:
     rows = (HERE / "data" / "beam_answers.tsv").read_text().splitlines()
     cells = [row.split("\t") for row in rows if row and not row.startswith("#")]
     return {(chat, int(place)): rule for chat, place, rule in cells}
+
+
+def kind_of(id_: str) -> str:
+    chat, place = id_.split("#")
+    return json.loads((DATA / "beam-100k" / f"{chat}.json").read_text())["questions"][int(place)][
+        "kind"
+    ]
 
 
 def is_right(answer: str, rule: str) -> bool:
@@ -60,9 +69,6 @@ def prompts() -> list[tuple[str, str, str]]:
     """(question's id, whose turns, prompt), one question's after the other's."""
     made: list[tuple[str, str, str]] = []
     for corpus in beam():
-        path = HERE  # the file itself has the questions that the benchmark leaves out
-        from bench.recall_data import DATA
-
         path = DATA / "beam-100k" / f"{corpus.name}.json"
         chat = json.loads(path.read_text())
         index = session_index(corpus.items)
@@ -88,8 +94,6 @@ def prompts() -> list[tuple[str, str, str]]:
 
 
 def hash_of(text: str) -> str:
-    from hashlib import sha256
-
     return sha256(text.encode()).hexdigest()
 
 
@@ -134,16 +138,20 @@ def run(path: str) -> None:
 
 
 def table() -> None:
-    found, rules = kept(), keys()
-    whole = {id_ for id_, _ in found if all((id_, w) in found for w in ("lamina", "bm25s", "none"))}
-    print(f"{len(whole)} of {len(rules)} questions answered from all three")
-    for whose in ("lamina", "bm25s", "none"):
-        right = [
-            is_right(found[id_, whose]["answer"], rules[id_.split("#")[0], int(id_.split("#")[1])])
-            for id_ in whole
-        ]
-        unknown = ["don't know" in found[id_, whose]["answer"] for id_ in whole]
-        print(f"  {whose}: {sum(right)} right, {sum(unknown)} don't know")
+    """Right answers by kind, and how often the notes that were shown say what is asked for."""
+    found, rules = kept(), {f"{chat}#{place}": rule for (chat, place), rule in keys().items()}
+    whole = [id_ for id_ in rules if all((id_, whose) in found for whose in WHOSE)]
+    days = {id_ for id_ in whole if "temporal" in kind_of(id_)}
+    print(f"{len(whole)} of {len(rules)} answered from all three, {len(days)} of them count days")
+    for whose in WHOSE:
+        answers = {id_: found[id_, whose]["answer"] for id_ in whole}
+        right = {id_ for id_, answer in answers.items() if is_right(answer, rules[id_])}
+        unknown = sum("don't know" in answer for answer in answers.values())
+        shown = {id_ for id_, by, told in prompts() if by == whose and is_right(told, rules[id_])}
+        print(
+            f"  {whose}: {len(right)} right ({len(right - days)} facts, {len(right & days)} days), "
+            f"{unknown} don't know; the notes say it in {len(shown & set(whole))}, of all {len(shown)}"
+        )
 
 
 if __name__ == "__main__":
