@@ -73,7 +73,10 @@ def test_a_memory_without_a_word_of_the_question_is_found_by_its_meaning(
     assert [memory.path for _, memory in fitting(index, "mammal", 5, 0.0)] == ["mascot.md"]
 
 
-def test_without_the_model_the_words_alone_rank(file: Path) -> None:
+def test_without_the_model_the_words_alone_rank(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postings, "sentence_model", lambda: None)
     index = MemoryIndex(FileStore(file.parent))
     hits = index.search("walrus", 5, now=0.0)
     assert "meaning" not in hits[0].parts
