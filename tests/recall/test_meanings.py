@@ -185,6 +185,25 @@ def test_a_file_that_is_torn_is_made_again(tmp_path: Path, session: Session) -> 
     assert len(Meanings.from_state(meanings.to_state())) == 1
 
 
+def test_a_text_that_changes_while_it_is_read_is_read_again(
+    tmp_path: Path, session: Session
+) -> None:
+    texts = {"a": "walrus"}
+
+    def read(id_: str) -> str:
+        text = texts[id_]
+        if text == "walrus":
+            texts["a"] = "invoice"
+            file.forget(["a"])
+        return text
+
+    file = MeaningFile(tmp_path / "x.meanings", read)
+    file.of(["a"], seconds=30)
+    meanings = file.of(["a"], seconds=30)
+    assert meanings is not None
+    assert meanings.near("bill", ["a"])[0] > 0.9
+
+
 def test_long_texts_are_read_in_pieces_of_whole_sentences() -> None:
     model = SentenceModel(Session(), WORDS)
     pieces = model.texts(["walrus " * 40 + ". " + "invoice " * 40 + ".", "", "bill " * 1_000])

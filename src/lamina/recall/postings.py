@@ -402,6 +402,7 @@ class MeaningFile:
         self._meanings: Meanings | None = None
         self._worker: threading.Thread | None = None
         self._asked = False
+        self._changed: set[str] = set()  # since the thread began, which may have read them before
 
     @property
     def loaded(self) -> bool:
@@ -427,6 +428,7 @@ class MeaningFile:
         until = time.monotonic() + seconds
         waiting = [id_ for id_ in ids if id_ not in meanings]
         if waiting and (self._worker is None or not self._worker.is_alive()):
+            self._changed.clear()
             given = meanings, waiting, frozenset(ids)
             self._worker = threading.Thread(target=self._encode, args=given, daemon=True)
             self._worker.start()
@@ -442,6 +444,7 @@ class MeaningFile:
 
     def forget(self, ids: Collection[str]) -> None:
         """Documents that are gone, or have another text now."""
+        self._changed.update(ids)
         meanings = self._known()
         if meanings is not None and meanings.forget(ids):
             with suppress(StorageError):
@@ -464,6 +467,7 @@ class MeaningFile:
             for first in range(0, len(waiting), _ENCODED_AT_ONCE):
                 some = waiting[first : first + _ENCODED_AT_ONCE]
                 meanings.add({id_: self._read(id_) or "" for id_ in some})
+                meanings.forget([id_ for id_ in some if id_ in self._changed])
                 if time.monotonic() - saved > _SAVED_EVERY:
                     save(meanings, self._path)
                     saved = time.monotonic()
