@@ -38,6 +38,7 @@ from bench.recall import (
 from bench.recall_data import DATA, Corpus, Question, beam, locomo, longmemeval, mixed
 from numpy.typing import NDArray
 
+from lamina.local.embedder import Meanings
 from lamina.recall import chances, turns
 
 Floats = NDArray[np.float32]
@@ -45,13 +46,16 @@ Floats = NDArray[np.float32]
 HERE = Path(__file__).resolve().parent
 PARTS = tuple(turns.WEIGHTS)
 OTHER = "other_role"
-SHIPPED = {**turns.WEIGHTS, OTHER: turns.OTHER_ROLE}
+SHIPPED = {**turns.WEIGHTS, OTHER: turns.OTHER_ROLE}  # `meaning` is 0 without its extra
 # Every weight begins in the middle of what is tried, and moves only for a gain that is worth it.
 TRIED: dict[str, tuple[float, ...]] = {
-    name: (0.0, 0.1, 0.2, 0.4, 0.6, 0.8) for name in PARTS if name not in ("text", "span")
+    name: (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
+    for name in PARTS
+    if name not in ("text", "span", "meaning")  # the last: bench/recall_meaning.py
 }
 TRIED[OTHER] = (1.0, 0.75, 0.5, 0.25)
 BEGIN = {**dict.fromkeys(PARTS, 0.4), "text": 1.0, "span": turns.WEIGHTS["span"], OTHER: 0.5}
+BEGIN["meaning"] = 0.0
 WORTH = 0.002
 SETS = ("LoCoMo", "mix", "LongMemEval", "BEAM")
 GOALS = {"LoCoMo": 0.70, "mix": 0.0, "LongMemEval": 0.79, "BEAM": 0.50}
@@ -86,9 +90,12 @@ def corpora(name: str) -> list[tuple[Corpus, Sequence[Question]]]:
             return [(mixed(), mixed().questions[::EVERY])]
 
 
-def work_out(corpus: Corpus, questions: Sequence[Question]) -> list[Asked]:
+def work_out(
+    corpus: Corpus, questions: Sequence[Question], meanings: Meanings | None = None
+) -> list[Asked]:
     """The parts as session search itself works them out, all weights 1."""
     index = session_index(corpus.items)
+    index.meanings = meanings
     places = {item.id: place for place, item in enumerate(corpus.items)}
     latest = max(item.said for item in corpus.items) + DAY
     found: list[Asked] = []
@@ -264,11 +271,11 @@ def reliability_figures() -> list[Figure]:
                     hits = index.search(question.text, 5, now=question.asked or now)
                     right = [hit.id in question.expected for hit in hits]
                     told += zip(chances(hits), right, strict=True)
-            figures.append(Figure(f"chance_off.{name.lower()}.{label}", _off(told), ""))
+            figures.append(Figure(f"chance_off.{name.lower()}.{label}", off(told), ""))
     return figures
 
 
-def _off(told: Sequence[tuple[float, bool]]) -> float:
+def off(told: Sequence[tuple[float, bool]]) -> float:
     """The mean distance, each tenth counted by how often it is shown; the curve goes to stderr."""
     tenths: dict[int, list[tuple[float, bool]]] = {}
     for chance, right in told:
@@ -305,4 +312,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from bench.recall_left_out import main as run  # what is pickled belongs to the module, not here
+
+    sys.exit(run())

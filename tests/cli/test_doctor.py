@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lamina.cli import doctor
+from lamina.local import embedder
 
 Run = Callable[..., Any]
 
@@ -160,3 +161,22 @@ def test_a_daily_log_that_nothing_distils_is_named(
     for name, text in units.items():
         (folder / name).write_text(text)
     assert "a timer distils it every night" in lamina("doctor").out
+
+
+@pytest.mark.spec("I6")
+@pytest.mark.parametrize(
+    ("installed", "model", "state", "said"),
+    [
+        (False, None, "-", "by their words"),
+        (True, None, "warn", "Install lamina[semantic] again"),
+        (True, object(), "ok", "words and meaning"),
+    ],
+)
+def test_it_says_whether_memories_are_found_by_meaning(
+    installed: bool, model: object, state: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder, "has_sentence_model", lambda: installed)
+    monkeypatch.setattr(embedder, "sentence_model", lambda: model)
+    check = doctor.check_ranker()
+    assert check.state == state
+    assert said in check.detail

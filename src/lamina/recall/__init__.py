@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 # Confidence from which on a match counts; how it comes about stands in `scoring.py`.
 LIKELY = 0.15  # somebody asked: show what is only likely, but no noise. Set by hand
@@ -30,7 +31,16 @@ class Match:
     confidence: float  # 0 to 1: how likely it belongs to the question at all
 
 
-def chances(found: Sequence[Match]) -> list[float]:
+class Scored(Protocol):
+    """A match, or what was made of one."""
+
+    @property
+    def score(self) -> float: ...
+    @property
+    def confidence(self) -> float: ...
+
+
+def chances(found: Sequence[Scored]) -> list[float]:
     """For matches in order, how likely each is the one that was asked for: what people are shown.
     Confidence only says whether a match belongs to the question, and of five that do four may be
     beside the point. On data left out of the fit the share that is right was off from it by 4 to

@@ -25,10 +25,13 @@ from lamina.recall import LIKELY, Match
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
+    from lamina.recall.postings import MeaningFile
     from lamina.recall.rank import Ranker
 
 INDEX_FILE = "recall.index"
 USES_FILE = "recall-uses.json"
+MEANINGS_FILE = "recall.meanings"
+MEANING_SECONDS = 2.0  # for a search that somebody waits for
 MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to a thread
 _LARGEST = 1_000_000  # bytes of one memory that are indexed
 _ROOM = 4_096  # for what was added since the directory was listed
@@ -44,6 +47,7 @@ class MemoryIndex:
         self._uses = store.state / USES_FILE
         self._lock = threading.Lock()
         self._indexed: _IndexedMemories | None = None
+        self._meanings: MeaningFile | None = None
 
     @property
     def quick(self) -> bool:
@@ -51,7 +55,8 @@ class MemoryIndex:
         if self._lock.locked():
             return False
         if self._indexed is not None:
-            return len(self._indexed.stamps) <= MOST_AT_ONCE
+            few = len(self._indexed.stamps) <= MOST_AT_ONCE
+            return few and self._meaning_file().loaded
         try:
             if not self.store.in_files:
                 return not self.store.stamps()
@@ -63,7 +68,10 @@ class MemoryIndex:
     def refresh(self) -> int:
         """Bring the index up to date and save it; says how many memories came, changed or went."""
         with self._lock:
-            return self._refresh()
+            changed = self._refresh()
+            if self._indexed:
+                self._meaning_file().of([*self._indexed.ranker.ids], seconds=0)
+            return changed
 
     def search(
         self,
@@ -74,14 +82,19 @@ class MemoryIndex:
         tools: Collection[str] = (),
         exclude: Collection[str] = (),
         look: bool = True,
+        seconds: float = 0.0,
     ) -> list[Match]:
         """The best memories for a question, of the directory as it is now; without `look`, as it was
-        when it was last looked at."""
+        when it was last looked at. So many seconds are given to memories that the model of sentences,
+        where there is one, has not read yet."""
         with self._lock:
             if look or self._indexed is None:
                 self._refresh()
             if not self._indexed:
                 return []
+            self._indexed.ranker.meanings = self._meaning_file().of(
+                [*self._indexed.ranker.ids], seconds=seconds
+            )
             return self._indexed.ranker.search(
                 query, k, now=now, tools_in_use=tools, exclude=exclude
             )
@@ -108,8 +121,27 @@ class MemoryIndex:
                 with _changing(self._uses) as known:
                     for gone in known.keys() - present:
                         del known[gone]
+            self._meaning_file().keep(present)
             if self._indexed is None:
                 self._file.unlink(missing_ok=True)
+
+    def _meaning_file(self) -> MeaningFile:
+        from lamina.recall.postings import MeaningFile
+
+        if self._meanings is None:
+            self._meanings = MeaningFile(self.store.state / MEANINGS_FILE, self._text_of)
+        return self._meanings
+
+    def _text_of(self, path: str) -> str | None:
+        """What a memory says, for the model of sentences."""
+        try:
+            content = self.store.content(path, _LARGEST)
+        except MemoryStoreError:
+            return None
+        if content is None or is_binary(content):
+            return None
+        memory = read_topic(path, content)
+        return "\n".join(dict.fromkeys((memory.name, memory.description, memory.body.strip())))
 
     def _refresh(self) -> int:
         present = self.store.stamps()
@@ -128,6 +160,7 @@ class MemoryIndex:
         if not changed and not gone:
             return 0
         known = load_uses(self._uses) if changed else {}
+        self._meaning_file().forget(changed)
         for path in gone:
             indexed.ranker.remove(path)
             del indexed.stamps[path]
@@ -247,7 +280,7 @@ def fitting(
     if not any(map(str.isalnum, query)):
         return list(islice(_holding(index, query.strip().casefold()), wanted))
     found: list[tuple[Match, Memory]] = []
-    for match in index.search(query, wanted, now=now, look=look):
+    for match in index.search(query, wanted, now=now, look=look, seconds=MEANING_SECONDS):
         if match.confidence >= LIKELY:
             with suppress(MemoryStoreError):
                 found.append((match, index.store.read(match.id)))

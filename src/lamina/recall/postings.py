@@ -12,7 +12,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
@@ -22,6 +22,7 @@ import numpy as np
 
 from lamina.errors import StorageError
 from lamina.ledger.places import make_private, open_private
+from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
 from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, sorted_by
 
 Found: TypeAlias = tuple[Numbers, Floats]  # places, and how often each holds it
@@ -383,3 +384,92 @@ def load(kind: type[_Index], path: Path) -> _Index | None:
         return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
         return None
+
+
+# ---- meanings in a file
+
+_ENCODED_AT_ONCE = 32  # documents; a search that waits sees that many more
+_SAVED_EVERY = 10.0  # seconds of encoding that a killed process may lose
+
+
+class MeaningFile:
+    """Keeps what documents mean in a file of their own, which may be deleted, and encodes what is
+    new in a thread. `read` gives a document's text, or None where it is no more."""
+
+    def __init__(self, path: Path, read: Callable[[str], str | None]) -> None:
+        self._path = path
+        self._read = read
+        self._meanings: Meanings | None = None
+        self._worker: threading.Thread | None = None
+        self._asked = False
+        self._changed: set[str] = set()  # since the thread began, which may have read them before
+
+    @property
+    def loaded(self) -> bool:
+        """Would `of` take no time, but for what it waits for?"""
+        return not has_sentence_model() or self._asked
+
+    def of(
+        self,
+        ids: Sequence[str],
+        *,
+        seconds: float,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Meanings | None:
+        """What is known of these documents, the only ones, after at most so long for what is new;
+        None without a model of sentences. `progress` is told how many are encoded, of how many."""
+        model, self._asked = sentence_model(), True
+        if model is None:
+            return None
+        meanings = self._known()
+        if meanings is None:
+            meanings = self._meanings = Meanings()
+        meanings.model = model
+        until = time.monotonic() + seconds
+        waiting = [id_ for id_ in ids if id_ not in meanings]
+        if waiting and (self._worker is None or not self._worker.is_alive()):
+            self._changed.clear()
+            given = meanings, waiting, frozenset(ids)
+            self._worker = threading.Thread(target=self._encode, args=given, daemon=True)
+            self._worker.start()
+        while waiting:
+            left = until - time.monotonic()
+            if self._worker is not None and left > 0:
+                self._worker.join(min(left, 0.1))
+            if progress is not None:
+                progress(sum(id_ in meanings for id_ in waiting), len(waiting))
+            if left <= 0 or self._worker is None or not self._worker.is_alive():
+                break
+        return meanings
+
+    def forget(self, ids: Collection[str]) -> None:
+        """Documents that are gone, or have another text now."""
+        self._changed.update(ids)
+        meanings = self._known()
+        if meanings is not None and meanings.forget(ids):
+            with suppress(StorageError):
+                save(meanings, self._path)
+
+    def keep(self, ids: Collection[str]) -> None:
+        """Leaves nothing of other documents, in the file either."""
+        meanings = self._known()
+        if meanings is not None and meanings.keep(ids):
+            save(meanings, self._path)
+
+    def _known(self) -> Meanings | None:
+        if self._meanings is None:
+            self._meanings = load(Meanings, self._path)
+        return self._meanings
+
+    def _encode(self, meanings: Meanings, waiting: list[str], ids: Collection[str]) -> None:
+        saved = time.monotonic()
+        with suppress(StorageError):  # the next process encodes it again
+            for first in range(0, len(waiting), _ENCODED_AT_ONCE):
+                some = waiting[first : first + _ENCODED_AT_ONCE]
+                meanings.add({id_: self._read(id_) or "" for id_ in some})
+                meanings.forget([id_ for id_ in some if id_ in self._changed])
+                if time.monotonic() - saved > _SAVED_EVERY:
+                    save(meanings, self._path)
+                    saved = time.monotonic()
+            meanings.keep(ids)
+            save(meanings, self._path)

@@ -20,7 +20,7 @@ from lamina.memories import Memory
 from lamina.memory import HEAD_BYTES, INDEX, heading, pointers_of, read_topic
 from lamina.messages import Block, Json, text
 from lamina.recall import CONFIDENT, Match
-from lamina.recall.memory_index import MemoryIndex
+from lamina.recall.memory_index import MEANING_SECONDS, MemoryIndex
 from lamina.recall.select import Candidate, RecallRequest, Selection, Selector, at_once, by_rank
 from lamina.text.origins import typed_parts
 from lamina.text.terms import terms
@@ -188,6 +188,7 @@ def recall_now(
         now=asked.now,
         tools=asked.tools,
         exclude=asked.exclude,
+        seconds=MEANING_SECONDS,
     )
     return _read(index.store, by_rank([*map(Candidate, matches)], limits.files, _NO_MODEL))
 

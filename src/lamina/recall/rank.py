@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lamina.local.embedder import Meanings
 from lamina.memories import Memory
 from lamina.recall import Match
 from lamina.recall.postings import Postings
@@ -23,6 +24,7 @@ from lamina.recall.scoring import (
     QuestionTerms,
     VectorWords,
     best_first,
+    meant_confidence,
     memory_confidence,
     promising,
     question_terms,
@@ -38,6 +40,8 @@ _VECTOR_WORDS = VectorWords(len(FIELDS), body=2, first=120, headings=(0, 1), hea
 _EMBEDDING = 0.5  # share of the question's whole weight that a perfect likeness is worth
 _RELATED = 0.4  # what a word of like meaning is worth where the question's own is missing
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
+_MEANING = 1.0  # as `_EMBEDDING`, by the model of the extra `semantic`
+_MEANING_FROM = 0.15
 # Set by hand, as shares of the relevance, so that none of them lifts a memory that does not fit.
 _RECENCY = 0.06  # what a memory of today gets on top of its relevance …
 _HALF_LIFE = 30 * 86_400.0  # … and half of it after this many seconds
@@ -87,6 +91,7 @@ class _Shares:
     use: Floats
     own: Floats
     mtime: Doubles
+    ids: Sequence[str]
 
 
 class Ranker:
@@ -98,6 +103,7 @@ class Ranker:
         self._documents: list[Document] = []  # by place, without their bodies
         self._slots: dict[str, int] = {}
         self._shares: _Shares | None = None
+        self.meanings: Meanings | None = None  # whoever has the texts may give it what they mean
 
     def _use(self, postings: Postings) -> None:
         self._postings = postings
@@ -131,6 +137,10 @@ class Ranker:
         self._vectors.keep(stay)
         self._documents = [self._documents[place] for place in stay]
         self._slots = {doc.id: place for place, doc in enumerate(self._documents)}
+
+    @property
+    def ids(self) -> Collection[str]:
+        return self._slots.keys()
 
     def used(self, id_: str, uses: int) -> None:
         """A document's new count of uses, without reading the document again."""
@@ -207,12 +217,15 @@ class Ranker:
         weighed = self._words.weigh(question)
         fields = self._words.score(weighed, related=_RELATED)
         words = fields[0] + fields[1] + fields[2]
-        places = promising(words)
+        mass = sum(weighed.values())
+        meaning = self._meant(query, mass)
+        places = promising(words if meaning is None else words + meaning)
         likeness = self._vectors.near(weighed, places)
         above = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
-        embedding = above * np.float32(_EMBEDDING * sum(weighed.values()))
+        embedding = above * np.float32(_EMBEDDING * mass)
         shares = self._shares_by_place()
-        relevance = (words[places] + embedding) * shares.alive[places]
+        meant = np.zeros_like(embedding) if meaning is None else meaning[places]
+        relevance = (words[places] + embedding + meant) * shares.alive[places]
         age = np.maximum(now - shares.mtime[places], 0.0)
         recency = relevance * (_RECENCY * np.exp2(-age / _HALF_LIFE)).astype(np.float32)
         use = relevance * shares.use[places]
@@ -220,9 +233,18 @@ class Ranker:
         total = (relevance + recency + use + own).astype(np.float32, copy=False)
         parts = dict(zip(FIELDS, (field[places] for field in fields), strict=True))
         parts |= {"embedding": embedding, "recency": recency, "use": use, "type": own}
+        parts |= {} if meaning is None else {"meaning": meant}
         terms = QuestionTerms.of(query, question, self._postings)
-        mass = sum(weighed.values())
         return _ScoredMemories(places.tolist(), parts, likeness, total, mass, terms)
+
+    def _meant(self, query: str, mass: float) -> Floats | None:
+        """By place, what nearness to the question's meaning is worth."""
+        if self.meanings is None:
+            return None
+        near = self.meanings.near(query, self._shares_by_place().ids)
+        return np.maximum(near - np.float32(_MEANING_FROM), np.float32(0)) * np.float32(
+            _MEANING * mass
+        )
 
     def _shares_by_place(self) -> _Shares:
         if self._shares is None:
@@ -235,6 +257,7 @@ class Ranker:
                 use.astype(np.float32),
                 np.array(own, dtype=np.float32),
                 np.nan_to_num(np.array([doc.mtime for doc in documents], dtype=np.float64)),
+                [doc.id for doc in documents],
             )
         return self._shares
 
@@ -247,6 +270,9 @@ class Ranker:
             words=sum(parts[field] for field in FIELDS) / max(asked.mass, 1e-9),
             strange_names=asked.terms.strange_names,
         )
+        if parts.get("meaning"):
+            near = parts["meaning"] / (_MEANING * asked.mass) + _MEANING_FROM
+            sure = max(sure, meant_confidence(near))
         return Match(id_, sum(parts.values()), parts, sure)
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from lamina.recall import LIKELY
 from lamina.text.origins import typed_parts
 
 if TYPE_CHECKING:
+    from lamina.recall.postings import MeaningFile
     from lamina.recall.turns import TurnIndex
 
 # ---- lines
@@ -202,8 +203,10 @@ class TranscriptIndex:
         self._index = index or folder / INDEX_FILE
         self._without = without  # the running session knows what was said in it
         self._indexed: _IndexedTurns | None = None
+        self._meanings: MeaningFile | None = None  # with the first search
         self._lock = threading.Lock()
         self.complete = True  # did the last search know every session?
+        self.unread = 0  # turns that it could only find by their words
         self.unreadable: list[Path] = []  # those that it could not read
 
     def search(
@@ -216,15 +219,24 @@ class TranscriptIndex:
         since: float = -inf,
         until: float = inf,
         progress: Progress | None = None,
+        meaning: Progress | None = None,
     ) -> list[FoundMessage]:
-        """The turns that answer best, best first, of those said within a time."""
-        from lamina.recall.postings import load
+        """The turns that answer best, best first, of those said within a time. `meaning` is told of
+        the turns that the model of sentences has read, where there is one."""
+        from lamina.recall.postings import MeaningFile, load
         from lamina.recall.turns import TurnIndex
 
         with self._lock:
             indexed = self._indexed or load(_IndexedTurns, self._index)
             indexed = self._indexed = indexed or _IndexedTurns(TurnIndex(), {})
-            self._catch_up(indexed, time.monotonic() + seconds, progress)
+            file = self._index.with_suffix(".meanings")
+            meanings = self._meanings = self._meanings or MeaningFile(file, self._text_of)
+            late = time.monotonic() + seconds
+            meanings.forget(self._catch_up(indexed, late, progress))
+            left = late - time.monotonic()
+            known = meanings.of(indexed.turns.ids, seconds=left, progress=meaning)
+            indexed.turns.meanings = known
+            self.unread = 0 if known is None else len(indexed.turns) - len(known)
             matches = indexed.turns.search(
                 query, limit, now=now, without=self._without, since=since, until=until
             )
@@ -237,6 +249,11 @@ class TranscriptIndex:
                 found.append(FoundMessage(*about, match.score, match.confidence))
         return found
 
+    def _text_of(self, id_: str) -> str | None:
+        session, _, place = id_.partition("/")
+        said = self._message_at(session, int(place))
+        return said and said.text[:_LONGEST_TURN]
+
     def _message_at(self, session: str, place: int) -> TranscriptMessage | None:
         try:
             with (self._folder / f"{session}.jsonl").open("rb") as file:
@@ -245,7 +262,10 @@ class TranscriptIndex:
         except OSError:
             return None
 
-    def _catch_up(self, indexed: _IndexedTurns, until: float, progress: Progress | None) -> None:
+    def _catch_up(
+        self, indexed: _IndexedTurns, until: float, progress: Progress | None
+    ) -> Collection[str]:
+        """Reads what is new; gives the turns of sessions that are gone, or not the same."""
         from lamina.recall.postings import save
 
         files = _files(self._folder)
@@ -276,6 +296,7 @@ class TranscriptIndex:
         if lost or len(indexed.turns) - known > known * _SAVED_SHARE:
             with suppress(StorageError):  # the next process builds it again
                 save(indexed, self._index)
+        return lost
 
 
 def _files(folder: Path) -> dict[str, os.stat_result]:
@@ -319,9 +340,9 @@ class _IndexedTurns:
             self._read[session] = (inode, place + len(line))
         return True
 
-    def forget_lost(self, files: Mapping[str, os.stat_result]) -> bool:
-        """Drops sessions whose file went, or is not the one that was read; says if there were
-        any."""
+    def forget_lost(self, files: Mapping[str, os.stat_result]) -> Sequence[str]:
+        """Drops sessions whose file went, or is not the one that was read; gives the ids of their
+        turns."""
         lost = [
             session
             for session, (inode, place) in self._read.items()
@@ -329,8 +350,10 @@ class _IndexedTurns:
         ]
         for session in lost:
             del self._read[session]
+        gone = {f"{session}/" for session in lost}
+        turns = [id_ for id_ in self.turns.ids if id_[: id_.find("/") + 1] in gone] if gone else []
         self.turns.remove_sessions(lost)
-        return bool(lost)
+        return turns
 
     def to_state(self) -> dict[str, Any]:
         return {"turns": self.turns.to_state(), "read": self._read}

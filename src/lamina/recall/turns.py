@@ -4,13 +4,14 @@ turns around, the whole session, who spoke, and when. Lives in memory; touches n
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
 
+from lamina.local.embedder import Meanings
 from lamina.recall import Match
 from lamina.recall.postings import Postings
 from lamina.recall.scoring import (
@@ -21,6 +22,7 @@ from lamina.recall.scoring import (
     QuestionTerms,
     VectorWords,
     best_first,
+    meant_confidence,
     question_terms,
     rarity,
     turn_confidence,
@@ -47,12 +49,14 @@ WEIGHTS: Mapping[str, float] = {
     "date": 0.5,
     "span": 0.3,
     "embedding": 0.5,
+    "meaning": 1.0,  # with the extra `semantic` only
 }
 # In talk with an assistant one of the two is asked for: what a turn of the other one counts. An
 # assistant repeats at length what the user said in a sentence.
 OTHER_ROLE = 0.5
 _SAVED_COLUMNS = ("_session_of", "_before", "_speaker_of", "_said", "_asking")
 _LIKENESS_FROM = 0.3  # a likeness below this is chance
+_MEANING_FROM = 0.15
 _YOUR_WORD = words("recall.your_word")
 _EXPLAIN = words("recall.explain")
 _MANY_WORDS = 14
@@ -91,6 +95,7 @@ class _ScoredTurns:
 
     parts: Mapping[str, Floats]
     likeness: Floats
+    meant: Floats | None  # above the line
     total: Floats
     named: frozenset[str]  # terms of the question that are speakers
     terms: QuestionTerms
@@ -112,6 +117,7 @@ class TurnIndex:
         self._said = array("d")
         self._asking = array("B")  # whether a turn is a question
         self._columns: _Columns | None = None
+        self.meanings: Meanings | None = None  # whoever has the texts may give it what they mean
 
     def _use(self, postings: Postings) -> None:
         self._postings = postings
@@ -120,6 +126,10 @@ class TurnIndex:
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        return self._ids
 
     def add(self, turn: Turn) -> None:
         """Takes the next turn of its session; a turn that is known already changes nothing."""
@@ -268,6 +278,7 @@ class TurnIndex:
             "date": self._dated(query),
             "span": _within(columns.said, asked_span(query, now)),
             "embedding": near,
+            "meaning": self._meant(query, named),
         }
         asked_for = self._asked_for(query)[columns.speaker]
         parts = {
@@ -278,9 +289,10 @@ class TurnIndex:
         total = np.zeros_like(text)
         for values in parts.values():
             total += values
-        total *= (text + session + near) > 0
+        meant = found["meaning"]
+        total *= (text + session + near + (0 if meant is None else meant)) > 0
         asked = QuestionTerms.of(query, question, self._postings, named)
-        return _ScoredTurns(parts, likeness, total, frozenset(named), asked)
+        return _ScoredTurns(parts, likeness, meant, total, frozenset(named), asked)
 
     def _arrays(self) -> _Columns:
         if self._columns is not None:
@@ -323,6 +335,15 @@ class TurnIndex:
         among = np.zeros(len(self._speakers), dtype=np.float32)
         among[list(people)] = 1
         return among[columns.speaker]
+
+    def _meant(self, query: str, named: Mapping[str, set[int]]) -> Floats | None:
+        """How near a turn's meaning is to the question's, without the names of speakers: people say
+        each other's names, hardly ever their own."""
+        if self.meanings is None:
+            return None
+        words = [word for word in query.split() if not named or not set(terms(word)) & named.keys()]
+        near = self.meanings.near(" ".join(words), self._ids)
+        return np.maximum(near - np.float32(_MEANING_FROM), np.float32(0))
 
     def _asked_for(self, query: str) -> Floats:
         """By speaker, what a turn counts: people all the same, of user and assistant the one who
@@ -376,11 +397,14 @@ class TurnIndex:
         held = asked.named.union(
             *(self._postings.holds(place, asked.terms.keys) for place in places)
         )
-        return turn_confidence(
+        sure = turn_confidence(
             coverage=asked.terms.coverage(held),
             likeness=float(asked.likeness[slot]),
             strange_names=asked.terms.strange_names,
         )
+        if asked.meant is None:
+            return sure
+        return max(sure, meant_confidence(float(asked.meant[slot]) + _MEANING_FROM))
 
 
 def _within(said: Doubles, span: tuple[float, float] | None) -> Floats | None:
