@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from lamina.errors import ToolError
 from lamina.events import Emit
@@ -20,6 +20,9 @@ from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 -
 from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 # ---- models
 
@@ -336,6 +339,84 @@ class Agents(Protocol):
     def stop_all(self, starter: str) -> None:
         """Stop those that this agent started, directly or not; "": all of them."""
         ...
+
+    async def listen(self, *, task_status: TaskStatus[None]) -> None:
+        """Hear from agents of other processes, until `hang_up`."""
+        ...
+
+    def hang_up(self) -> None: ...
+
+
+# ---- letters between processes
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One message on its way. `message` is text, or an object with a type."""
+
+    id: str
+    sender: str  # as people read it
+    reply: str  # where an answer goes
+    message: str | dict[str, Any]
+    to: str = ""  # an agent behind the mailbox; "": whoever owns it
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Who reads a mailbox, as others see it."""
+
+    name: str
+    type: str = ""  # of a teammate; "": a session
+    session: str = ""
+    address: str = ""  # of its socket
+    status: str = ""
+    line: str = ""  # what it does
+    tokens: int = 0
+    dollars: float = 0.0
+    started: float = 0.0
+    alive: bool = True  # found out by whoever looks, not believed
+
+
+class Reader(Protocol):
+    """An open mailbox: nobody else reads it meanwhile."""
+
+    @property
+    def bell(self) -> int:
+        """A descriptor that can be read when something has come; `hush` empties it."""
+        ...
+
+    def hush(self) -> None: ...
+
+    def take(self, hand_over: Callable[[Letter], None]) -> int:
+        """Hand over what waits, oldest first. A letter is read once `hand_over` has returned; one whose
+        reader died before that comes again."""
+        ...
+
+    def show(self, presence: Presence) -> None: ...
+
+    def close(self, *, keep: bool = True) -> None:
+        """Not `keep`: a mailbox in which nothing waits disappears."""
+        ...
+
+
+class Post(Protocol):
+    """Where mailboxes are."""
+
+    def send(self, name: str, letter: Letter) -> None:
+        """It is safe in that mailbox when this returns. The same id again is the same letter."""
+        ...
+
+    def read(self, presence: Presence, complain: Callable[[str], None]) -> Reader:
+        """Open one's own mailbox; a UsageError if somebody alive reads it. `complain` hears of letters
+        that can't be read and are set aside."""
+        ...
+
+    def present(self) -> list[Presence]:
+        """All that have a mailbox here, those that don't run too."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Fork(Protocol):
