@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from lamina.errors import ToolError
+import msgspec
+
+from lamina.errors import ToolError, UsageError
 from lamina.events import Emit
 from lamina.held import Held
 from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 - others take it from here
@@ -349,6 +351,8 @@ class Agents(Protocol):
 
 # ---- letters between processes
 
+LARGEST_LETTER = 1_000_000  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Letter:
@@ -360,6 +364,36 @@ class Letter:
     message: str | dict[str, Any]
     to: str = ""  # an agent behind the mailbox; "": whoever owns it
     summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.id.isascii() and self.id.replace("-", "").isalnum() and len(self.id) < 200):
+            raise ValueError("a letter's id has letters, digits and -")  # a file is named by it
+
+    @property
+    def kind(self) -> str:
+        """The type of an object; "" for words."""
+        return "" if isinstance(self.message, str) else str(self.message.get("type"))
+
+    def packed(self) -> bytes:
+        """A UsageError if it is too large."""
+        data = msgspec.json.encode(self)
+        if len(data) > LARGEST_LETTER:
+            raise UsageError(
+                f"A letter of {len(data):,} bytes is too large: at most {LARGEST_LETTER:,}. "
+                "Write what matters to a file and send its path."
+            )
+        return data
+
+    @classmethod
+    def unpacked(cls, data: bytes, where: str) -> Letter:
+        """A UsageError says what is wrong with it."""
+        if len(data) > LARGEST_LETTER:
+            most = f"the {LARGEST_LETTER:,} bytes that a letter may have"
+            raise UsageError(f"{where} is larger than {most}.")
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"{where} is damaged, or half a letter: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +410,17 @@ class Presence:
     dollars: float = 0.0
     started: float = 0.0
     alive: bool = True  # found out by whoever looks, not believed
+
+    def packed(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def unpacked(cls, data: bytes | str, alive: bool) -> Presence | None:
+        """None: nothing that can be read."""
+        try:
+            return replace(msgspec.json.decode(data, type=cls), alive=alive)
+        except msgspec.MsgspecError:
+            return None
 
 
 class Reader(Protocol):

@@ -11,8 +11,8 @@ import pytest
 from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
+from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
-from lamina.agents.states import is_fork
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AgentChanged, Event
 from lamina.ledger import edits, log

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from lamina.agents.bridge import Bridge
-from lamina.agents.mailboxes import LARGEST, Maildirs, new_id
+from lamina.agents.mailboxes import Maildirs, new_id
 from lamina.errors import LaminaError, PostAway, StorageError, UsageError
-from lamina.ports import Letter, Post, Presence
+from lamina.ports import LARGEST_LETTER, Letter, Post, Presence
 
 Make = Callable[[], Post]
 _names = itertools.count()
@@ -144,7 +144,7 @@ def test_what_is_too_large_or_goes_nowhere_is_refused(make: Make, name: str) -> 
     reader = post.read(Presence(name), never)
     with pytest.raises(UsageError, match="too large"):
         post.send(name, letter("x" * 100_000_000))
-    post.send(name, letter("x" * (LARGEST - 1_000)))
+    post.send(name, letter("x" * (LARGEST_LETTER - 1_000)))
     assert reader.take(lambda _: None) == 1
     with pytest.raises(LaminaError):
         post.send("../" + name, letter())
@@ -252,7 +252,7 @@ def test_half_a_letter_a_huge_one_and_a_link_are_set_aside_by_name(
     assert sorted(os.listdir(box / "bad")) == ["half", "huge", "link", "pipe", "renamed"]
     for word, reason in (
         ("half", "half a letter"),
-        ("huge", "100,000,000 bytes"),
+        ("huge", "larger than the 1,000,000 bytes"),
         ("link", "link"),
     ):
         assert any(f"/new/{word} " in one and reason in one for one in said), said
@@ -261,12 +261,11 @@ def test_half_a_letter_a_huge_one_and_a_link_are_set_aside_by_name(
 
 @pytest.mark.spec("L7.4")
 def test_an_id_can_not_name_another_file(box: Path, tmp_path: Path) -> None:
-    reader, said = Maildirs(tmp_path / "mail").read(Presence("anna"), never), list[str]()
+    with pytest.raises(ValueError, match="id"):
+        letter(id="../../cur/x")
+    data = letter(id="PLACE").packed().replace(b"PLACE", b"../../cur/x")
     with pytest.raises(UsageError, match="id"):
-        Maildirs(tmp_path / "mail").send("anna", letter(id="../../cur/x"))
-    assert reader.take(lambda _: None) == 0
-    assert not said
-    reader.close()
+        Letter.unpacked(data, "The letter")
 
 
 # ---- PostgreSQL alone

@@ -14,9 +14,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from lamina.agents.mailboxes import LARGEST, packed, seen, shown, unpacked
 from lamina.errors import PostAway, UsageError
-from lamina.ports import Letter, Presence
+from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _LOCKS = 715_113  # the first half of our advisory locks
 _AT_ONCE = 100  # letters of one transaction
@@ -24,7 +23,7 @@ _TABLES = (
     f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)",
     f"""CREATE TABLE IF NOT EXISTS lamina_letters (
         number BIGSERIAL PRIMARY KEY, id TEXT NOT NULL UNIQUE, mailbox TEXT NOT NULL,
-        body TEXT NOT NULL CHECK (octet_length(body) <= {LARGEST}),
+        body TEXT NOT NULL CHECK (octet_length(body) <= {LARGEST_LETTER}),
         sent TIMESTAMPTZ NOT NULL DEFAULT now(), taken TIMESTAMPTZ, wrong TEXT)""",
     """CREATE INDEX IF NOT EXISTS lamina_letters_waiting ON lamina_letters (mailbox, number)
         WHERE taken IS NULL""",
@@ -52,7 +51,7 @@ class Bridge:
         self._using = threading.RLock()
 
     def send(self, name: str, letter: Letter) -> None:
-        body = packed(letter).decode()
+        body = letter.packed().decode()
         with self.connection() as made, made.transaction():
             known = made.execute("SELECT FROM lamina_presence WHERE name = %s", (name,)).fetchone()
             if known is None:
@@ -71,7 +70,7 @@ class Bridge:
     def present(self) -> list[Presence]:
         with self.connection() as made:
             rows = made.execute(_PRESENT).fetchall()
-        found = [one for card, alive in rows if (one := seen(card, alive=alive)) is not None]
+        found = [one for card, alive in rows if (one := Presence.unpacked(card, alive))]
         return sorted(found, key=lambda one: (not one.alive, one.name))
 
     @contextmanager
@@ -138,7 +137,7 @@ class _Reader:
 
     def _hand(self, number: int, body: str, hand_over: Callable[[Letter], None]) -> str | None:
         try:
-            letter = unpacked(body.encode(), f"Letter {number} on the bridge")
+            letter = Letter.unpacked(body.encode(), f"Letter {number} on the bridge")
         except UsageError as error:
             self._complain(f"{error} It was set aside there.")
             return str(error)
@@ -150,7 +149,7 @@ class _Reader:
             made.execute(
                 "INSERT INTO lamina_presence (name, card) VALUES (%s, %s) "
                 "ON CONFLICT (name) DO UPDATE SET card = EXCLUDED.card",
-                (self._name, shown(presence).decode()),
+                (self._name, presence.packed().decode()),
             )
 
     def close(self, *, keep: bool = True) -> None:

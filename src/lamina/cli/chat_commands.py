@@ -365,7 +365,8 @@ async def _agents(session: Session, argument: str) -> None:
         raise UsageError("/agents lists them; /agents stop NAME; /agents send NAME WORDS.")
     else:
         await summary.refresh(agents)
-        rows = [row(one.card, summary.line_of(one) if one.running else "") for one in agents]
+        now = session.state.deps.clock.now()
+        rows = [row(one.card, summary.line_of(one) if one.running else "", now) for one in agents]
         out(table(rows, HEADING)) if rows else note("  No agent was started here.")
 
 
