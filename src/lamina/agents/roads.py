@@ -219,11 +219,7 @@ class Roads:
             about = letter.summary or words
             self._main.emit(AgentChanged(letter.id, letter.sender, "message", "wrote", about))
             return
-        agent = self._agents.find(letter.to)
-        if agent.state is not None:
-            agent.state.queue.append((told, "teammate"))
-        else:
-            await self._agents.resume(agent, told, "teammate")
+        await self._agents.resume(self._agents.find(letter.to), told, "teammate")
 
     async def _stop(self, letter: Letter) -> None:
         if not letter.to:

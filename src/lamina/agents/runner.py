@@ -93,6 +93,7 @@ class Agents:
     known: dict[str, Agent] = field(default_factory=dict[str, Agent])  # by id
     roads: Roads = field(init=False)  # to agents of other processes
     _trust: Trust = field(init=False)
+    _resuming: anyio.Lock = field(default_factory=anyio.Lock)
 
     def __post_init__(self) -> None:
         self._trust = Trust(self.main.config)
@@ -394,7 +395,15 @@ class Agents:
         self.roads.hang_up()
 
     async def resume(self, agent: Agent, words: str, origin: Origin) -> None:
-        """Take a stopped agent up again from its ledger, in the background."""
+        """Words for an agent: into its queue while it runs; else it is taken up again from its ledger,
+        in the background."""
+        async with self._resuming:  # two at once must not open it twice
+            if agent.state is None:
+                await self._resume(agent, words, origin)
+            else:
+                agent.state.queue.append((words, origin))
+
+    async def _resume(self, agent: Agent, words: str, origin: Origin) -> None:
         if len(self.running()) >= self.main.config.int("agents.at_once"):
             raise ToolError("Too many agents run already (agents.at_once). Wait for one to end.")
         if agent.card.type == roster.REMOTE:

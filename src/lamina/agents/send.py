@@ -89,10 +89,10 @@ async def _deliver(agents: Agents, sender: State, to: str, words: str, summary: 
     agent = agents.find(to)
     if agent is me:
         raise ToolError("That is yourself. Write to another agent.")
-    if agent.running:
-        _hand_over(agent, told)
-        return f"{agent.card.name} will read it after its present round."
+    ran = agent.running
     await agents.resume(agent, told, "teammate")
+    if ran:
+        return f"{agent.card.name} will read it after its present round."
     return f"{agent.card.name} had ended ({agent.card.type}) and goes on with your message."
 
 
@@ -103,7 +103,7 @@ async def _to_all(agents: Agents, me: Agent | None, words: str, summary: str) ->
         agents.main.queue.append((_letter(me, words, summary), "teammate"))
     for one in agents.running():
         if one is not me:
-            _hand_over(one, _letter(me, words, summary))
+            await agents.resume(one, _letter(me, words, summary), "teammate")
             names.append(one.card.name)
     for there in await anyio.to_thread.run_sync(agents.roads.others):
         if there.alive and there.type and "@" not in there.name:
@@ -116,11 +116,6 @@ def _letter(sender: Agent | None, words: str, summary: str) -> str:
     name = sender.card.name if sender else "main"
     about = f' summary="{escape(summary)}"' if summary else ""
     return f'<message from="{escape(name)}"{about}>\n{words}\n</message>'
-
-
-def _hand_over(agent: Agent, words: str) -> None:
-    if agent.state is not None:
-        agent.state.queue.append((words, "teammate"))
 
 
 # ---- asked to end

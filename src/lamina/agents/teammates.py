@@ -15,7 +15,7 @@ import anyio
 from lamina.agents import roster
 from lamina.agents.roads import letter_text
 from lamina.agents.runner import Agent, Agents, Order, last_words
-from lamina.errors import PostAway, UsageError
+from lamina.errors import LaminaError, PostAway, UsageError
 from lamina.events import AgentChanged, Event, Warned
 from lamina.messages import Origin, as_object
 from lamina.ports import Letter, Presence
@@ -34,7 +34,7 @@ class Teammate:
         self._tasks: list[Letter] = []  # the first one is being done, if `_busy`
         self._busy = False
         self._over = False
-        self._news = anyio.Event()
+        self._news, self._going = anyio.Event(), anyio.Lock()
         self._began = agents.main.deps.clock.now()
         agents.roads.tell, agents.roads.describe = self._tell, self._described
         agents.roads.kinds |= {"task": self._task, "task_cancel": self._cancel, "stop": self._stop}
@@ -48,9 +48,9 @@ class Teammate:
     async def serve(self) -> None:
         """Until it is stopped, or agrees to shut down."""
         agent = self.agent
-        self._roads.work.set()
         if agent is not None and agent.card.reason == roster.KILLED:
             await self._go(_GO_ON, "system")
+        self._roads.work.set()
         while not self._over:
             self._news = anyio.Event()
             left = await self._step()
@@ -72,17 +72,17 @@ class Teammate:
         if agent is not None and agent.running:
             return False
         if self._busy and agent is not None:
-            try:
-                await self._hand_back(agent, self._tasks[0])
-            except PostAway as error:
-                self._agents.main.emit(Warned(str(error)))
+            card = agent.card
+            text = agent.result or last_words(self._agents.record_of(agent))
+            if not await self._handed_back(card.status, card.reason, text):
                 return True
-            self._busy = False
-            self._tasks.pop(0)
         if agent is not None and agent.shutdown:
             self._over = True
         elif self._tasks:
-            await self._begin(self._tasks[0])
+            try:
+                await self._begin(self._tasks[0])
+            except LaminaError as error:
+                return not await self._handed_back("failed", str(error), "")
         return False
 
     async def _begin(self, task: Letter) -> None:
@@ -93,24 +93,29 @@ class Teammate:
         prompt = str(as_object(task.message).get("prompt"))
         await self._go(letter_text(task, prompt), "teammate", task.summary or prompt)
 
-    async def _hand_back(self, agent: Agent, task: Letter) -> None:
-        card, name = agent.card, as_object(task.message).get("task")
-        result = {"type": "task_result", "task": name, "status": card.status}
-        text = agent.result or last_words(self._agents.record_of(agent))
-        result |= {"reason": card.reason, "text": text[-_LONGEST:]}
-        with suppress(UsageError):  # whoever asked has no mailbox any more
-            await self._roads.send(task.reply, result, "result", id_=f"{task.id}-r")
-        self._roads.done(task)
+    async def _handed_back(self, status: str, reason: str, text: str) -> bool:
+        """The result of the first task, to whoever wants it."""
+        task = self._tasks[0]
+        result = {"type": "task_result", "task": as_object(task.message).get("task")}
+        result |= {"status": status, "reason": reason, "text": text[-_LONGEST:]}
+        try:
+            with suppress(UsageError):  # who asked has no mailbox any more
+                await self._roads.send(task.reply, result, "result", id_=f"{task.id}-r")
+        except PostAway as error:
+            self._agents.main.emit(Warned(str(error)))
+            return False
+        self._roads.done(self._tasks.pop(0))
+        self._busy = False
+        return True
 
     async def _go(self, words: str, origin: Origin, task: str = "") -> None:
-        agent, name = self.agent, self._roads.name
-        if agent is None:
-            order = Order(words, self._type, name, task[:60], background=True, origin=origin)
-            await self._agents.start(order)
-        elif agent.state is not None:
-            agent.state.queue.append((words, origin))
-        else:
-            await self._agents.resume(agent, words, origin)
+        async with self._going:
+            if (agent := self.agent) is None:
+                name = self._roads.name
+                order = Order(words, self._type, name, task[:60], background=True, origin=origin)
+                await self._agents.start(order)
+            else:
+                await self._agents.resume(agent, words, origin)
 
     # ---- letters
 

@@ -356,10 +356,7 @@ async def _agents(session: Session, argument: str) -> None:
         note(f"  {harmless(agent.card.name)} is stopped.")
     elif verb == "send" and words.strip():
         agent = agents.find(name)
-        if agent.state is not None:
-            agent.state.queue.append((words.strip(), "typed"))
-        else:
-            await agents.resume(agent, words.strip(), "typed")
+        await agents.resume(agent, words.strip(), "typed")
         note(f"  Sent to {harmless(agent.card.name)}.")
     elif argument:
         raise UsageError("/agents lists them; /agents stop NAME; /agents send NAME WORDS.")
