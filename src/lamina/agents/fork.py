@@ -107,7 +107,7 @@ def is_fork(ledger: Ledger) -> bool:
 
 def base_of(caller: State) -> str:
     """The last entry that a fork of this agent shares with it."""
-    return str(caller.ledger.branch(at_answer=True).head or "")
+    return caller.ledger.answer_head or ""
 
 
 def branch_of(
