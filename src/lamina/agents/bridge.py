@@ -18,7 +18,7 @@ from lamina.errors import PostAway, UsageError
 from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _LOCKS = 715_113  # the first half of our advisory locks
-_AT_ONCE = 100  # letters of one transaction
+_AT_ONCE = 20  # letters of one transaction
 _TABLES = (
     f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)",
     f"""CREATE TABLE IF NOT EXISTS lamina_letters (
