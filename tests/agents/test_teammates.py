@@ -96,7 +96,7 @@ def test_a_teammate_is_started_listed_written_to_and_stopped(
     assert shown.split()[:7] == ["name", "type", "state", "tokens", "cost", "age", "doing"]
     assert "anna  general  done" in shown
     assert main(["agents", "list", "--json", *home.words]) == 0
-    [one] = json.loads(capsys.readouterr().out)["elsewhere"]
+    [one] = json.loads(capsys.readouterr().out)
     assert (one["name"], one["alive"], one["tokens"] > 0) == ("anna", True, True)
     assert main(["agents", "show", "anna", *home.words]) == 0
     shown = capsys.readouterr().out
@@ -193,7 +193,7 @@ def test_an_agent_of_a_session_that_is_open_elsewhere_is_listed_written_to_and_s
             await until(lambda: model.requests)
             assert "ben" in await command("agents", "list")
             listed = json.loads(await command("agents", "list", "--json"))
-            assert [(a["name"], a["status"]) for a in listed["agents"]] == [("ben", "running")]
+            assert [(a["name"], a["status"]) for a in listed[:1]] == [("ben", "running")]
             await command("agents", "send", "ben", "Look at ports too.")
             assert one.state is not None
             await until(lambda: one.state and one.state.queue)
@@ -201,6 +201,65 @@ def test_an_agent_of_a_session_that_is_open_elsewhere_is_listed_written_to_and_s
             await command("agents", "stop", "ben")
             await until(lambda: not one.running)
             assert one.card.status == "cancelled"
+
+    run(story)
+
+
+PARENT = """
+import sys, anyio, lamina
+from lamina.agents.runner import Order
+from lamina.models.scripted import ScriptedModel, Step
+
+async def main():
+    project, home, mark = sys.argv[1:]
+    call = {"name": "Bash", "input": {"command": f"setsid sh -c 'sleep 1000 # {mark}' & sleep 999 # {mark}"}}
+    model = ScriptedModel([Step({"tool_use": [call]}, purpose="agent") for _ in range(2)])
+    on = {"agents.enabled": True, "permissions.allow": ["Bash"], "background.drain_seconds": 0}
+    async with lamina.Session.open(project, model, home=home, config=on) as session:
+        for _ in range(2):
+            await session.agents.start(Order("look", background=True))
+        print("started", flush=True)
+        await anyio.to_thread.run_sync(sys.stdin.read)
+
+anyio.run(main)
+"""
+
+
+def left(mark: str) -> list[str]:
+    """Processes whose command line has the mark."""
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"python" not in words[0] and mark.encode() in b" ".join(words):
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.spec("L7.2", "F11")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by their mark")
+@pytest.mark.parametrize("how", ["close", "kill"])
+def test_no_process_of_an_agent_outlives_a_parent_that_closes_or_is_killed(
+    home: Home, how: str
+) -> None:
+    mark = f"mark-{new_id()}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(home.project), str(home.home), mark],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+
+    async def story() -> None:
+        await until(lambda: len(left(mark)) >= 4)
+        if how == "kill":
+            process.kill()
+        await anyio.to_thread.run_sync(process.communicate, "")
+        await until(lambda: not left(mark))
 
     run(story)
 

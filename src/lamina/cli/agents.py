@@ -108,7 +108,7 @@ def _list(args: argparse.Namespace, config: Config) -> int:
         cards = _cards(args, config, there)
         if args.json:
             agents = [{**card.to_json(), "doing": doing} for card, doing in cards]
-            out_json({"agents": agents, "elsewhere": [asdict(one) for one in there]})
+            out_json([*agents, *map(asdict, there)])
             return 0
         now = time.time()
         rows = [row(card, doing, now) for card, doing in cards]
