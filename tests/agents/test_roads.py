@@ -4,6 +4,7 @@ socket, and the bridge between homes that share nothing else."""
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -19,6 +20,7 @@ from tests.sessions import Place, run, use
 
 from lamina import Session
 from lamina.agents import roads, teammates
+from lamina.agents.bridge import Bridge, _channel
 from lamina.agents.mailboxes import new_id
 from lamina.agents.plan import PLAN
 from lamina.agents.runner import Order
@@ -70,6 +72,12 @@ async def until(true: Callable[[], Any]) -> Any:
         while not (found := true()):  # noqa: ASYNC110 - other processes need the machine too
             await anyio.sleep(0.002)
         return found
+
+
+async def until_spinning(true: Callable[[], Any]) -> None:
+    with anyio.fail_after(30):
+        while not true():
+            await anyio.lowlevel.checkpoint()
 
 
 async def reachable(session: Session, two: Two) -> None:
@@ -351,6 +359,60 @@ def test_what_was_received_and_not_read_is_there_in_the_next_life_once(tmp_path:
             assert sum("Look at hosts." in one for one in said) == 1
 
     run(second, run(first))
+
+
+async def no_wait(seconds: float) -> None:
+    await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.spec("L7.4")
+def test_a_connection_that_breaks_is_made_again_and_letters_still_come(
+    tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Event] = []
+    config = {**ON, "agents.bridge": postgresql}
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE %s"
+
+    async def story() -> None:
+        async with Place(tmp_path).open([], config=config, on_event=heard.append) as session:
+            mine = session.agents.roads
+            name = (await until(lambda: mine.open_at[1:]))[0]
+            bridge = Bridge(postgresql)
+            monkeypatch.setattr(roads.anyio, "sleep", no_wait)
+            with bridge.connection() as made:
+                made.execute(kill, (f"LISTEN {_channel(name)}",))
+            await until_spinning(lambda: any("can't be used now" in str(e) for e in heard))
+            await until_spinning(lambda: name in mine.open_at)
+            monkeypatch.undo()
+            bridge.send(name, Letter(new_id(), "ben", "ben", "hello"))
+            bridge.close()
+            await until(lambda: session.state.queue)
+
+    run(story)
+
+
+@pytest.mark.spec("L7.4")
+def test_a_mailbox_that_is_removed_under_an_open_session_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, heard = Place(tmp_path), list[Event]()
+
+    async def story() -> None:
+        async with place.open(["ok"], config=ON, on_event=heard.append) as session:
+            mine = session.agents.roads
+            folder = roads.mail_of(session.config) / mine.name
+            monkeypatch.setattr(roads.anyio, "sleep", no_wait)
+            bell = os.open(folder / "bell", os.O_WRONLY)
+            shutil.rmtree(folder)
+            os.write(bell, b"!")
+            os.close(bell)
+            await until_spinning(folder.exists)
+            monkeypatch.undo()
+            assert any("wait" in str(event) for event in heard)
+            await until(lambda: mine.open_at)
+            assert (await session.ask("hi")).text == "ok"
+
+    run(story)
 
 
 # ---- the socket

@@ -193,8 +193,9 @@ class _FileReader:
     def close(self, *, keep: bool = True) -> None:
         if self._lock < 0:
             return
-        if not keep and not os.listdir(self._path / "new"):
-            shutil.rmtree(self._path, ignore_errors=True)
+        with suppress(OSError):  # somebody took it away
+            if not keep and not os.listdir(self._path / "new"):
+                shutil.rmtree(self._path, ignore_errors=True)
         self._let_go()
 
     def _let_go(self) -> None:

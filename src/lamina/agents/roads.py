@@ -117,25 +117,26 @@ class Roads:
                 seen = self.describe(Presence(name))
                 reader = await _apart(post.read, seen, self._complain)
                 self._readers[name], wait = reader, 1.0
-                task_status.started()
+                with suppress(RuntimeError):  # it had started before
+                    task_status.started()
                 while True:
                     await _apart(reader.take, partial(anyio.from_thread.run_sync, self._receive))
                     with anyio.move_on_after(_PATIENCE):
                         await anyio.wait_readable(reader.bell)
                     reader.hush()
-            except PostAway as error:
-                if wait == 1.0:
-                    self._main.emit(Warned(str(error)))
-                wait = min(30.0, 2 * wait)
-            except LaminaError as error:  # trying again would not help
+            except UsageError as error:  # trying again would not help
                 self._main.emit(Warned(f"Nobody can write to {name} here: {error}"))
                 wait = 3600.0
+            except (LaminaError, OSError) as error:
+                if wait == 1.0:
+                    self._main.emit(Warned(f"Letters for {name} wait: {error}"))
+                wait = min(30.0, 2 * wait)
             finally:
                 if self._readers.pop(name, None) is not None and reader is not None:
                     keep = self.wrote or not self.name.startswith("session-")
                     with anyio.CancelScope(shield=True), suppress(LaminaError):
                         await _apart(partial(reader.close, keep=keep))
-            with suppress(RuntimeError):  # it has started before
+            with suppress(RuntimeError):
                 task_status.started()
             await anyio.sleep(wait)
 
@@ -187,7 +188,7 @@ class Roads:
             if (seen := self.describe(Presence(self.name))) != shown:
                 shown = seen
                 for name, reader in list(self._readers.items()):
-                    with suppress(PostAway):
+                    with suppress(PostAway, OSError):
                         await _apart(reader.show, replace(seen, name=name))
             await self._news.wait()
 
@@ -201,7 +202,7 @@ class Roads:
                 raise ToolError(f"{self.name} can't do that ({letter.kind}).")
             else:
                 await act(letter)
-        except LaminaError as error:
+        except Exception as error:  # noqa: BLE001 - the edge of a background task
             self._main.emit(Warned(f"A letter from {letter.sender}: {error}"))
             self.done(letter)
             if letter.summary != _NOT_DONE:
