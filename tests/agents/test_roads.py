@@ -327,6 +327,10 @@ def test_what_can_not_be_done_is_told_to_whoever_asked(two: Two) -> None:
             assert "can't do that (task)" in mine.state.queue[0][0]
             with pytest.raises(UsageError, match="There is no agent 'nobody'"):
                 await send(mine.agents, mine.state, "nobody", "hello")
+            if two.road == "bridge":  # a name without its host is found there, and can answer
+                await mine.agents.roads.send(other.agents.roads.name, "hello")
+                await until(lambda: other.state.queue)
+                assert f'from="{two.address(mine)}"' in other.state.queue[0][0]
 
     run(story)
 

@@ -108,6 +108,8 @@ def test_a_teammate_is_started_listed_written_to_and_stopped(
     assert main(["agents", "stop", "anna", *home.words]) == 0
     assert process.wait(30) == 0
     assert not home.present()["anna"].alive
+    assert main(["agents", "stop", "anna", *home.words]) == 2  # it would end at its next start
+    assert "anna does not run" in capsys.readouterr().err
 
 
 @pytest.mark.spec("L7.2")
@@ -122,7 +124,7 @@ def test_a_name_that_is_taken_and_a_type_that_is_not_there_are_named(
     assert main(["agents", "start", "a b", *home.words]) == 2
     assert "is no name" in capsys.readouterr().err
     assert main(["agents", "send", "carl", "hello", *home.words]) == 2
-    assert "There is no 'carl' to write to. There: anna" in capsys.readouterr().err
+    assert "In no other process is there a 'carl'. There: anna." in capsys.readouterr().err
 
 
 @pytest.mark.spec("L7.2", "L7.4")

@@ -14,7 +14,7 @@ import socket
 import struct
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -317,14 +317,15 @@ class Roads:
         it. A sentence says how; a LaminaError why not."""
         self.wrote = True
         where, _, inner = to.partition("#")
-        letter = Letter(id_ or new_id(), self.address(to, by), "", message, inner, summary)
-        letter = replace(letter, reply=letter.sender)
+        id_ = id_ or new_id()
         if where.startswith("uds:"):
+            mine = self.address(to, by)
+            letter = Letter(id_, mine, mine, message, inner, summary)
             await to_socket(where.removeprefix("uds:"), letter)
             return f"{where} has it."
-        one = await _apart(self._found, where.removeprefix("bridge:"), where.startswith("bridge:"))
-        post = next(p for mine, p in self._posts.items() if ("@" in mine) == ("@" in one.name))
-        await _apart(post.send, one.name, letter)
+        post, one = await _apart(whereabouts, self._posts, where)
+        mine = self.address(one.name, by)
+        await _apart(post.send, one.name, Letter(id_, mine, mine, message, inner, summary))
         when = "after its present round" if one.alive else "when it is started again"
         return f"{to} will read it {when}."
 
@@ -333,19 +334,8 @@ class Roads:
         behind = f"#{by}" if by and by != self.name else ""
         if to.startswith("uds:"):
             return f"uds:{self._socket}{behind}"
-        mine = [name for name in self._posts if ("@" in name) == ("@" in to)]
-        prefix = "bridge:" if "@" in to else ""
-        return f"{prefix}{(mine or [self.name])[0]}{behind}"
-
-    def _found(self, name: str, bridged: bool) -> Presence:
-        if bridged and len(self._posts) == 1:
-            raise UsageError("There is no bridge here. Set agents.bridge in your own settings.")
-        others = self.others()
-        for one in others:
-            if one.name == name or (one.name.startswith(f"{name}@") and one.alive):
-                return one
-        names = ", ".join(one.name for one in others if one.alive) or "nobody"
-        raise UsageError(f"Elsewhere there is no {name!r} either. There: {names}.")
+        bridged = [f"bridge:{name}" for name in self._posts if "@" in name and "@" in to]
+        return f"{(bridged or [self.name])[0]}{behind}"
 
     # ---- the socket
 
@@ -400,6 +390,19 @@ def posts_of(config: Config, name: str) -> dict[str, Post]:
         host = "".join(c if c.isalnum() else "-" for c in socket.gethostname())[:40]
         posts[f"{name}@{host}"] = Bridge(address)
     return posts
+
+
+def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Post, Presence]:
+    """Where somebody has a mailbox: by the whole name, or by what stands before the @. Blocks."""
+    if name.startswith("bridge:") and len(posts) == 1:
+        raise UsageError("There is no bridge here. Set agents.bridge in your own settings.")
+    name = name.removeprefix("bridge:")
+    there = [(post, one) for post in posts.values() for one in post.present()]
+    for post, one in there:
+        if one.name == name or (one.name.startswith(f"{name}@") and one.alive):
+            return post, one
+    names = ", ".join(one.name for _, one in there if one.alive and one.name not in posts)
+    raise UsageError(f"In no other process is there a {name!r}. There: {names or 'nobody'}.")
 
 
 def letter_text(letter: Letter, words: str) -> str:

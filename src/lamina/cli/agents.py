@@ -164,58 +164,52 @@ def _cards(
 # ---- writing to them
 
 
-def _letter(message: str | dict[str, object], to: str = "") -> Letter:
-    from lamina.agents.mailboxes import new_id
-
-    return Letter(new_id(), "user", "", message, to)
-
-
-def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, object]) -> str:
-    """To a teammate, else to an agent of the last session that is open; returns the mailbox."""
+def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, str]) -> Presence:
+    """To a teammate, else to an agent of a session that is open; says whose mailbox it was."""
     import anyio
 
-    from lamina.agents.roads import posts_of, to_socket
+    from lamina.agents.mailboxes import new_id
+    from lamina.agents.roads import posts_of, to_socket, whereabouts
     from lamina.ledger.places import find_project_folder
 
     where, _, inner = args.agent.partition("#")
     if where.startswith("uds:"):
-        anyio.run(to_socket, where.removeprefix("uds:"), _letter(message, inner))
-        return where
-    name = where.removeprefix("bridge:")
-    there, problem = _present(config)
-    found = [one for one in there if one.name == name or one.name.startswith(f"{name}@")]
-    for one in () if found else there:
-        folder = find_project_folder(config.own_home, config.project) / one.session
-        if one.alive and any(name in (card.name, card.id) for card in read_cards(folder)):
-            found, inner = [one], name
-    if not found:
-        names = ", ".join(one.name for one in there) or "nobody"
-        raise UsageError(f"There is no {name!r} to write to. There: {names}. {problem}".rstrip())
-    for post in posts_of(config, "user").values():
-        with_it = found[0].name in [one.name for one in post.present()]
-        if with_it:
-            post.send(found[0].name, _letter(message, inner))
-        post.close()
-        if with_it:
-            break
-    return found[0].name if found[0].alive else ""
+        letter = Letter(new_id(), "user", "", message, inner)
+        anyio.run(to_socket, where.removeprefix("uds:"), letter)
+        return Presence(where)
+    folder = find_project_folder(config.own_home, config.project)
+    posts = posts_of(config, "user")
+    for one in _present(config)[0]:
+        cards = read_cards(folder / one.session) if one.alive and not one.type else ()
+        if where in [name for card in cards for name in (card.name, card.id)]:
+            where, inner = one.name, where
+    try:
+        post, one = whereabouts(posts, where)
+        if not one.alive and not isinstance(message, str):
+            raise UsageError(f"{args.agent} does not run.")
+        post.send(one.name, Letter(new_id(), "user", "", message, inner))
+    finally:
+        for post in posts.values():
+            post.close()
+    return one
 
 
 def _send(args: argparse.Namespace, config: Config) -> int:
-    alive = _deliver(args, config, " ".join(args.words))
-    when = "Sent." if alive else f"Sent; {args.agent} reads it when it is started."
-    note(harmless(when)) if not args.quiet else None
+    one = _deliver(args, config, " ".join(args.words))
+    if not args.quiet:
+        note("Sent." if one.alive else f"Sent; {args.agent} reads it when it is started.")
     return 0
 
 
 def _stop(args: argparse.Namespace, config: Config) -> int:
-    name = _deliver(args, config, {"type": "stop"})
+    name = _deliver(args, config, {"type": "stop"}).name
     until = time.monotonic() + _ENDING
     while any(one.alive and one.type and one.name == name for one in _present(config)[0]):
         if time.monotonic() > until:
             raise LaminaError(f"{args.agent} was told to stop and has not done so yet.")
         time.sleep(0.02)
-    note(f"{harmless(args.agent)} is stopped.") if not args.quiet else None
+    if not args.quiet:
+        note(f"{args.agent} is stopped.")
     return 0
 
 
@@ -237,10 +231,10 @@ def _start(args: argparse.Namespace, config: Config) -> int:
 async def _serve(args: argparse.Namespace, config: Config, session_id: str | None) -> int:
     import anyio
 
-    from lamina import Session
     from lamina.agents.teammates import Teammate
     from lamina.cli.chat_events import line_of
     from lamina.events import Event
+    from lamina.session import Session
 
     said: list[str] = []
 
