@@ -42,7 +42,7 @@ from lamina.session import Session
 
 AGENTS, FORKS = 64, 64
 SENDERS, EACH, READERS = 4, 2_000, 2
-MESSAGES = 500  # whose cost is measured
+MESSAGES = 200  # whose cost is measured
 ON = {"agents.enabled": True, "notes.enabled": False, "agents.at_once": 200}
 
 

@@ -22,8 +22,10 @@ from lamina.agents.mailboxes import Maildirs, new_id
 from lamina.agents.roads import mail_of, posts_of
 from lamina.agents.roster import read_cards
 from lamina.agents.runner import Order
+from lamina.cli.chat_commands import run_command
 from lamina.cli.main import main
 from lamina.config import load
+from lamina.errors import UsageError
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Presence
 
@@ -207,9 +209,32 @@ def test_an_agent_of_a_session_that_is_open_elsewhere_is_listed_written_to_and_s
     run(story)
 
 
+@pytest.mark.spec("L7.3")
+def test_a_chat_lists_and_writes_to_those_of_other_processes(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        async with (
+            home.open([], config=ON) as mine,
+            home.open([], config={**ON, "agents.name": "anna"}) as other,
+        ):
+            await run_command(mine, "/agents")
+            assert "anna  session  open" in capsys.readouterr().out
+            await run_command(mine, "/agents send anna Look at ports.")
+            await until(lambda: other.state.queue)
+            [(words, origin)] = other.state.queue
+            assert "Look at ports." in words
+            assert origin == "teammate"
+            with pytest.raises(UsageError, match="'ben'"):
+                await run_command(mine, "/agents send ben hello")
+
+    run(story)
+
+
 PARENT = """
 import sys, anyio, lamina
 from lamina.agents.runner import Order
+from lamina.errors import UsageError
 from lamina.models.scripted import ScriptedModel, Step
 
 async def main():

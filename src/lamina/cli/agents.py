@@ -112,7 +112,7 @@ def _list(args: argparse.Namespace, config: Config) -> int:
             return 0
         now = time.time()
         rows = [row(card, doing, now) for card, doing in cards]
-        rows += [_present_row(one, now) for one in there]
+        rows += [present_row(one, now) for one in there]
         text = table(rows, HEADING) if rows else "No agents here yet."
         if not args.watch or not sys.stdout.isatty():
             out(text) if rows else note(text)
@@ -138,7 +138,8 @@ def _present(config: Config) -> tuple[list[Presence], str]:
     return found, ""
 
 
-def _present_row(one: Presence, now: float) -> tuple[str, ...]:
+def present_row(one: Presence, now: float) -> tuple[str, ...]:
+    """A teammate or a session in the same table."""
     state = one.status if one.alive else "not started"
     age = now - one.started if one.started and one.alive else 0.0
     names = (one.name, one.type or "session", state)
