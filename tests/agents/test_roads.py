@@ -293,6 +293,60 @@ def test_a_result_waits_for_a_session_that_closed_meanwhile(
 
 
 @pytest.mark.spec("L7.2")
+def test_a_result_that_is_back_before_the_sender_looks_up_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+
+    async def story() -> None:
+        async with (
+            place.open([], config=ON) as mine,
+            place.open([], config={**ON, "agents.name": "anna", "agents.serves": "x"}) as anna,
+        ):
+            send_it = mine.agents.roads.send
+
+            async def send_and_dawdle(*words: Any, **more: Any) -> str:
+                said = await send_it(*words, **more)
+                task = {"type": "task_result", "task": words[1]["task"], "status": "done"}
+                await anna.agents.roads.send(mine.agents.roads.name, {**task, "text": "8080"})
+                await until(lambda: mine.agents.find("p").card.status == "done")
+                return said
+
+            monkeypatch.setattr(mine.agents.roads, "send", send_and_dawdle)
+            one = await mine.agents.start(Order("port?", name="p", remote="anna"))
+            assert one.result == "8080"
+            assert not mine.state.queue
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
+def test_a_result_from_somebody_else_and_a_task_for_nobody_are_named(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+
+    async def story() -> None:
+        async with (
+            place.open([], config=ON) as mine,
+            place.open([], config={**ON, "agents.name": "anna", "agents.serves": "x"}),
+            place.open([], config={**ON, "agents.name": "eve"}) as eve,
+        ):
+            order = Order("port?", name="p", remote="anna", background=True)
+            one = await mine.agents.start(order)
+            forged = {"type": "task_result", "task": one.card.id, "status": "done", "text": "x"}
+            await eve.agents.roads.send(mine.agents.roads.name, forged)
+            await until(lambda: eve.state.queue)
+            assert "That task was given to anna." in eve.state.queue[0][0]
+            assert one.card.status == "running"
+            with pytest.raises(UsageError, match="'nobody'"):
+                await mine.agents.start(Order("port?", name="q", remote="nobody"))
+            assert mine.agents.find("q").card.status == "failed"
+            one = await mine.agents.start(Order("port?", name="r", remote="eve"))
+            assert (one.card.status, one.card.reason) == ("failed", "eve can't do that (task).")
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
 def test_a_task_that_is_cancelled_is_stopped_where_it_is_done(two: Two, name: str) -> None:
     model = ScriptedModel([], otherwise={"agent": {"hang": True}})
 
@@ -322,9 +376,9 @@ def test_what_can_not_be_done_is_told_to_whoever_asked(two: Two) -> None:
         ):
             await reachable(mine, two)
             await reachable(other, two)
-            await mine.agents.roads.send(two.address(other), {"type": "task", "prompt": "x"})
+            await mine.agents.roads.send(two.address(other), {"type": "dance"})
             await until(lambda: mine.state.queue)
-            assert "can't do that (task)" in mine.state.queue[0][0]
+            assert "can't do that (dance)" in mine.state.queue[0][0]
             with pytest.raises(UsageError, match="There is no agent 'nobody'"):
                 await send(mine.agents, mine.state, "nobody", "hello")
             if two.road == "bridge":  # a name without its host is found there, and can answer

@@ -50,6 +50,7 @@ LETTER, READ = "letter", "letter.read"  # names of `state` entries
 _PATIENCE = 5.0  # seconds for which a bell is waited for
 _SLOW = 10.0  # seconds that a peer may take over one letter
 _TAKEN = "taken"
+_MARK = '<message id="'  # how a letter begins in a record
 _NOT_DONE = "not done"  # the summary of a letter that says why another could not be acted on
 
 
@@ -158,22 +159,24 @@ class Roads:
         done = {str(e.get("value")) for e in states if e.get("name") == READ}
         letters = [msgspec.convert(one, Letter) for one in came]
         self._known = {one.id for one in letters}
-        self._waiting = [
-            one
-            for one in letters
-            if one.id not in done and (one.kind == "task" or not self.was_said(one))
-        ]
+        left = [one for one in letters if one.id not in done]
+        said = self._said() if left else set[str]()
+        self._waiting = [one for one in left if one.kind == "task" or one.id not in said]
 
     def was_said(self, letter: Letter) -> bool:
         """Do its words stand in a record?"""
-        mark = f'<message id="{letter.id}"'
-        ledgers = [self._main.ledger, *map(self._agents.record_of, self._agents)]
-        return any(
-            origin == "teammate" and str(block.get("text")).startswith(mark)
-            for ledger in ledgers
+        return letter.id in self._said()
+
+    def _said(self) -> set[str]:
+        """The letters whose words stand in the records of this session."""
+        texts = (
+            str(block.get("text"))
+            for ledger in [self._main.ledger, *map(self._agents.record_of, self._agents)]
             for _, entry in ledger.messages()
             for block, origin in zip(entry["content"], entry.get("origins") or (), strict=False)
+            if origin == "teammate"
         )
+        return {one[len(_MARK) :].partition('"')[0] for one in texts if one.startswith(_MARK)}
 
     # ---- acting on letters
 
@@ -204,10 +207,11 @@ class Roads:
                 await act(letter)
         except Exception as error:  # noqa: BLE001 - the edge of a background task
             self._main.emit(Warned(f"A letter from {letter.sender}: {error}"))
-            self.done(letter)
-            if letter.summary != _NOT_DONE:
-                with suppress(LaminaError):
-                    await self.send(letter.reply, str(error), _NOT_DONE, id_=f"{letter.id}-e")
+            with suppress(LaminaError):
+                self.done(letter)
+                answer = str(error) if letter.kind != "task" else failed(letter, str(error))
+                if letter.summary != _NOT_DONE:
+                    await self.send(letter.reply, answer, _NOT_DONE, id_=f"{letter.id}-e")
 
     def done(self, letter: Letter) -> None:
         """Nothing of it is left to do in another life of this session."""
@@ -233,22 +237,24 @@ class Roads:
     async def hand_out(self, agent: Agent, to: str, prompt: str) -> None:
         """Give a task to a teammate. Whoever started `agent` waits for the result, unless it is in
         the background or takes too long; then the result comes as a message."""
-        card = agent.card
+        card, back = agent.card, anyio.Event()
         self._book(agent, edits.message("user", prompt, "agent"))
-        task: dict[str, Any] = {"type": "task", "task": card.id, "prompt": prompt}
-        await self.send(to, task, card.task)
-        if card.background:
-            return
-        back = self._awaited[card.id] = anyio.Event()
+        if not card.background:
+            self._awaited[card.id] = back
         try:
-            with anyio.move_on_after(60 * self._main.config.float("agents.max_minutes")):
-                await back.wait()
+            await self.send(to, {"type": "task", "task": card.id, "prompt": prompt}, card.task)
+            if not card.background:
+                with anyio.move_on_after(60 * self._main.config.float("agents.max_minutes")):
+                    await back.wait()
+        except LaminaError as error:
+            self._book(agent, card=replace(card, status="failed", reason=str(error)))
+            raise
         except anyio.get_cancelled_exc_class():
             await self.call_off(agent)
             raise
         finally:
-            del self._awaited[card.id]
-        if not back.is_set():
+            self._awaited.pop(card.id, None)
+        if agent.card.status == "running":
             self._book(agent, card=replace(card, background=True))
 
     async def call_off(self, agent: Agent) -> None:
@@ -261,6 +267,8 @@ class Roads:
         agent = self._agents.known.get(str(value.get("task")))
         if agent is None or agent.card.type != roster.REMOTE:
             raise ToolError("Nobody here gave that task.")
+        if _name_in(letter.reply) != _name_in(agent.card.base):
+            raise ToolError(f"That task was given to {agent.card.base}.")
         agent.result = str(value.get("text"))
         ended = self._main.deps.clock.now()
         status, why = str(value.get("status")), str(value.get("reason") or "")
@@ -408,7 +416,18 @@ def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Post, Presence]:
 def letter_text(letter: Letter, words: str) -> str:
     """As its reader sees it. The id is by what a record knows it again."""
     about = f' summary="{escape(letter.summary)}"' if letter.summary else ""
-    return f'<message id="{letter.id}" from="{escape(letter.sender)}"{about}>\n{words}\n</message>'
+    return f'{_MARK}{letter.id}" from="{escape(letter.sender)}"{about}>\n{words}\n</message>'
+
+
+def failed(task: Letter, why: str) -> dict[str, Any]:
+    """The result of a task that came to nothing."""
+    name = as_object(task.message).get("task")
+    return {"type": "task_result", "task": name, "status": "failed", "reason": why, "text": ""}
+
+
+def _name_in(address: str) -> str:
+    """What both ends of a road call the same: an address without its road, host and agent."""
+    return address.removeprefix("bridge:").partition("#")[0].partition("@")[0]
 
 
 def _apart(work: Callable[..., Any], *values: Any) -> Awaitable[Any]:

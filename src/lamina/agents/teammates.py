@@ -13,7 +13,7 @@ from dataclasses import replace
 import anyio
 
 from lamina.agents import roster
-from lamina.agents.roads import letter_text
+from lamina.agents.roads import failed, letter_text
 from lamina.agents.runner import Agent, Agents, Order, last_words
 from lamina.errors import LaminaError, PostAway, UsageError
 from lamina.events import AgentChanged, Event, Warned
@@ -96,8 +96,7 @@ class Teammate:
     async def _handed_back(self, status: str, reason: str, text: str) -> bool:
         """The result of the first task, to whoever wants it."""
         task = self._tasks[0]
-        result = {"type": "task_result", "task": as_object(task.message).get("task")}
-        result |= {"status": status, "reason": reason, "text": text[-_LONGEST:]}
+        result = failed(task, reason) | {"status": status, "text": text[-_LONGEST:]}
         try:
             with suppress(UsageError):  # who asked has no mailbox any more
                 await self._roads.send(task.reply, result, "result", id_=f"{task.id}-r")
