@@ -28,7 +28,7 @@ EXPORTED = ("lamina.testing",)  # modules whose public names are for hosts, besi
 # Packages that came after the house was rebuilt have a budget of lines of their own; the figures for
 # lines, modules, importers and regexes are those of what was there then.
 LATER = {
-    "agents": 2_500,
+    "agents": 3_150,  # 2,500 were asked for: docs/decisions/agents-elsewhere.md
     "team": 2_500,
     "conversation": 1_500,
     "integrations": 3_500,

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,18 @@ def shared_data() -> Path:
     if not place.is_dir():
         pytest.skip(f"no real data at {place} (set LAMINA_DATA)")
     return place
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The address of a PostgreSQL of our own, for as long as the tests run."""
+    pytest.importorskip("psycopg", reason="PostgreSQL needs lamina[postgresql]")
+    from tests.team.people import running_postgresql
+
+    with running_postgresql() as address:
+        if not address:
+            pytest.skip("there is no PostgreSQL server on this machine")
+        yield address
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ LaminaError
 │   ├── LedgerError        a session's record
 │   │   ├── SessionBusy    another process writes this session
 │   │   └── EditRefused    an edit or entry that would break the view
+│   ├── PostAway           mailboxes that can't be used now; later they may
 │   └── MemoryStoreError   the memory directory
 │       └── Conflict       somebody else changed the file first
 │           └── NameTaken  another memory has that name
@@ -85,6 +86,10 @@ class SessionBusy(LedgerError):
 
 
 class EditRefused(LedgerError):
+    pass
+
+
+class PostAway(StorageError):
     pass
 
 

@@ -350,11 +350,11 @@ async def drain(state: State, seconds: float) -> None:
 
 
 async def end(state: State, *, interrupted: bool) -> None:
-    """Drain the background, tell the hooks; nothing here may keep a session from closing. Who
-    interrupts it does not want to wait: background work is left for the next open then."""
+    """Drain the background, unless somebody interrupted it: the next open takes it up then."""
     wait = 0.0 if interrupted else state.config.float("background.drain_seconds")
     with anyio.CancelScope(shield=True):
         await drain(state, wait)
+        state.hang_up()
         await state.deps.hooks.run("SessionEnd", {"reason": "exit"}, match="exit")
 
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from lamina.errors import ToolError
+import msgspec
+
+from lamina.errors import ToolError, UsageError
 from lamina.events import Emit
 from lamina.held import Held
 from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 # ---- models
 
@@ -336,6 +341,127 @@ class Agents(Protocol):
     def stop_all(self, starter: str) -> None:
         """Stop those that this agent started, directly or not; "": all of them."""
         ...
+
+    async def listen(self, *, task_status: TaskStatus[None]) -> None:
+        """Hear from agents of other processes, until `hang_up`."""
+        ...
+
+    def hang_up(self) -> None: ...
+
+
+# ---- letters between processes
+
+LARGEST_LETTER = 1_000_000  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One message on its way. `message` is text, or an object with a type."""
+
+    id: str
+    sender: str  # as people read it
+    reply: str  # where an answer goes
+    message: str | dict[str, Any]
+    to: str = ""  # an agent behind the mailbox; "": whoever owns it
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.id.isascii() and self.id.replace("-", "").isalnum() and len(self.id) < 200):
+            raise ValueError("a letter's id has letters, digits and -")  # a file is named by it
+
+    @property
+    def kind(self) -> str:
+        """The type of an object; "" for words."""
+        return "" if isinstance(self.message, str) else str(self.message.get("type"))
+
+    def packed(self) -> bytes:
+        """A UsageError if it is too large."""
+        data = msgspec.json.encode(self)
+        if len(data) > LARGEST_LETTER:
+            raise UsageError(
+                f"A letter of {len(data):,} bytes is too large: at most {LARGEST_LETTER:,}. "
+                "Write what matters to a file and send its path."
+            )
+        return data
+
+    @classmethod
+    def unpacked(cls, data: bytes, where: str) -> Letter:
+        """A UsageError says what is wrong with it."""
+        if len(data) > LARGEST_LETTER:
+            most = f"the {LARGEST_LETTER:,} bytes that a letter may have"
+            raise UsageError(f"{where} is larger than {most}.")
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"{where} is damaged, or half a letter: {error}.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Who reads a mailbox, as others see it."""
+
+    name: str
+    type: str = ""  # of a teammate; "": a session
+    session: str = ""
+    address: str = ""  # of its socket
+    status: str = ""
+    line: str = ""  # what it does
+    tokens: int = 0
+    dollars: float = 0.0
+    started: float = 0.0
+    alive: bool = True  # found out by whoever looks, not believed
+
+    def packed(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def unpacked(cls, data: bytes | str, alive: bool) -> Presence | None:
+        """None: nothing that can be read."""
+        try:
+            return replace(msgspec.json.decode(data, type=cls), alive=alive)
+        except msgspec.MsgspecError:
+            return None
+
+
+class Reader(Protocol):
+    """An open mailbox: nobody else reads it meanwhile."""
+
+    @property
+    def bell(self) -> int:
+        """A descriptor that can be read when something has come; `hush` empties it."""
+        ...
+
+    def hush(self) -> None: ...
+
+    def take(self, hand_over: Callable[[Letter], None]) -> int:
+        """Hand over what waits, oldest first. A letter is read once `hand_over` has returned; one whose
+        reader died before that comes again."""
+        ...
+
+    def show(self, presence: Presence) -> None: ...
+
+    def close(self, *, keep: bool = True) -> None:
+        """Not `keep`: a mailbox in which nothing waits disappears."""
+        ...
+
+
+class Post(Protocol):
+    """Where mailboxes are."""
+
+    def send(self, name: str, letter: Letter) -> None:
+        """It is safe in that mailbox when this returns. The same id again is the same letter."""
+        ...
+
+    def read(self, presence: Presence, complain: Callable[[str], None]) -> Reader:
+        """Open one's own mailbox; a UsageError if somebody alive reads it. `complain` hears of letters
+        that can't be read and are set aside."""
+        ...
+
+    def present(self) -> list[Presence]:
+        """All that have a mailbox here, those that don't run too."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Fork(Protocol):

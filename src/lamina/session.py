@@ -153,9 +153,8 @@ class Session:
                 reason = await self._submit(prompt, pasted)
         finally:
             self._busy, self._scope = False, None
-        return Reply(
-            opening.answer_since(state.ledger, start), state.usage, tuple(state.events), reason
-        )
+        answer = opening.answer_since(state.ledger, start)
+        return Reply(answer, state.usage, tuple(state.events), reason)
 
     async def _submit(self, prompt: str, pasted: str) -> TurnEnd:
         """The message goes through the hooks into the record; then the turn runs."""
@@ -371,6 +370,8 @@ class Opening:
             if not new:
                 close_calls(state, "[The session ended before this call did]")
             await opening.begin(state, new=new)
+            if state.agents is not None:
+                await group.start(state.agents.listen)
             stack.push_async_exit(_Ending(state))
             self._stack = stack.pop_all()
             return session

@@ -251,6 +251,11 @@ class State:
         if self.agents is not None:
             self.agents.stop_all(self.agent)
 
+    def hang_up(self) -> None:
+        """Agents of other processes can't reach it any more."""
+        if self.agents is not None:
+            self.agents.hang_up()
+
     # ---- adding to the record
 
     def say(self, content: str | list[Block], origin: Origin, **more: Any) -> Json:

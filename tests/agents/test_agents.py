@@ -11,8 +11,8 @@ import pytest
 from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
+from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
-from lamina.agents.states import is_fork
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AgentChanged, Event
 from lamina.ledger import edits, log
@@ -316,6 +316,38 @@ def test_an_agent_that_can_t_be_made_leaves_no_worktree(place: Place) -> None:
                 await session.agents.start(Order("Try it.", type="odd", worktree=True))
             assert not list((session.folder / "worktrees").iterdir())
             assert "lamina/" not in git(place.project, "branch", "--list")
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
+def test_a_dirty_project_stays_as_it_is_and_a_locked_worktree_stays_where_it_is(
+    place: Place,
+) -> None:
+    git(place.project, "init", "--quiet")
+    (place.project / "a.txt").write_text("one")
+    git(place.project, "add", ".")
+    git(place.project, "commit", "--quiet", "-m", "first")
+    (place.project / "a.txt").write_text("two")
+    (place.project / "new.txt").write_text("mine")
+    dirty = git(place.project, "status", "--porcelain")
+    model = ScriptedModel([agent(use("Read", file_path="a.txt")), agent("read", last_result="one")])
+
+    async def lock(payload: Any) -> None:
+        *_, last = git(place.project, "worktree", "list", "--porcelain").split("worktree ")
+        git(place.project, "worktree", "lock", last.splitlines()[0])
+
+    async def story() -> None:
+        async with place.open(model, config=ON, hooks={"PreToolUse": lock}) as session:
+            one = await session.agents.start(Order("Try it.", worktree=True, name="tree"))
+            assert one.card.status == "done", one.card.reason
+            path = session.folder / "worktrees" / one.card.id
+            assert path.exists()
+            assert f"{path} was kept: git worktree" in one.card.kept
+            assert git(place.project, "status", "--porcelain") == dirty
+            (place.project / ".git" / "HEAD").write_text("nonsense")
+            with pytest.raises(LaminaError, match="git rev-parse"):
+                await session.agents.start(Order("Try it.", worktree=True))
 
     run(story)
 

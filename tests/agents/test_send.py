@@ -102,6 +102,24 @@ def test_a_stopped_agent_goes_on_from_its_ledger_even_in_another_process(place: 
 
 
 @pytest.mark.spec("L7.3")
+def test_two_messages_at_once_take_a_stopped_agent_up_once(place: Place) -> None:
+    model = ScriptedModel([agent("The port is 8080."), agent("Both."), agent("Both.")])
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+            one = await session.agents.start(Order("find the port", name="anna"))
+            async with anyio.create_task_group() as group:
+                for words in ("And the host?", "And the path?"):
+                    group.start_soon(send, session.agents, session.state, "anna", words)
+            await ended(session)
+            heard = str(log.read(session.folder / f"subagents/agent-{one.card.id}.jsonl").entries)
+            assert "And the host?" in heard
+            assert "And the path?" in heard
+
+    run(story)
+
+
+@pytest.mark.spec("L7.3")
 def test_a_star_reaches_all_that_run_and_an_unknown_name_lists_the_known(place: Place) -> None:
     model = ScriptedModel([], otherwise={"agent": {"hang": True}})
 

@@ -10,9 +10,9 @@ from tests.agents.test_agents import ON, agent, asked
 from tests.sessions import Place, run, use
 
 from lamina.agents import summary
-from lamina.agents.roster import line_of
 from lamina.agents.runner import Order
 from lamina.models.scripted import ScriptedModel, Step
+from lamina.tools.registry import words_for
 
 CONFIG = {**ON, "model": "scripted", "small_model": "scripted"}
 
@@ -24,9 +24,9 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.spec("L7.6")
 def test_the_last_tool_call_says_it_where_no_model_does() -> None:
-    assert line_of("Read", {"file_path": "/a/b/runner.py"}) == "Reading runner.py"
-    assert line_of("Grep", {"pattern": "def start"}) == "Searching for def start"
-    assert line_of("Todo", {}) == "Using Todo"
+    assert words_for("Read", {"file_path": "/a/b/runner.py"}) == "Reading runner.py"
+    assert words_for("Grep", {"pattern": "def start"}) == "Searching for def start"
+    assert words_for("Todo", {}) == "Using Todo"
 
 
 @pytest.mark.spec("L7.6")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.team.people import Person, Server, running_postgresql, start, stop
+from tests.team.people import Person, Server, start, stop
 
 from lamina.team.database import Database
 
@@ -23,16 +23,6 @@ def sqlite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def server(sqlite_server: Server) -> Server:
     return sqlite_server
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """The address of a PostgreSQL of our own, for as long as the tests run."""
-    pytest.importorskip("psycopg", reason="PostgreSQL needs lamina[postgresql]")
-    with running_postgresql() as address:
-        if not address:
-            pytest.skip("there is no PostgreSQL server on this machine")
-        yield address
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -52,6 +53,13 @@ class CacheProvider:
 @pytest.fixture
 def cache_provider() -> Iterator[CacheProvider]:
     """A provider with a prompt cache and cache edits, in a separate process."""
+    with cache_server() as provider:
+        yield provider
+
+
+@contextmanager
+def cache_server() -> Iterator[CacheProvider]:
+    """The same for a benchmark."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.wire.cache_server"],
         cwd=ROOT,

@@ -94,6 +94,22 @@ class Forks:
         return _result(child, start, stop, "")
 
 
+def is_fork(ledger: Ledger) -> bool:
+    """Is there a fork's directive in the record? The tag counts only where the program said it: words
+    of a person or a file make no fork."""
+    mark = f"<{TAG}>"
+    return any(
+        origin == "system" and str(block.get("text", "")).startswith(mark)
+        for _, entry in ledger.messages()
+        for block, origin in zip(entry["content"], entry.get("origins") or (), strict=False)
+    )
+
+
+def base_of(caller: State) -> str:
+    """The last entry that a fork of this agent shares with it."""
+    return caller.ledger.answer_head or ""
+
+
 def branch_of(
     parent: State,
     purpose: Purpose,

@@ -10,10 +10,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from lamina.cache.prices import cost, price_of
 from lamina.ledger import log
 from lamina.messages import Json, Usage, as_object
+from lamina.tools.registry import words_for
 
 CARD = "agent"  # the name of the `state` entry
+REMOTE = "remote"  # the type of a card whose task is done elsewhere
+KILLED = "its process ended"
 _FOLDER = "subagents"
 
 
@@ -27,7 +31,7 @@ class Card:
     task: str
     parent: str = ""  # id of the agent that started it; "": the conversation
     depth: int = 1
-    base: str = ""  # a fork's: the last entry that it shares with its parent
+    base: str = ""  # a fork's: the last entry that it shares with its parent; who does it elsewhere
     background: bool = False
     status: str = "running"  # done | failed | stopped | cancelled
     reason: str = ""
@@ -70,8 +74,24 @@ def read_cards(session: Path) -> list[Card]:
         ]
         if cards and (card := _card(cards[-1])) is not None:
             # One that wrote no last word was killed with its process, or runs in another.
-            found.append(replace(card, status="stopped") if card.status == "running" else card)
+            cut = card.status == "running" and card.type != REMOTE
+            found.append(replace(card, status="stopped", reason=KILLED) if cut else card)
     return sorted(found, key=lambda card: (card.number, card.id))
+
+
+def live_card(session: Path, card: Card) -> tuple[Card, str]:
+    """The card of an agent that runs in another process, and what it does, by its ledger so far."""
+    entries = log.read(ledger_path(session, card.id)).entries
+    answers = [e for e in entries if e["kind"] == "message" and e.get("role") == "assistant"]
+    model = next((str(e["model"]) for e in reversed(entries) if e["kind"] == "frame"), "")
+    price = price_of(model)
+    doing = ""
+    for entry in answers:
+        used = Usage.from_json(as_object(entry.get("usage")))
+        card = card.booked(used, cost(used, price))
+        calls = [block for block in entry["content"] if block.get("type") == "tool_use"]
+        doing = words_for(calls[-1]["name"], as_object(calls[-1].get("input"))) if calls else doing
+    return replace(card, status="running", reason=""), doing
 
 
 def _card(value: Mapping[str, Any]) -> Card | None:
@@ -80,25 +100,3 @@ def _card(value: Mapping[str, Any]) -> Card | None:
         return Card(**{key: item for key, item in value.items() if key in known})
     except TypeError:
         return None
-
-
-_DOES = {
-    "Read": "Reading",
-    "Write": "Writing",
-    "Edit": "Editing",
-    "Grep": "Searching for",
-    "Glob": "Looking for",
-    "Bash": "Running",
-    "Agent": "Starting",
-    "SendMessage": "Writing to",
-}
-_ABOUT = ("file_path", "pattern", "command", "name", "to", "path", "query")
-
-
-def line_of(tool: str, input_: Mapping[str, Any]) -> str:
-    """What a tool call does, in a few words: `Reading runner.py`."""
-    about = next((str(input_[key]) for key in _ABOUT if input_.get(key)), "")
-    if "/" in about and " " not in about:
-        about = about.rstrip("/").rpartition("/")[2]
-    words = " ".join(about.split()[:3])
-    return f"{_DOES.get(tool, f'Using {tool} on' if words else f'Using {tool}')} {words}".strip()

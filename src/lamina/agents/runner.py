@@ -17,10 +17,11 @@ import anyio.to_thread
 
 from lamina import turn
 from lamina.agents import roster, worktree
-from lamina.agents.fork import behind_the_first, pass_on, say_directive
+from lamina.agents.fork import base_of, behind_the_first, is_fork, pass_on, say_directive
+from lamina.agents.roads import Roads
 from lamina.agents.roster import Card
 from lamina.agents.scopes import AgentMemory
-from lamina.agents.states import agent_state, base_of, is_fork
+from lamina.agents.states import agent_state
 from lamina.agents.types import FORK, AgentType, AgentTypes, Trust, is_name
 from lamina.errors import LaminaError, ToolError, UsageError
 from lamina.events import AgentChanged, AttemptBroke, Emit, Event, ModelCalled, ToolStarted, Warned
@@ -31,10 +32,10 @@ from lamina.messages import Origin, text_of
 from lamina.ports import Ask, Background, MemoryStore, Model, ToolSpec
 from lamina.state import State
 from lamina.steps import close_calls
-from lamina.tools.registry import Toolbox
+from lamina.tools.registry import Toolbox, words_for
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
+    from anyio.abc import TaskGroup, TaskStatus
 
 _WORKTREE = ToolSpec("Worktree", "Makes a git worktree for an agent.", {"type": "object"})
 _ENDED = {"end_turn": "done", "unanswered": "done", "cancelled": "cancelled", "error": "failed"}
@@ -75,6 +76,8 @@ class Order:
     task: str = ""  # a few words for people
     background: bool = False
     worktree: bool = False
+    remote: str = ""  # a teammate that does it
+    origin: Origin = "agent"  # of the prompt
 
 
 @dataclass(slots=True)
@@ -88,10 +91,13 @@ class Agents:
     open_model: Callable[[str], Model]
     ask: Ask | None = None  # None: nobody is there to be asked
     known: dict[str, Agent] = field(default_factory=dict[str, Agent])  # by id
+    roads: Roads = field(init=False)  # to agents of other processes
     _trust: Trust = field(init=False)
+    _resuming: anyio.Lock = field(default_factory=anyio.Lock)
 
     def __post_init__(self) -> None:
         self._trust = Trust(self.main.config)
+        self.roads = Roads(self)
         for card in roster.read_cards(self.main.deps.folder):
             kind = self.types.known.get(card.type) or AgentType(card.type, card.task)
             self.known[card.id] = Agent(card, kind, self.main)
@@ -147,11 +153,16 @@ class Agents:
             parent=caller.agent,
             depth=1 + (above.card.depth if above else 0),
             started=self.main.deps.clock.now(),
-            base=base_of(caller) if kind.name == FORK else "",
+            base=base_of(caller) if kind.name == FORK else order.remote,
+            background=order.background,
             number=1 + len(self.known),
             taken={agent.card.name for agent in self.known.values()},
         )
         agent = Agent(card, kind, caller)
+        if order.remote:
+            self.known[card.id] = agent
+            await self.roads.hand_out(agent, order.remote, order.prompt)
+            return agent
         if order.worktree:
             agent.tree = await self._make_tree(caller, card)
         try:
@@ -177,7 +188,7 @@ class Agents:
         else:
             for words in caller.standing[:1]:
                 state.say(words, "system", reminder=True)
-            state.say(order.prompt, "agent")
+            state.say(order.prompt, order.origin)
 
     async def _state(self, agent: Agent, caller: State) -> State:
         if agent.type.model:
@@ -217,6 +228,8 @@ class Agents:
             raise ToolError(
                 f"{len(self.running())} agents run already (agents.at_once). Wait for one to end."
             )
+        if order.remote:
+            return AgentType(roster.REMOTE, "A task that a teammate does.")
         if order.type == FORK:
             return AgentType(FORK, "A copy of the agent that started it.")
         kind = self.types.get(order.type)
@@ -251,7 +264,7 @@ class Agents:
         def hear(event: Event) -> None:
             pass_on(self.main, event)
             if isinstance(event, ToolStarted):
-                agent.doing, agent.line = roster.line_of(event.name, event.input), ""
+                agent.doing, agent.line = words_for(event.name, event.input), ""
             elif isinstance(event, (AttemptBroke, ModelCalled)):
                 agent.card = agent.card.booked(event.usage, event.cost)
             if isinstance(event, ModelCalled):
@@ -300,7 +313,7 @@ class Agents:
             while True:
                 state.calls, before = 0, len(state.ledger.entries)
                 stop = await turn.run(state)
-                agent.result = last_words(state, before) or agent.result
+                agent.result = last_words(state.ledger, before) or agent.result
                 if stop != "end_turn" or not state.queue or agent.shutdown:
                     break
         except LaminaError as error:
@@ -360,6 +373,8 @@ class Agents:
     def stop(self, name: str) -> Agent:
         """End a running agent; what it did stays."""
         agent = self.find(name)
+        if agent.card.type == roster.REMOTE and agent.card.status == "running":
+            self.main.background.start(f"call off {name}", partial(self.roads.call_off, agent))
         if agent.scope is not None:
             agent.scope.cancel()
         return agent
@@ -373,10 +388,26 @@ class Agents:
             if (above is not None or not starter) and agent.scope is not None:
                 agent.scope.cancel()
 
+    async def listen(self, *, task_status: TaskStatus[None]) -> None:
+        await self.roads.listen(task_status=task_status)
+
+    def hang_up(self) -> None:
+        self.roads.hang_up()
+
     async def resume(self, agent: Agent, words: str, origin: Origin) -> None:
-        """Take a stopped agent up again from its ledger, in the background."""
+        """Words for an agent: into its queue while it runs; else it is taken up again from its ledger,
+        in the background."""
+        async with self._resuming:  # two at once must not open it twice
+            if agent.state is None:
+                await self._resume(agent, words, origin)
+            else:
+                agent.state.queue.append((words, origin))
+
+    async def _resume(self, agent: Agent, words: str, origin: Origin) -> None:
         if len(self.running()) >= self.main.config.int("agents.at_once"):
             raise ToolError("Too many agents run already (agents.at_once). Wait for one to end.")
+        if agent.card.type == roster.REMOTE:
+            raise ToolError(f"{agent.card.name} is done elsewhere. Write to {agent.card.base}.")
         await self._must_be_trusted(agent.type)
         agent.caller, agent.shutdown = self.main, False
         state = await self._state(agent, self.main)
@@ -393,8 +424,8 @@ def agents_of(state: State) -> Agents:
     return state.agents
 
 
-def last_words(state: State, start: int = 0) -> str:
-    for entry in reversed(state.ledger.entries[start:]):
+def last_words(ledger: Ledger, start: int = 0) -> str:
+    for entry in reversed(ledger.entries[start:]):
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             return text_of(entry["content"])
     return ""

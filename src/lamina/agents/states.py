@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lamina import prompts
 from lamina._version import __version__
 from lamina.agents import plan, roster
-from lamina.agents.fork import TAG, Forks, MainToolSession
+from lamina.agents.fork import Forks, MainToolSession
 from lamina.agents.scopes import AgentRemember, heard_by
 from lamina.agents.types import FORK, AgentType
 from lamina.ledger import edits, log
@@ -34,22 +34,6 @@ if TYPE_CHECKING:
 _HAND_IN = "Send it to main as a plan_approval_request."
 _STARTS = ("Agent",)  # tools that an agent has only if its type says so
 _OURS = ("Remember", "Forget", "Recall")  # the conversation's memory is not an agent's
-
-
-def is_fork(ledger: Ledger) -> bool:
-    """Is there a fork's directive in the record? The tag counts only where the program said it: words
-    of a person or a file make no fork."""
-    mark = f"<{TAG}>"
-    return any(
-        origin == "system" and str(block.get("text", "")).startswith(mark)
-        for _, entry in ledger.messages()
-        for block, origin in zip(entry["content"], entry.get("origins") or (), strict=False)
-    )
-
-
-def base_of(caller: State) -> str:
-    """The last entry that a fork of this agent shares with it."""
-    return str(caller.ledger.branch(at_answer=True).head or "")
 
 
 def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> State:

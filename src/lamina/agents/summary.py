@@ -50,7 +50,7 @@ async def _asked(agents: Agents, agent: Agent) -> str:
     if deps.small is None or deps.spend.refusal("agent_summary", deps.clock.now()):
         return ""
     model = deps.small(deps.model)
-    said = last_words(agent.state)[-_LAST:] if agent.state is not None else ""
+    said = last_words(agent.state.ledger)[-_LAST:] if agent.state is not None else ""
     words = f"Its task: {agent.card.task}\nIts last call: {agent.doing}\nIt said: {said or '-'}"
     request = Request(
         system=[text(prompts.load("agent_summary"))],

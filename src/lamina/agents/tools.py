@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lamina.agents.runner import Agents, Order
-from lamina.agents.send import send
+from lamina.agents.send import hear_structured, send
 from lamina.agents.types import FORK, load_types
 from lamina.events import Emit, Warned
 from lamina.messages import Json
@@ -38,7 +38,8 @@ class AgentTool:
                 f"conversation, so the prompt has to say everything; type {FORK!r} is a copy of you "
                 "that has seen all of it. Several calls in one answer run side by side. With "
                 "background you go on at once and are told when it is done; with worktree it works "
-                f"on a git worktree of its own. Types:\n{agents.types.listed()}"
+                "on a git worktree of its own; with remote a teammate of that name does it, in a "
+                f"process of its own or on another host. Types:\n{agents.types.listed()}"
             ),
             input_schema={
                 "type": "object",
@@ -49,6 +50,7 @@ class AgentTool:
                     "name": {**_STRING, "maxLength": 40, "description": "To write to it by."},
                     "background": {"type": "boolean"},
                     "worktree": {"type": "boolean"},
+                    "remote": {**_STRING, "maxLength": 200, "description": "Instead of a type."},
                 },
                 "required": ["prompt"],
                 "additionalProperties": False,
@@ -78,9 +80,10 @@ class SendMessage:
         self.spec = ToolSpec(
             name="SendMessage",
             description=(
-                "Writes to another agent of this session: by its name or id, `main` for the agent "
-                "of the conversation, `*` for all that run. A running agent reads it after its "
-                "present round; one that has ended takes up its work again. Besides text, message "
+                "Writes to another agent: by its name or id, `main` for the agent of the "
+                "conversation, `*` for all that run; outside this session by the name of a teammate, "
+                "or by what a message is `from`. A running agent reads it after its present round; "
+                "one that has ended takes up its work again. Besides text, message "
                 "can be an object with a type: shutdown_request (reason), shutdown_response "
                 "(approve, reason), plan_approval_request (plan), plan_approval_response (approve, "
                 "feedback)."
@@ -88,7 +91,7 @@ class SendMessage:
             input_schema={
                 "type": "object",
                 "properties": {
-                    "to": {**_STRING, "maxLength": 100},
+                    "to": {**_STRING, "maxLength": 200},
                     "message": {
                         "anyOf": [
                             {"type": "string", "minLength": 1, "maxLength": 100_000},
@@ -127,6 +130,7 @@ def add_agents(
     box, config = state.deps.toolbox, state.config
     types = load_types(config, [*(tool.spec.name for tool in box), "Agent", "SendMessage"])
     agents = state.agents = Agents(state, types, Toolbox(box), make_tasks, open_model, ask)
+    hear_structured(agents)
     for tool in (AgentTool(agents), SendMessage(agents)):
         agents.box.add(tool)
         box.add(tool)

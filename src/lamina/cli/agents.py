@@ -1,48 +1,76 @@
-"""`lamina agents`: the agents that sessions of this project started: listed, as a tree, or one of them
-as a conversation; and the agent types that there are. Reads ledgers and type files, writes nothing.
+"""`lamina agents`: agents as people see them. Those that sessions of this project started: listed, as a
+tree, or one as a conversation; teammates and open sessions that can be written to; the agent types.
+`start` is a teammate's process. Reads ledgers, mailboxes and type files; writes letters.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from lamina.agents.roster import Card, ledger_path, read_cards
+from lamina.agents.roster import KILLED, Card, ledger_path, live_card, read_cards
 from lamina.agents.types import load_types
 from lamina.cli import sessions, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
 from lamina.config import Config
-from lamina.errors import UsageError
+from lamina.errors import LaminaError, UsageError
+from lamina.ports import Letter, Presence
 
 EXAMPLES = """
-lamina agents list                       those of the last session
+lamina agents list                       those of the last session, and who else is there
+lamina agents list --watch               the same, every second
 lamina agents list 3f2a                  those of the session whose id starts with this
 lamina agents tree                       who started whom
 lamina agents show anna                  one of them, as a conversation
 lamina agents types                      what kinds of agents there are here
+lamina agents start anna --type reviewer an agent in this process, for whoever writes to it
+lamina agents send anna "Look at main"   write to a teammate, or to an agent of the last session
+lamina agents stop anna                  end one
 """
+_ENDING = 10.0  # seconds that one that is told to stop may take
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="list | tree | show | types", required=True)
+    names = "list | tree | show | types | start | send | stop"
+    verbs = parser.add_subparsers(dest="verb", metavar=names, required=True)
     for verb, about in (
-        ("list", "list the agents of a session"),
+        ("list", "list the agents of a session, and who else can be written to"),
         ("tree", "show which agent started which"),
     ):
         one = add_verb(verbs, verb, about)
         one.add_argument("session", nargs="?", default="", help="its id or a prefix (the last)")
+        if verb == "list":
+            one.add_argument("--watch", action="store_true", help="show it anew every second")
     show = add_verb(verbs, "show", "print what an agent did, as a conversation")
     show.add_argument("agent", help="its name or id")
     show.add_argument("--session", default="", help="its session's id or a prefix (the last)")
     add_verb(verbs, "types", "list the agent types of this project and of your home")
+    start = add_verb(
+        verbs, "start", "be a teammate until it is stopped: an agent that others write to"
+    )
+    start.add_argument("agent", help="its name: letters, digits, - and _")
+    start.add_argument("--type", default="general", help="its agent type (general)")
+    start.add_argument("--model", help="the model it works with")
+    send = add_verb(verbs, "send", "write to a teammate, or to a running session's agent")
+    send.add_argument("agent", help="its name, uds:PATH or bridge:ID")
+    send.add_argument("words", nargs="+", help="what to say")
+    stop = add_verb(verbs, "stop", "end a teammate, or a running session's agent")
+    stop.add_argument("agent", help="its name or bridge:ID")
 
 
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
-    if args.verb == "types":
-        return _types(args, config)
+    others = {"types": _types, "start": _start, "send": _send, "stop": _stop}
+    if args.verb in others:
+        return others[args.verb](args, config)
+    if args.verb == "list":
+        return _list(args, config)
     folder = sessions.choose(sessions.find(config), args.session).with_suffix("")
     cards = read_cards(folder)
     if args.verb == "show":
@@ -51,22 +79,190 @@ def run(args: argparse.Namespace) -> int:
         out_json([card.to_json() for card in cards])
     elif not cards:
         note("This session started no agents.")
-    elif args.verb == "list":
-        out(table([row(card) for card in cards], HEADING))
     else:
         _tree(cards, "", "")
     return 0
 
 
-HEADING = ("name", "type", "state", "tokens", "cost", "task")
+HEADING = ("name", "type", "state", "tokens", "cost", "age", "doing")
 
 
-def row(card: Card, doing: str = "") -> tuple[str, ...]:
+def row(card: Card, doing: str, now: float) -> tuple[str, ...]:
     """One agent in a table."""
+    age = (card.ended or now) - card.started
     about = doing or card.reason or card.task
-    cost = f"${card.dollars:.2f}" if card.dollars else ""
-    words = (card.name, card.type, card.status, f"{card.tokens:,}", cost, about[:60])
-    return tuple(map(harmless, words))
+    return _row((card.name, card.type, card.status), card.tokens, card.dollars, age, about)
+
+
+def _row(
+    names: Sequence[str], tokens: int, dollars: float, age: float, about: str
+) -> tuple[str, ...]:
+    minutes = f"{age / 60:.0f} min" if age >= 90 else f"{max(0, age):.0f} s"
+    cost = f"${dollars:.2f}" if dollars else ""
+    return tuple(map(harmless, (*names, f"{tokens:,}", cost, minutes, about[:60])))
+
+
+def _list(args: argparse.Namespace, config: Config) -> int:
+    while True:
+        there, problem = _present(config)
+        cards = _cards(args, config, there)
+        if args.json:
+            agents = [{**card.to_json(), "doing": doing} for card, doing in cards]
+            out_json([*agents, *map(asdict, there)])
+            return 0
+        now = time.time()
+        rows = [row(card, doing, now) for card, doing in cards]
+        rows += [present_row(one, now) for one in there]
+        text = table(rows, HEADING) if rows else "No agents here yet."
+        if not args.watch or not sys.stdout.isatty():
+            out(text) if rows else note(text)
+            if problem:
+                note(f"lamina: {harmless(problem)}")
+            return 0
+        out(f"\x1b[H\x1b[J{text}\n{style('Ctrl-C leaves.', 'dim')}")
+        time.sleep(1)
+
+
+def _present(config: Config) -> tuple[list[Presence], str]:
+    """Who has a mailbox; and why nobody can tell who is on the bridge."""
+    from lamina.agents.roads import posts_of
+
+    found: list[Presence] = []
+    for post in posts_of(config, "user").values():
+        try:
+            found += [one for one in post.present() if one.alive or one.type]
+        except LaminaError as error:
+            return found, str(error)
+        finally:
+            post.close()
+    return found, ""
+
+
+def present_row(one: Presence, now: float) -> tuple[str, ...]:
+    """A teammate or a session in the same table."""
+    state = one.status if one.alive else "not started"
+    age = now - one.started if one.started and one.alive else 0.0
+    names = (one.name, one.type or "session", state)
+    return _row(names, one.tokens, one.dollars, age, one.line or one.address)
+
+
+def _cards(
+    args: argparse.Namespace, config: Config, there: Sequence[Presence]
+) -> list[tuple[Card, str]]:
+    """The agents of a session, each with what it does while its session is open."""
+    teammates = {one.session for one in there if one.type and not args.session}
+    files = [one for one in sessions.find(config) if one.stem not in teammates]
+    if not files and not args.session:
+        return []
+    folder = sessions.choose(files, args.session).with_suffix("")
+    open_ = any(one.alive and one.session == folder.name for one in there)
+    cards = read_cards(folder)
+    return [
+        live_card(folder, one) if open_ and one.reason == KILLED else (one, "") for one in cards
+    ]
+
+
+# ---- writing to them
+
+
+def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, str]) -> Presence:
+    """To a teammate, else to an agent of a session that is open; says whose mailbox it was."""
+    import anyio
+
+    from lamina.agents.mailboxes import new_id
+    from lamina.agents.roads import posts_of, to_socket, whereabouts
+    from lamina.ledger.places import find_project_folder
+
+    where, _, inner = args.agent.partition("#")
+    if where.startswith("uds:"):
+        letter = Letter(new_id(), "user", "", message, inner)
+        anyio.run(to_socket, where.removeprefix("uds:"), letter)
+        return Presence(where)
+    folder = find_project_folder(config.own_home, config.project)
+    posts = posts_of(config, "user")
+    for one in _present(config)[0]:
+        cards = read_cards(folder / one.session) if one.alive and not one.type else ()
+        if where in [name for card in cards for name in (card.name, card.id)]:
+            where, inner = one.name, where
+    try:
+        post, one = whereabouts(posts, where)
+        if not one.alive and not isinstance(message, str):
+            raise UsageError(f"{args.agent} does not run.")
+        post.send(one.name, Letter(new_id(), "user", "", message, inner))
+    finally:
+        for post in posts.values():
+            post.close()
+    return one
+
+
+def _send(args: argparse.Namespace, config: Config) -> int:
+    one = _deliver(args, config, " ".join(args.words))
+    if not args.quiet:
+        note("Sent." if one.alive else f"Sent; {args.agent} reads it when it is started.")
+    return 0
+
+
+def _stop(args: argparse.Namespace, config: Config) -> int:
+    name = _deliver(args, config, {"type": "stop"}).name
+    until = time.monotonic() + _ENDING
+    while any(one.alive and one.type and one.name == name for one in _present(config)[0]):
+        if time.monotonic() > until:
+            raise LaminaError(f"{args.agent} was told to stop and has not done so yet.")
+        time.sleep(0.02)
+    if not args.quiet:
+        note(f"{args.agent} is stopped.")
+    return 0
+
+
+# ---- being one
+
+
+def _start(args: argparse.Namespace, config: Config) -> int:
+    import anyio
+
+    given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
+    given |= {"model": args.model} if args.model else {}
+    before = [one for one in _present(config)[0] if one.name == args.agent]
+    if before and before[0].alive:
+        raise UsageError(f"{args.agent} runs already. Stop it first, or take another name.")
+    session = before[0].session if before else None
+    return anyio.run(_serve, args, config.with_(**given), session)
+
+
+async def _serve(args: argparse.Namespace, config: Config, session_id: str | None) -> int:
+    import anyio
+
+    from lamina.agents.teammates import Teammate
+    from lamina.cli.chat_events import line_of
+    from lamina.events import Event
+    from lamina.session import Session
+
+    said: list[str] = []
+
+    def hear(event: Event) -> None:
+        if (line := line_of(event)) is not None and not args.quiet:
+            note(harmless(line.text.strip()))
+        if event.kind == "warned" and line is not None:
+            said.append(line.text)
+
+    async with Session.open(config=config, session_id=session_id, on_event=hear) as session:
+        agents = session.agents
+        if args.agent not in agents.roads.open_at:
+            raise UsageError(said[-1] if said else f"{args.agent} can't be reached.")
+        teammate = Teammate(agents, args.type)
+
+        async def watch() -> None:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                async for _ in signals:
+                    teammate.end()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            roads = ", ".join(agents.roads.open_at)
+            note(f"{args.agent} ({args.type}) reads its letters: {roads}. Ctrl-C ends it.")
+            await teammate.serve()
+            tasks.cancel_scope.cancel()
+    return 0
 
 
 def _tree(cards: Sequence[Card], parent: str, margin: str) -> None:

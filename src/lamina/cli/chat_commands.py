@@ -356,7 +356,7 @@ async def _plan(session: Session, argument: str) -> None:
 async def _agents(session: Session, argument: str) -> None:
     """The table; or stop one, or write to it: what is typed here is the user's own word."""
     from lamina.agents import summary
-    from lamina.cli.agents import HEADING, row
+    from lamina.cli.agents import HEADING, present_row, row
 
     agents = session.agents
     verb, _, rest = argument.partition(" ")
@@ -365,17 +365,19 @@ async def _agents(session: Session, argument: str) -> None:
         agent = agents.stop(name)
         note(f"  {harmless(agent.card.name)} is stopped.")
     elif verb == "send" and words.strip():
-        agent = agents.find(name)
-        if agent.state is not None:
-            agent.state.queue.append((words.strip(), "typed"))
-        else:
-            await agents.resume(agent, words.strip(), "typed")
-        note(f"  Sent to {harmless(agent.card.name)}.")
+        if name in [word for one in agents for word in (one.card.name, one.card.id)]:
+            await agents.resume(agents.find(name), words.strip(), "typed")
+            note(f"  Sent to {harmless(name)}.")
+        else:  # in another process it is nobody's typed word
+            note(f"  {harmless(await agents.roads.send(name, words.strip()))}")
     elif argument:
         raise UsageError("/agents lists them; /agents stop NAME; /agents send NAME WORDS.")
     else:
         await summary.refresh(agents)
-        rows = [row(one.card, summary.line_of(one) if one.running else "") for one in agents]
+        now = session.state.deps.clock.now()
+        rows = [row(one.card, summary.line_of(one) if one.running else "", now) for one in agents]
+        there = await anyio.to_thread.run_sync(agents.roads.others)
+        rows += [present_row(one, now) for one in there if one.alive or one.type]
         out(table(rows, HEADING)) if rows else note("  No agent was started here.")
 
 

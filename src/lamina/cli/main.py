@@ -39,7 +39,7 @@ GROUPS: dict[str, Commands] = {
     "look": {
         "memory": ("lamina.cli.memory", "list, search, change and undo memories"),
         "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
-        "agents": ("lamina.cli.agents", "list and show the agents that a session started"),
+        "agents": ("lamina.cli.agents", "list, show, start and write to agents"),
         "context": ("lamina.cli.context", "show what fills a session's context"),
         "spend": ("lamina.cli.spend", "show what all model calls have cost"),
         "replay": ("lamina.cli.replay", "estimate what Lamina would have saved in past sessions"),

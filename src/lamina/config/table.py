@@ -224,6 +224,12 @@ _AGENTS = (
             maximum=1_440),
     Setting("agents.max_dollars", "float", 2.0, "Dollars after which an agent makes no more calls; 0 sets no limit.",
             minimum=0),
+    Setting("agents.name", "str", "", "The name by which agents of other processes write to this session; empty means "
+            "one from its id."),
+    Setting("agents.serves", "str", "", "The agent type that reads this session's letters, as `lamina agents start` "
+            "sets it; empty means the conversation."),
+    Setting("agents.bridge", "str", "", "A PostgreSQL database over which agents on several hosts write to each other "
+            "(postgresql://USER@HOST/NAME); empty means none."),
 )
 
 _MEMORY = (

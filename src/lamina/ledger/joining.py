@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Protocol, cast, overload
 
@@ -145,7 +145,7 @@ class Joiner:
     def copy(self) -> Joiner:
         other = Joiner()
         other.open, other._seen = list(self.open), self._seen
-        other._runs = [Run(r.start, r.role, r.content, r.message) for r in self._runs]
+        other._runs = [*self._runs[:-1], *map(replace, self._runs[-1:])]  # only the last can grow
         other._messages = list(self._messages)
         other._sums = list(self._sums)
         return other

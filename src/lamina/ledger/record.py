@@ -99,6 +99,12 @@ class Ledger:
             self._take(entry)
         return self
 
+    @property
+    def answer_head(self) -> str | None:
+        """The last entry of a branch `at_answer`, without making one."""
+        end = self._end_of_answer() if self.open_calls else len(self.entries)
+        return str(self.entries[end - 1]["uuid"]) if end else None
+
     def _end_of_answer(self) -> int:
         for at in range(len(self.entries) - 1, -1, -1):
             if self.entries[at].get("role") == "assistant":

@@ -2,7 +2,8 @@
 
 Used by Bash, Grep and hooks. The command gets a session of its own; when it ends, times out or is
 cancelled, everything that it started is ended too: its process group, and on Linux also what left
-the group (found by a mark in its environment).
+the group (found by a mark in its environment). If this process is killed, a shell that waits for that
+ends them.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class _Running:
 
     def __init__(self, command: Command, wake: int) -> None:
         self._command = command
-        self._mark = secrets.token_hex(8)
+        self._mark = _guarded() + secrets.token_hex(8)
         self._began = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._unsent = memoryview(command.stdin or b"")
@@ -357,6 +358,36 @@ _LARGEST_ENVIRONMENT = 1 << 21  # bytes; Linux takes no larger one
 _ROUNDS = 5  # looks at the process table while new processes keep appearing
 _TRIES, _PAUSE = 20, 0.002  # 40 ms for a process to begin another program
 _KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
+
+
+# Waits until this process is gone, however it went; then ends all with its mark. It looks more than
+# once: one of them may be starting another.
+_GUARD = """
+read nothing
+for round in 1 2 3; do
+  for one in /proc/[0-9]*; do
+    grep -qs "$1" "$one/environ" && kill -9 "${one#/proc/}"
+  done
+done
+"""
+_guards: dict[int, str] = {}  # by process, since a fork is another one
+
+
+def _guarded() -> str:
+    """How the marks of this process's commands begin; from the first on it has a guard."""
+    if os.getpid() in _guards:
+        return _guards[os.getpid()]
+    token = _guards[os.getpid()] = secrets.token_hex(8)
+    if sys.platform == "linux":
+        listen, _kept = os.pipe()  # the other end closes with this process, and no child has it
+        nowhere = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+        wiring = [(os.POSIX_SPAWN_DUP2, listen, 0), nowhere, (os.POSIX_SPAWN_DUP2, 1, 2)]
+        words = ["sh", "-c", _GUARD, "lamina-guard", f"{MARK}={token}"]
+        path = {"PATH": os.environ.get("PATH", os.defpath)}
+        with contextlib.suppress(OSError):  # no shell, no guard
+            os.posix_spawn("/bin/sh", words, path, file_actions=wiring, setsid=True)
+        os.close(listen)
+    return token
 
 
 def marked(mark: str, since: int = 0) -> list[int]:

@@ -8,7 +8,7 @@ and for tools that break; ToolStarted and ToolFinished belong to the turn, which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol, cast, runtime_checkable
@@ -162,6 +162,28 @@ _TYPES: dict[str, Callable[[object], bool]] = {
     "array": lambda value: isinstance(value, list),
     "null": lambda value: value is None,
 }
+
+
+_DOES = {
+    "Read": "Reading",
+    "Write": "Writing",
+    "Edit": "Editing",
+    "Grep": "Searching for",
+    "Glob": "Looking for",
+    "Bash": "Running",
+    "Agent": "Starting",
+    "SendMessage": "Writing to",
+}
+_ABOUT = ("file_path", "pattern", "command", "name", "to", "path", "query")
+
+
+def words_for(tool: str, input_: Mapping[str, Any]) -> str:
+    """What a tool call does, in a few words: `Reading runner.py`."""
+    about = next((str(input_[key]) for key in _ABOUT if input_.get(key)), "")
+    if "/" in about and " " not in about:
+        about = about.rstrip("/").rpartition("/")[2]
+    words = " ".join(about.split()[:3])
+    return f"{_DOES.get(tool, f'Using {tool} on' if words else f'Using {tool}')} {words}".strip()
 
 
 def problems(schema: Json, value: object) -> list[str]:

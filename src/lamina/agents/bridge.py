@@ -1,0 +1,167 @@
+"""Mailboxes on PostgreSQL, for agents on several hosts: `ports.Post` on two tables.
+
+A letter is a row that its reader marks in the same transaction in which it takes it (SKIP LOCKED: a
+reader that is dying holds nobody up). A reader's second connection hears of new rows (LISTEN) and
+holds an advisory lock, by which others know that it lives. Touches the database that the user's
+`agents.bridge` names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from lamina.errors import PostAway, UsageError
+from lamina.ports import LARGEST_LETTER, Letter, Presence
+
+_LOCKS = 715_113  # the first half of our advisory locks
+_AT_ONCE = 20  # letters of one transaction
+_TABLES = (
+    f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)",
+    f"""CREATE TABLE IF NOT EXISTS lamina_letters (
+        number BIGSERIAL PRIMARY KEY, id TEXT NOT NULL UNIQUE, mailbox TEXT NOT NULL,
+        body TEXT NOT NULL CHECK (octet_length(body) <= {LARGEST_LETTER}),
+        sent TIMESTAMPTZ NOT NULL DEFAULT now(), taken TIMESTAMPTZ, wrong TEXT)""",
+    """CREATE INDEX IF NOT EXISTS lamina_letters_waiting ON lamina_letters (mailbox, number)
+        WHERE taken IS NULL""",
+    """CREATE TABLE IF NOT EXISTS lamina_presence (name TEXT PRIMARY KEY, card TEXT NOT NULL)""",
+)
+_PRESENT = f"""SELECT card, EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid = {_LOCKS} AND objid::bigint = (hashtext(name)::bigint & 4294967295))
+    FROM lamina_presence"""  # noqa: S608 - the number is ours
+_WAITING = """SELECT number, body FROM lamina_letters WHERE mailbox = %s AND taken IS NULL
+    ORDER BY number LIMIT %s FOR UPDATE SKIP LOCKED"""
+
+
+class Bridge:
+    def __init__(self, address: str) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise UsageError(
+                "agents.bridge needs one more package. Install it: pip install 'lamina[postgresql]'."
+            ) from error
+        self._psycopg: Any = psycopg
+        self._address = address
+        self._kept: Any = None
+        self._using = threading.RLock()
+
+    def send(self, name: str, letter: Letter) -> None:
+        body = letter.packed().decode()
+        with self.connection() as made, made.transaction():
+            known = made.execute("SELECT FROM lamina_presence WHERE name = %s", (name,)).fetchone()
+            if known is None:
+                raise UsageError(f"There is no mailbox {name!r} on the bridge.")
+            made.execute(
+                "INSERT INTO lamina_letters (id, mailbox, body) VALUES (%s, %s, %s) "
+                "ON CONFLICT (id) DO NOTHING",
+                (letter.id, name, body),
+            )
+            made.execute("SELECT pg_notify(%s, '')", (_channel(name),))
+
+    def read(self, presence: Presence, complain: Callable[[str], None]) -> _Reader:
+        with self.connection():  # makes the tables
+            return _Reader(self, presence, complain)
+
+    def present(self) -> list[Presence]:
+        with self.connection() as made:
+            rows = made.execute(_PRESENT).fetchall()
+        found = [one for card, alive in rows if (one := Presence.unpacked(card, alive))]
+        return sorted(found, key=lambda one: (not one.alive, one.name))
+
+    @contextmanager
+    def connection(self) -> Generator[Any]:
+        """The one that is kept, for one thread at a time; one that broke is not used again."""
+        with self._using, self.told():
+            if self._kept is None or self._kept.closed:
+                self._kept = self.connect()
+                with self._kept.transaction():
+                    for statement in _TABLES:
+                        self._kept.execute(statement)
+            yield self._kept
+
+    def connect(self) -> Any:
+        return self._psycopg.connect(self._address, autocommit=True, connect_timeout=5)
+
+    @contextmanager
+    def told(self) -> Generator[None]:
+        try:
+            yield
+        except self._psycopg.Error as error:
+            why = " ".join(str(error).split())
+            raise PostAway(f"The bridge (agents.bridge) can't be used now: {why}") from error
+
+    def close(self) -> None:
+        with self._using:
+            if self._kept is not None:
+                self._kept.close()
+
+
+class _Reader:
+    def __init__(self, bridge: Bridge, presence: Presence, complain: Callable[[str], None]) -> None:
+        self._bridge, self._name, self._complain = bridge, presence.name, complain
+        self._ear = bridge.connect()  # used for nothing else: a query would swallow what it hears
+        lock = f"SELECT pg_try_advisory_lock({_LOCKS}, hashtext(%s))"
+        if not self._ear.execute(lock, (presence.name,)).fetchone()[0]:
+            self._ear.close()
+            raise UsageError(
+                f"{presence.name} is on the bridge already. Stop it first, or take another name."
+            )
+        self._ear.execute(f"LISTEN {_channel(presence.name)}")
+        self.bell: int = self._ear.fileno()
+        self.show(presence)
+
+    def hush(self) -> None:
+        with self._bridge.told():
+            for _ in self._ear.notifies(timeout=0):
+                pass
+
+    def take(self, hand_over: Callable[[Letter], None]) -> int:
+        taken, some = 0, True
+        while some:
+            with self._bridge.connection() as made, made.transaction():
+                rows = made.execute(_WAITING, (self._name, _AT_ONCE)).fetchall()
+                for number, body in rows:
+                    wrong = self._hand(number, body, hand_over)
+                    taken += not wrong
+                    made.execute(
+                        "UPDATE lamina_letters SET taken = now(), wrong = %s WHERE number = %s",
+                        (wrong, number),
+                    )
+            some = bool(rows)
+        return taken
+
+    def _hand(self, number: int, body: str, hand_over: Callable[[Letter], None]) -> str | None:
+        try:
+            letter = Letter.unpacked(body.encode(), f"Letter {number} on the bridge")
+        except UsageError as error:
+            self._complain(f"{error} It was set aside there.")
+            return str(error)
+        hand_over(letter)
+        return None
+
+    def show(self, presence: Presence) -> None:
+        with self._bridge.connection() as made:
+            made.execute(
+                "INSERT INTO lamina_presence (name, card) VALUES (%s, %s) "
+                "ON CONFLICT (name) DO UPDATE SET card = EXCLUDED.card",
+                (self._name, presence.packed().decode()),
+            )
+
+    def close(self, *, keep: bool = True) -> None:
+        self._ear.close()
+        if not keep:
+            with self._bridge.connection() as made:
+                made.execute(
+                    "DELETE FROM lamina_presence WHERE name = %s AND NOT EXISTS (SELECT FROM "
+                    "lamina_letters WHERE mailbox = %s AND taken IS NULL)",
+                    (self._name, self._name),
+                )
+
+
+def _channel(name: str) -> str:
+    return "lamina_" + hashlib.sha256(name.encode()).hexdigest()[:20]

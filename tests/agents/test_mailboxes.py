@@ -1,0 +1,295 @@
+"""What every road between processes promises: the same checks on files and on PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.agents.bridge import Bridge
+from lamina.agents.mailboxes import Maildirs, new_id
+from lamina.errors import LaminaError, PostAway, StorageError, UsageError
+from lamina.ports import LARGEST_LETTER, Letter, Post, Presence
+
+Make = Callable[[], Post]
+_names = itertools.count()
+
+
+@pytest.fixture(params=["files", "postgresql"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Another opening of the same post, as another process would have it."""
+    opened: list[Post] = []
+    address = request.getfixturevalue("postgresql") if request.param == "postgresql" else ""
+
+    def build() -> Post:
+        opened.append(Bridge(address) if address else Maildirs(tmp_path / "mail"))
+        return opened[-1]
+
+    yield build
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def name() -> str:
+    """One that no other test has: a database is shared."""
+    return f"anna{os.getpid()}x{next(_names)}"
+
+
+def letter(words: Any = "hello", **more: Any) -> Letter:
+    return Letter(more.pop("id", new_id()), "ben", "ben", words, **more)
+
+
+def never(problem: str) -> None:
+    raise AssertionError(problem)
+
+
+def rings(bell: int) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(bell, selectors.EVENT_READ)
+        return bool(selector.select(5))
+
+
+@pytest.mark.spec("L7.4")
+def test_letters_arrive_once_whole_and_in_order(make: Make, name: str) -> None:
+    reader = make().read(Presence(name), never)
+    other = make()
+    sent = [letter(f"nö {n} \x00…", summary="s", to="x") for n in range(30)]
+    sent.append(letter({"type": "task", "deep": [1, {"a": None}]}))
+    for one in sent:
+        other.send(name, one)
+    got: list[Letter] = []
+    assert reader.take(got.append) == len(sent)
+    assert got == sent
+    assert reader.take(got.append) == 0
+    reader.close()
+
+
+@pytest.mark.spec("L7.4")
+def test_the_same_id_again_is_the_same_letter_read_or_not(make: Make, name: str) -> None:
+    reader, other, one, got = make().read(Presence(name), never), make(), letter(), []
+    other.send(name, one)
+    other.send(name, one)
+    assert reader.take(got.append) == 1
+    other.send(name, one)
+    assert reader.take(got.append) == 0
+    reader.close()
+
+
+@pytest.mark.spec("L7.4")
+def test_a_letter_whose_reader_fails_comes_again_and_none_is_lost(make: Make, name: str) -> None:
+    reader, other, got = make().read(Presence(name), never), make(), list[str]()
+    first, second = letter("1"), letter("2")
+    other.send(name, first)
+    other.send(name, second)
+
+    def dies(one: Letter) -> None:
+        got.append(one.id)
+        if one.id == second.id and len(got) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reader.take(dies)
+    reader.close()
+    again = make().read(Presence(name), never)
+    again.take(dies)
+    assert set(got) == {first.id, second.id}
+    assert got[-1] == second.id
+    again.close()
+
+
+@pytest.mark.spec("L7.4")
+def test_a_bell_wakes_the_reader(make: Make, name: str) -> None:
+    reader, other, got = make().read(Presence(name), never), make(), list[Letter]()
+    for _ in range(2):
+        other.send(name, letter())
+        assert rings(reader.bell)
+        reader.hush()
+        assert reader.take(got.append) == 1
+    reader.close()
+
+
+@pytest.mark.spec("L7.4")
+def test_a_mailbox_has_one_living_reader_and_others_see_who(make: Make, name: str) -> None:
+    post, other = make(), make()
+    reader = post.read(Presence(name, type="general", status="idle"), never)
+    with pytest.raises(UsageError, match=name):
+        other.read(Presence(name), never)
+    reader.show(Presence(name, type="general", status="running", line="Reading a.py", tokens=7))
+    [seen] = [one for one in other.present() if one.name == name]
+    assert (seen.alive, seen.status, seen.line, seen.tokens) == (True, "running", "Reading a.py", 7)
+    reader.close()
+    [seen] = [one for one in other.present() if one.name == name]
+    assert not seen.alive
+    other.send(name, letter())  # it waits
+    late = other.read(Presence(name), never)
+    assert late.take(lambda _: None) == 1
+    late.close(keep=False)
+    assert name not in [one.name for one in other.present()]
+
+
+@pytest.mark.spec("L7.4")
+def test_what_is_too_large_or_goes_nowhere_is_refused(make: Make, name: str) -> None:
+    post = make()
+    with pytest.raises(UsageError, match="no mailbox"):
+        post.send(name, letter())
+    reader = post.read(Presence(name), never)
+    with pytest.raises(UsageError, match="too large"):
+        post.send(name, letter("x" * 100_000_000))
+    post.send(name, letter("x" * (LARGEST_LETTER - 1_000)))
+    assert reader.take(lambda _: None) == 1
+    with pytest.raises(LaminaError):
+        post.send("../" + name, letter())
+    reader.close()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from lamina.agents.bridge import Bridge
+from lamina.agents.mailboxes import Maildirs
+from lamina.ports import Letter, Presence
+
+where, name, verb, id_ = sys.argv[1:]
+post = Bridge(where) if where.startswith("postgresql:") else Maildirs(Path(where))
+if verb == "read":
+    reader = post.read(Presence(name), print)
+    reader.take(lambda one: (print(one.id, flush=True), os.kill(os.getpid(), 9)))
+post.send(name, Letter(id_, "ben", "ben", "hello"))
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.spec("L7.4")
+def test_killed_senders_and_readers_lose_and_double_nothing(
+    make: Make, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    files = "files" in request.node.name
+    where = str(tmp_path / "mail") if files else request.getfixturevalue("postgresql")
+    first, id_ = make().read(Presence(name), never), new_id()
+    first.close()
+
+    def run(verb: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, where, name, verb, id_],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        return done.stdout.strip()
+
+    run("send")  # it died before it heard that its letter was taken, and sends it again
+    run("send")
+    assert run("read") == id_  # it died with the letter in its hands
+    reader, got = make().read(Presence(name), never), list[Letter]()
+    assert reader.take(got.append) == 1
+    assert [one.id for one in got] == [id_]
+    reader.close()
+
+
+# ---- files alone
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Path:
+    Maildirs(tmp_path / "mail").read(Presence("anna"), never).close()
+    return tmp_path / "mail" / "anna"
+
+
+@pytest.mark.spec("L7.4")
+@pytest.mark.parametrize("part", ["", "new", "tmp", "cur"])
+def test_a_mailbox_that_is_a_link_is_not_used(box: Path, part: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (box / part).rename(tmp_path / "moved")
+    (box / part).symlink_to(tmp_path / "elsewhere")
+    post = Maildirs(tmp_path / "mail")
+    with pytest.raises(StorageError, match="is a link"):
+        post.send("anna", letter())
+    with pytest.raises(StorageError, match="is a link"):
+        post.read(Presence("anna"), never)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.spec("L7.4")
+def test_a_mailbox_that_becomes_a_link_between_two_letters_is_not_used(
+    box: Path, tmp_path: Path
+) -> None:
+    post = Maildirs(tmp_path / "mail")
+    post.send("anna", letter())
+    box.rename(tmp_path / "moved")
+    (tmp_path / "elsewhere").mkdir()
+    box.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="is a link"):
+        post.send("anna", letter())
+
+
+@pytest.mark.spec("L7.4")
+def test_half_a_letter_a_huge_one_and_a_link_are_set_aside_by_name(
+    box: Path, tmp_path: Path
+) -> None:
+    whole = letter()
+    Maildirs(tmp_path / "mail").send("anna", whole)
+    data = (box / "new" / whole.id).read_bytes()
+    (box / "new" / "half").write_bytes(data[: len(data) // 2])
+    (box / "new" / "renamed").write_bytes(data)
+    with open(box / "new" / "huge", "wb") as file:
+        file.truncate(100_000_000)
+    (box / "new" / "link").symlink_to("/etc/passwd")
+    os.mkfifo(box / "new" / "pipe")
+    said: list[str] = []
+    reader, got = Maildirs(tmp_path / "mail").read(Presence("anna"), said.append), list[Letter]()
+    assert reader.take(got.append) == 1
+    assert got == [whole]
+    assert sorted(os.listdir(box / "bad")) == ["half", "huge", "link", "pipe", "renamed"]
+    for word, reason in (
+        ("half", "half a letter"),
+        ("huge", "larger than the 1,000,000 bytes"),
+        ("link", "link"),
+    ):
+        assert any(f"/new/{word} " in one and reason in one for one in said), said
+    reader.close()
+
+
+@pytest.mark.spec("L7.4")
+def test_an_id_can_not_name_another_file(box: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="id"):
+        letter(id="../../cur/x")
+    data = letter(id="PLACE").packed().replace(b"PLACE", b"../../cur/x")
+    with pytest.raises(UsageError, match="id"):
+        Letter.unpacked(data, "The letter")
+
+
+# ---- PostgreSQL alone
+
+
+@pytest.mark.spec("L7.4")
+def test_a_bridge_that_is_not_there_is_a_named_error() -> None:
+    bridge = Bridge("postgresql://nobody@127.0.0.1:1/none")
+    with pytest.raises(PostAway, match=r"agents\.bridge"):
+        bridge.present()
+
+
+@pytest.mark.spec("L7.4")
+def test_a_row_that_is_no_letter_is_set_aside_by_name(postgresql: str, name: str) -> None:
+    bridge, said = Bridge(postgresql), list[str]()
+    reader = bridge.read(Presence(name), said.append)
+    with bridge.connection() as made:
+        made.execute(
+            'INSERT INTO lamina_letters (id, mailbox, body) VALUES (%s, %s, \'{"id": "1\')',
+            (name, name),
+        )
+    assert reader.take(lambda _: None) == 0
+    assert reader.take(lambda _: None) == 0
+    assert len(said) == 1
+    assert "half a letter" in said[0]
+    reader.close()
+    bridge.close()
