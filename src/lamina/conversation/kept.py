@@ -70,6 +70,13 @@ class Changes:
     replaced: dict[Place, Block] = field(default_factory=dict[Place, Block])  # (message, block)
     added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
 
+    def by_message(self) -> dict[int, dict[int, Block]]:
+        """The changed blocks of each message that has some, by their number in it."""
+        found: dict[int, dict[int, Block]] = {}
+        for (number, at), block in self.replaced.items():
+            found.setdefault(number, {})[at] = block
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class _Foreign:
