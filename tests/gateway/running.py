@@ -5,16 +5,25 @@ that does the same.
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any, Self
 
+from tests.wire.cache import PromptCache
+from tests.wire.server import Answer, WireServer
+
+from lamina.config import load
+from lamina.gateway.command import desk_for
 from lamina.gateway.peers import Upstream
 from lamina.gateway.server import Desk, Gateway
 
+Json = dict[str, Any]
 WAIT = 20.0  # seconds until a test gives up
 
 
@@ -173,3 +182,100 @@ def body_of(message: bytes) -> bytes:
         if not length:
             break
     return whole
+
+
+class Agent:
+    """A coding agent that keeps its whole list and sends it through a gateway, at times that the test
+    sets; behind the gateway a provider with a prompt cache."""
+
+    def __init__(self, folder: Path, wire: WireServer, *, acts: bool = True) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self.wire, self.acts = folder, wire, acts
+        self.now = 1_000_000.0
+        self.cache = PromptCache(now=self.now)
+        self.told: list[str] = []
+        self.headers = {"x-api-key": "sk-secret", "content-type": "application/json"}
+        wire.rule = self._serve
+        self.upstream = wire.anthropic_url
+        self._open = ExitStack()
+        self.desk: Any = None
+
+    def __enter__(self) -> Self:
+        def desk() -> Desk:
+            self.desk = desk_for(
+                load(self.folder, home=self.folder / "home"),
+                acts=self.acts,
+                tell=self.told.append,
+                now=lambda: self.now,
+            )
+            return self.desk
+
+        self.gateway = self._open.enter_context(gateway_to(self.upstream, desk))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def restart(self) -> None:
+        self._open.close()
+        self.__enter__()
+
+    def _serve(self, body: Json) -> Answer:
+        self.cache.now = self.now
+        usage, _ = self.cache.serve({**body, "system": body.get("system") or []})
+        return Answer(usage=usage)
+
+    def post(self, data: bytes, path: str = "/v1/messages") -> tuple[int, bytes]:
+        line = HTTPConnection("127.0.0.1", self.gateway.port, timeout=WAIT)
+        try:
+            line.request("POST", path, data, self.headers)
+            answer = line.getresponse()
+            return answer.status, answer.read()
+        finally:
+            line.close()
+
+    def ask(self, messages: Sequence[Json], seconds: float = 10, **more: Any) -> Json:
+        """Sends the list; returns what came to the provider."""
+        body = asking(messages, **more)
+        status, _ = self.post(json.dumps(body, indent=1).encode())
+        assert status == 200
+        self.now += seconds
+        return self.wire.received[-1].body
+
+    def ledgers(self) -> list[Path]:
+        return sorted(self.folder.glob("home/projects/*/conversations/*.jsonl"))
+
+
+READ = {
+    "name": "Read",
+    "description": "Reads a file.",
+    "input_schema": {"type": "object", "properties": {"file_path": {"type": "string"}}},
+}
+
+
+def asking(messages: Sequence[Json], **more: Any) -> Json:
+    """A request with the last message marked for the cache."""
+    *before, last = messages
+    if isinstance(last["content"], list):
+        mark = {"cache_control": {"type": "ephemeral"}}
+        last = {**last, "content": [*last["content"][:-1], {**last["content"][-1], **mark}]}
+    head = {"model": "claude-sonnet-4-6", "max_tokens": 100, "stream": True, "tools": [READ]}
+    return {**head, "messages": [*before, last], **more}
+
+
+def work(rounds: int, start: int = 0, topic: str = "") -> list[Json]:
+    """Reading file after file; each result is some 800 tokens of its own."""
+    said = {"role": "user", "content": [{"type": "text", "text": f"Go on. {topic}"}]}
+    messages: list[Json] = [] if start else [said]
+    for n in range(start, start + rounds):
+        call = {
+            "type": "tool_use",
+            "id": f"call{n}",
+            "name": "Read",
+            "input": {"file_path": f"/{n}"},
+        }
+        words = "\n".join(f"{topic}{n}.{line} is {n * line}" for line in range(200))
+        result = {"type": "tool_result", "tool_use_id": f"call{n}", "content": words}
+        messages.append({"role": "assistant", "content": [call]})
+        messages.append({"role": "user", "content": [result]})
+    return messages

@@ -48,6 +48,7 @@ GROUPS: dict[str, Commands] = {
     "other agents": {
         "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),
         "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina by themselves"),
+        "gateway": ("lamina.gateway.command", "stand between an agent and its model, and save"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
     "together": {

@@ -98,7 +98,8 @@ class Kept:
 
     def __init__(self, talk: Conversation, name: str) -> None:
         self.talk, self.name = talk, name
-        self.saved = 0  # entries that are on disk
+        self.saved = 0  # entries that are on disk,
+        self.size = -1  # and their bytes
         self.hashes: list[str] = []
         self.added: dict[int, int] = {}  # message → the entry that was put behind it
         for entry in talk.state.ledger.entries:
@@ -126,6 +127,10 @@ class Kept:
             "added": [pair for pair in self.added.items() if pair[0] >= start],
         }
         talk.state.ledger.append(edits.state(_HELD, held))
+
+    @property
+    def alone(self) -> bool:
+        return bool(self.talk.state.ledger.state(_ALONE))
 
     def changes(self) -> Changes:
         projection = self.talk.state.ledger.projection
@@ -178,11 +183,35 @@ class Conversations:
             with self._opened(new, made) as (kept, log):
                 return self._sent(kept, log, asked)
 
-    def answered(self, name: str, usage: Usage, model: str) -> None:
-        """An answer came in whole."""
-        now = self._now()
+    def known(self, asked: Asked) -> Changes:
+        """What was changed so far in as much of a request as was sent before. Nothing is noted."""
+        with self._lock:
+            name, depth = self._lineages.find(asked.hashes)
+            if not name:
+                return Changes("")
+            with self._opened(name) as (kept, _):
+                if kept.hashes[:depth] != asked.hashes[:depth] or kept.alone:
+                    return Changes("")
+                made = kept.changes()
+                replaced = {at: block for at, block in made.replaced.items() if at[0] < depth}
+                added = {at: blocks for at, blocks in made.added.items() if at < depth}
+                return Changes(name, replaced, added)
+
+    def answered(
+        self,
+        name: str,
+        usage: Usage,
+        model: str,
+        *,
+        at: float = 0.0,
+        direct: float | None = None,
+    ) -> None:
+        """An answer came in, now if it is not said when. `direct`: what it would have cost with nothing
+        changed."""
+        now = at or self._now()
         if usage.total:
-            self.spend.book(purpose="main", model=model, usage=usage, session=name, at=now)
+            booked = self.spend.book
+            booked(purpose="main", model=model, usage=usage, session=name, at=now, direct=direct)
         with self._lock, self._opened(name) as (kept, log):
             told = edits.state(_ANSWERED, {"at": now, **usage.to_json()})
             self._write(kept, log, told, now)
@@ -224,7 +253,7 @@ class Conversations:
         talk.append(asked.messages[start:], time_of, usage_of)
         talk.clock.move(now)
         close_calls(state, NO_RESULT)
-        if not state.ledger.state(_ALONE):
+        if not kept.alone:
             if asked.acts and start < len(asked.messages):
                 self._recall(kept)
             if asked.acts:
@@ -237,7 +266,7 @@ class Conversations:
             self._lineages.add(kept.name, new)
         except OSError as error:
             self._tell(f"can't write to {self._folder}: {error.strerror}")
-        return Changes(kept.name) if state.ledger.state(_ALONE) else kept.changes()
+        return Changes(kept.name) if kept.alone else kept.changes()
 
     def _set_up(self, kept: Kept, asked: Asked) -> None:
         """Model, cache and tools of this request."""
@@ -297,12 +326,13 @@ class Conversations:
     ) -> Generator[tuple[Kept, LogFile | None]]:
         """The conversation as it is now, locked against others. No file: only this process knows it.
         `kept`: one that was just made, instead of what is known by this name."""
-        log, entries = None, None
+        log, reading = None, None
+        kept = kept or self._known.pop(name, None)
         deadline = time.monotonic() + _WAITS
-        while log is None and entries is None:
+        while log is None:
             try:
-                log, reading = LogFile.open(self._folder / f"{name}.jsonl")
-                entries = reading.entries
+                size = -1 if kept is None else kept.size
+                log, reading = LogFile.open(self._folder / f"{name}.jsonl", size)
             except SessionBusy:
                 if time.monotonic() > deadline:
                     raise
@@ -311,9 +341,11 @@ class Conversations:
                 self._tell(str(error))
                 break
         try:
-            kept = kept or self._known.pop(name, None)
-            if kept is None or (entries is not None and kept.saved != len(entries)):
-                kept = self._made(name, entries or ())
+            entries = () if reading is None else reading.entries
+            changed = reading is not None and kept is not None and reading.size != kept.size
+            if kept is None or (changed and kept.saved != len(entries)):
+                kept = self._made(name, entries)
+            kept.size = -1 if log is None else log.size
             yield kept, log
             self._known[kept.name] = kept
             while len(self._known) > _IN_MEMORY:
@@ -374,7 +406,7 @@ class Conversations:
             return
         try:
             log.write(b"".join(encode(entry) + b"\n" for entry in entries[kept.saved :]))
-            kept.saved = len(entries)
+            kept.saved, kept.size = len(entries), log.size
         except LedgerError as error:
             self._tell(str(error))
 
