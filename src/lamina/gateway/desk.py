@@ -75,7 +75,7 @@ class Call:
         self.over = 0.0  # when the answer had come
 
     def refused(self) -> None:
-        self.body = self.original
+        self.body, self.paid = self.original, None
         self._desk.later(self._desk.leave_alone, self)
 
     def answer(self, head: h11.Response) -> None:
@@ -203,7 +203,7 @@ class Desk:
             )
         else:
             billed = direct = cost(usage, price_of(call.model, self._prices))
-            if call.paid is not None and call.body is not call.original:
+            if call.paid is not None:
                 direct = call.paid.direct(usage)
             self._conversations.answered(
                 call.conversation, usage, call.model, at=now, direct=direct

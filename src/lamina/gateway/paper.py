@@ -25,6 +25,9 @@ class Paper:
         self._prices = prices
         self._caches: dict[str, tuple[PaperCache, PaperCache]] = {}
         self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
+        # By conversation: tokens that the provider counts for one of our estimate. Taken from requests
+        # that went out whole, as what is left out is like what was in them.
+        self._scales: dict[str, float] = {}
 
     def send(self, asked: Asked, changes: Changes, marked: Sequence[int], now: float) -> Paid:
         """Book a request on both sides. `marked`: numbers of messages that the client marked."""
@@ -48,7 +51,7 @@ class Paper:
             edited.append((key, size))
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
         used = [_sent(c, p, marks, now, asked.life) for c, p in ((direct, plain), (sent, edited))]
-        return Paid(price, *used)
+        return Paid(price, *used, self._scales, changes)
 
 
 def _size(block: Block) -> int:
@@ -66,16 +69,23 @@ def _sent(
 class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
-    def __init__(self, price: Price, direct: Usage, sent: Usage) -> None:
+    def __init__(
+        self, price: Price, direct: Usage, sent: Usage, scales: dict[str, float], changes: Changes
+    ) -> None:
         self._price, self._direct, self._sent = price, direct, sent
+        self._scales, self._changes = scales, changes
 
     def direct(self, billed: Usage) -> float:
         """Dollars that the request would have cost unchanged, the bill being this."""
+        paid, name = cost(billed, self._price), self._changes.conversation
         scale = billed.prompt / self._sent.prompt if self._sent.prompt else 1.0
+        if not self._changes.replaced:
+            self._scales[name] = scale
+            return paid
         if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
             less = max(0, self._direct.prompt - self._sent.prompt)
             saved = cost(Usage(cache_read=less), self._price)
         else:
             saved = cost(self._direct, self._price) - cost(self._sent, self._price)
-        return cost(billed, self._price) + scale * saved
+        return paid + self._scales.get(name, scale) * saved
