@@ -20,8 +20,9 @@ from tests.wire.server import Answer, WireServer
 
 from lamina.config import load
 from lamina.gateway.command import desk_for
+from lamina.gateway.desk import Desk
 from lamina.gateway.peers import Upstream
-from lamina.gateway.server import Desk, Gateway
+from lamina.gateway.server import Gateway
 
 Json = dict[str, Any]
 WAIT = 20.0  # seconds until a test gives up

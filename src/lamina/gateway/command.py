@@ -141,6 +141,8 @@ def told(totals: Totals) -> dict[str, float]:
         "billed": round(totals.billed, 6),
         "direct": round(totals.direct, 6),
         "misses": totals.misses,
+        "out": sum(totals.out.values()),
+        "fetched": len(totals.fetched),
     }
 
 
@@ -151,6 +153,8 @@ def summed_up(totals: Totals) -> str:
     if totals.edited:
         words += f", direct {money_text(totals.direct)}: {money_text(abs(saved))} "
         words += "saved" if saved >= 0 else "lost"
+        count = plural(sum(totals.out.values()), "result")
+        words += f"; {count} shortened or out, {len(totals.fetched)} fetched back"
     if totals.misses:
         words += f", {plural(totals.misses, 'time')} the cache was not read as it should have been"
     return words + "."

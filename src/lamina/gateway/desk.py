@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,12 +25,14 @@ from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.gateway.paper import Paid, Paper
 from lamina.gateway.splice import spliced
 from lamina.gateway.tee import Tee
+from lamina.ledger.places import RESULTS
 from lamina.messages import Json, Usage, as_list, as_object, dicts
 
 if TYPE_CHECKING:
     import h11
 
 _MOST_SERVED = 256  # conversations whose last request is remembered
+_RESULTS = f"/{RESULTS}/"
 _COUNTING = ("/count_tokens", ":countTokens")
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
 
@@ -44,6 +46,8 @@ class Totals:
     direct: float = 0.0
     edited: int = 0
     misses: int = 0
+    out: dict[str, int] = field(default_factory=dict[str, int])  # results, by conversation
+    fetched: set[str] = field(default_factory=set[str])  # calls that brought one back
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class _Served:
 
 
 class Call:
-    """One request on its way. Its desk does the work, beside the server."""
+    """One request on its way. What its methods do happens in the middle of the bytes: they never wait
+    and never raise, the work is done beside the server."""
 
     def __init__(self, desk: Desk, form: Form, model: str, original: bytes) -> None:
         self.body = self.original = original
@@ -75,6 +80,7 @@ class Call:
         self.over = 0.0  # when the answer had come
 
     def refused(self) -> None:
+        """The provider would not have what was changed; the original goes out now."""
         self.body, self.paid = self.original, None
         self._desk.later(self._desk.leave_alone, self)
 
@@ -89,6 +95,7 @@ class Call:
             self.tee.take(data)
 
     def ended(self) -> None:
+        """Nothing more comes, whether it was whole or not."""
         if not self.over:
             self.over = self._desk.now()
             self._desk.later(self._desk.answered, self)
@@ -178,10 +185,21 @@ class Desk:
         if not self._acts:
             changes = Changes(changes.conversation)
         call.body = spliced(body, form, given, changes)
+        self._count(asked, changes)
         marked = [n for n, m in enumerate(as_list(given[form.said_in])) if _marks(m)]
         call.asked, call.changes = asked, changes
         call.paid = self._paper.send(asked, changes, marked, self.now())
         call.frame = f"{call.model} {asked.frame_tokens}"
+
+    def _count(self, asked: Asked, changes: Changes) -> None:
+        if not changes.replaced:
+            return
+        totals, name = self.totals, changes.conversation
+        totals.out[name] = len(changes.replaced)
+        for message in asked.messages[-3:]:  # older calls were counted with the requests before
+            for block in message["content"]:
+                if block.get("type") == "tool_use" and _RESULTS in str(block.get("input")):
+                    totals.fetched.add(f"{name} {block.get('id')}")
 
     def _others_marks(self, asked: Asked) -> tuple[bytes, ...]:
         """What another Lamina before this one leaves in a request: then this one changes nothing."""

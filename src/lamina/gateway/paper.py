@@ -50,8 +50,9 @@ class Paper:
                 size += sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
             edited.append((key, size))
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
-        used = [_sent(c, p, marks, now, asked.life) for c, p in ((direct, plain), (sent, edited))]
-        return Paid(price, *used, self._scales, changes)
+        unchanged = _sent(direct, plain, marks, now, asked.life)
+        as_sent = _sent(sent, edited, marks, now, asked.life)
+        return Paid(price, unchanged, as_sent, self._scales, changes)
 
 
 def _size(block: Block) -> int:

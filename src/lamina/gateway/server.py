@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import h11
 import msgspec
@@ -18,47 +18,14 @@ import msgspec
 from lamina.errors import LaminaError
 from lamina.gateway.peers import Headers, Peer, Upstream, passed_on
 
+if TYPE_CHECKING:
+    from lamina.gateway.desk import Call, Desk
+
 HERE = "127.0.0.1"
 _MOST_READ = 64 * 2**20  # bytes of a body that is looked at; a longer one goes through unread
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
 _GONE = (ConnectionError, TimeoutError, OSError)
-
-
-class Call(Protocol):
-    """One request that somebody looks at. What its methods do happens on the way of the bytes: they
-    never wait and never raise."""
-
-    body: bytes  # what to send
-    original: bytes
-
-    def refused(self) -> None:
-        """The provider would not have what was changed; the original goes out now."""
-        ...
-
-    def answer(self, head: h11.Response) -> None:
-        """The answer begins."""
-        ...
-
-    def take(self, data: bytes) -> None:
-        """A piece of the answer."""
-        ...
-
-    def ended(self) -> None:
-        """Nothing more comes, whether it was whole or not."""
-        ...
-
-
-class Desk(Protocol):
-    """Whoever looks at requests on their way."""
-
-    def wants(self, request: h11.Request) -> bool:
-        """Whether it looks at the body of such a request."""
-        ...
-
-    async def before(self, request: h11.Request, body: bytes) -> Call | None: ...
-
-    async def close(self) -> None: ...
 
 
 class Gateway:
