@@ -89,9 +89,10 @@ def desk_for(
 
     from lamina.conversation.kept import Conversations
     from lamina.gateway.desk import Desk
-    from lamina.ledger.places import project_folder
+    from lamina.ledger.places import make_private, project_folder
 
     folder = project_folder(config.own_home, config.project) / "conversations"
+    make_private(folder)
     clock = now or time.time
     kept = Conversations(folder, config, tell=_once(tell), now=clock)
     return Desk(kept, acts=acts, tell=tell, prices=config.table("prices"), now=clock)

@@ -69,6 +69,14 @@ class Peer:
             else:
                 return event  # pyright: ignore[reportReturnType] - the other two are handled above
 
+    def at_hand(self) -> h11.Data | h11.EndOfMessage | None:
+        """What came together with the last piece, if anything did."""
+        try:
+            event = self.talk.next_event()
+        except h11.RemoteProtocolError:
+            return None  # `next` raises it again, when what came before has been passed on
+        return event if isinstance(event, h11.Data | h11.EndOfMessage) else None
+
     async def say(self, event: Event) -> None:
         """Waits while the other side does not take it."""
         if data := self.talk.send(event):

@@ -219,17 +219,20 @@ class Gateway:
                 reason=answer.reason,
             )
         )
-        while True:
-            event = await provider.next()
+        event = await provider.next()
+        while not isinstance(event, h11.EndOfMessage):
+            ahead = None
             if isinstance(event, h11.Data):
+                ahead = provider.at_hand()
                 if call is not None:
                     call.take(event.data)
+                    if isinstance(ahead, h11.EndOfMessage):
+                        call.ended()  # before the client can ask again
                 await client.say(event)
-            elif isinstance(event, h11.EndOfMessage):
-                if call is not None:
-                    call.ended()
-                await client.say(event)
-                return
+            event = ahead or await provider.next()
+        if call is not None:
+            call.ended()
+        await client.say(event)
 
 
 async def _begun(client: Peer, provider: Peer) -> h11.Response:
