@@ -22,8 +22,8 @@ from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
+from lamina.conversation.splice import spliced
 from lamina.gateway.paper import Paid, Paper
-from lamina.gateway.splice import spliced
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS
 from lamina.messages import Json, Usage, as_list, as_object, dicts

@@ -13,7 +13,7 @@ from tests.examples import examples
 
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Changes
-from lamina.gateway.splice import spliced
+from lamina.conversation.splice import spliced
 
 pytestmark = pytest.mark.spec("I7")
 PLACE = "where the result stands"
