@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.conversation.kept import Asked, Changes
-from lamina.conversation.lineage import chain
+from lamina.conversation.lineage import digest_of, linked
 from lamina.conversation.usage import anthropic_usage, gemini_usage, openai_usage
 from lamina.ledger import tokens
 from lamina.messages import (
@@ -54,8 +54,15 @@ class Form:
     said_in: str = "messages"  # the field that holds the conversation
     parts_in: str = "content"  # the field of a message that holds its parts
 
-    def asked(self, body: Json, session: str = "", files: bool | None = None) -> Asked | None:
-        """The request in our form; None where the provider, not the program, holds the rest."""
+    def asked(
+        self,
+        body: Json,
+        session: str = "",
+        files: bool | None = None,
+        digests: Sequence[bytes] = (),
+    ) -> Asked | None:
+        """The request in our form; None where the provider, not the program, holds the rest.
+        `digests` of its messages, if they are known."""
         if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
             return None
         given = _listed(body[self.said_in])
@@ -64,7 +71,7 @@ class Form:
         instructed = as_object(body.get("systemInstruction")).get("parts")
         return Asked(
             [self.read(message) for message in given],
-            chain(given, f"{self.path} {session}"),
+            linked(digests or [digest_of(one) for one in given], f"{self.path} {session}"),
             str(body.get("model") or ""),
             tokens.of_frame(blocks_of(instructed or system), tools),
             _HOUR if _lives_long(system, tools, given[-3:]) else 300,

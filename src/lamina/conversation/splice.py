@@ -1,70 +1,123 @@
 """Puts what was changed into the bytes of a request: of its text only the values that are replaced are
-other bytes, everything else stays as the client wrote it. Pure.
+other bytes, everything else stays as the client wrote it. Touches nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from lamina.conversation.bodies import Form
 from lamina.conversation.kept import Changes
-from lamina.messages import Json, as_list
+from lamina.messages import Block, Message
 
 Span = tuple[int, int]  # of a value within the body
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_HELD = 4 * 2**20  # bytes of changed messages that are remembered, at most
+members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.encode
 _SPACE = b" \t\n\r"
 
 
-def spliced(body: bytes, form: Form, given: Json, changes: Changes) -> bytes:
-    """The body with the changes in it; `given` is what it says. Raises ValueError where it is written
-    in a way that can't be followed."""
-    by_message = changes.by_message()
-    touched = sorted(by_message.keys() | changes.added.keys())
-    if not touched:
-        return body
-    messages = list(_spans(body, _inside(body, (0, len(body)), form.said_in)))
-    new: list[tuple[Span, bytes]] = []
-    for number in touched:
-        message, span = as_list(given[form.said_in])[number], messages[number]
-        for path, value in form.changed(message, by_message.get(number, {})):
-            at = span
-            for step in path:
-                at = _inside(body, at, step)
-            new.append((at, _encode(value)))
-        if added := changes.added.get(number):
-            more = form.append(message, added)
-            at = _inside(body, span, form.parts_in)
-            if isinstance(more, str) or body[at[0] : at[0] + 1] != b"[":
-                new.append((at, _encode(more)))
-            else:  # before the bracket that ends them
-                parts = b"".join(b"," + _encode(part) for part in more)
-                new.append(((at[1] - 1, at[1] - 1), parts))
-    return b"".join(_pieces(body, sorted(new)))
+class Splicer:
+    """Remembers the messages that it has changed: they are the same in the next request."""
+
+    def __init__(self) -> None:
+        # By the message as it came and the blocks that stand in it instead; those are held, so that
+        # their ids stay theirs.
+        self._made: dict[object, tuple[Iterable[Block], bytes]] = {}
+        self._bytes = 0
+
+    def spliced(
+        self,
+        body: bytes,
+        form: Form,
+        messages: Sequence[Message],
+        changes: Changes,
+        parts: tuple[Mapping[str, msgspec.Raw], Sequence[msgspec.Raw]] | None = None,
+    ) -> bytes:
+        """The body with the changes in it. `messages` is what it says, `parts` its members and those
+        messages undecoded, if they are at hand. Raises ValueError where it is written in a way that
+        can't be followed."""
+        by_message = changes.by_message()
+        touched = sorted(by_message.keys() | changes.added.keys())
+        if not touched:
+            return body
+        own, raws = parts or (members(body), None)
+        said = _inside(body, (0, len(body)), form.said_in, own)
+        spans = list(_spans(body, said, raws))
+        pieces, done = list[bytes](), 0
+        for number in touched:
+            start, end = spans[number]
+            new, added = by_message.get(number, {}), changes.added.get(number, ())
+            pieces += (
+                body[done:start],
+                self._message(body[start:end], form, messages[number], new, added),
+            )
+            done = end
+        return b"".join([*pieces, body[done:]])
+
+    def _message(
+        self,
+        raw: bytes,
+        form: Form,
+        message: Message,
+        new: Mapping[int, Block],
+        added: Sequence[Block],
+    ) -> bytes:
+        key = (raw, *((at, id(block)) for at, block in new.items()), *map(id, added))
+        if key not in self._made:
+            made = _changed(raw, form, message, new, added)
+            if self._bytes > _HELD:
+                self._made, self._bytes = {}, 0
+            self._made[key] = ([*new.values(), *added], made)
+            self._bytes += len(raw) + len(made)
+        return self._made[key][1]
 
 
-def _pieces(body: bytes, new: list[tuple[Span, bytes]]) -> Iterator[bytes]:
+def _changed(
+    raw: bytes, form: Form, message: Message, new: Mapping[int, Block], added: Sequence[Block]
+) -> bytes:
+    """One message."""
+    whole = (0, len(raw))
+    changes: list[tuple[Span, bytes]] = []
+    for path, value in form.changed(message, new):
+        at = whole
+        for step in path:
+            at = _inside(raw, at, step)
+        changes.append((at, _encode(value)))
+    if added:
+        more = form.append(message, added)
+        at = _inside(raw, whole, form.parts_in)
+        if isinstance(more, str) or raw[at[0] : at[0] + 1] != b"[":
+            changes.append((at, _encode(more)))
+        else:  # before the bracket that ends them
+            parts = b"".join(b"," + _encode(part) for part in more)
+            changes.append(((at[1] - 1, at[1] - 1), parts))
+    return b"".join(_pieces(raw, sorted(changes)))
+
+
+def _pieces(raw: bytes, new: list[tuple[Span, bytes]]) -> Iterator[bytes]:
     done = 0
     for (start, end), value in new:
         if start < done:
             raise ValueError("two changes meet in one place")
-        yield body[done:start]
+        yield raw[done:start]
         yield value
         done = end
-    yield body[done:]
+    yield raw[done:]
 
 
-def _inside(body: bytes, span: Span, step: str | int) -> Span:
+def _inside(
+    body: bytes, span: Span, step: str | int, own: Mapping[str, msgspec.Raw] | None = None
+) -> Span:
     """Where a member of an object, or an element of an array, stands."""
     if isinstance(step, int):
         return list(_spans(body, span))[step]
-    view = memoryview(body)[span[0] : span[1]]
-    at, found = span[0] + 1, None
-    for name, raw in _members(view).items():
+    at, found = _past(body, span[0], b"{"), None
+    for name, raw in (own or members(memoryview(body)[span[0] : span[1]])).items():
         start = body.index(b'"', at)
         end = _string_end(body, start)
         if msgspec.json.decode(body[start:end]) != name:
@@ -74,15 +127,15 @@ def _inside(body: bytes, span: Span, step: str | int) -> Span:
         if name == step:
             found = (at, at + size)
         at = _past(body, at + size, b",")
-    if found is None or at != span[1] - 1:
+    if found is None or body[at : at + 1] != b"}":
         raise ValueError(f"{step} is not where it should be")
     return found
 
 
-def _spans(body: bytes, span: Span) -> Iterator[Span]:
+def _spans(body: bytes, span: Span, raws: Sequence[msgspec.Raw] | None = None) -> Iterator[Span]:
     """The elements of an array: between them stand commas and white space only."""
     at = _past(body, span[0], b"[")
-    for raw in _elements(memoryview(body)[span[0] : span[1]]):
+    for raw in raws or elements(memoryview(body)[span[0] : span[1]]):
         size = memoryview(raw).nbytes
         yield at, at + size
         at = _past(body, at + size, b",")

@@ -16,14 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
-from lamina.conversation.splice import spliced
+from lamina.conversation.splice import Splicer
 from lamina.gateway.paper import Paid, Paper
+from lamina.gateway.reading import Reader
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS
 from lamina.messages import Json, Usage, as_list, as_object, dicts
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 _MOST_SERVED = 256  # conversations whose last request is remembered
 _RESULTS = f"/{RESULTS}/"
 _COUNTING = ("/count_tokens", ":countTokens")
-_MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
 
 
 @dataclass(slots=True)
@@ -116,7 +114,7 @@ class Desk:
         self._conversations, self._acts, self.now = conversations, acts, now
         self._tell, self._told = tell, set[str]()
         self._prices = prices or {}
-        self._paper = Paper(self._prices)
+        self._paper, self._reader, self._splicer = Paper(self._prices), Reader(), Splicer()
         self._served: dict[str, _Served] = {}
         self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
@@ -166,27 +164,29 @@ class Desk:
 
     def _decide(self, call: Call, request: h11.Request) -> None:
         form, body = call.form, call.original
-        given = as_object(msgspec.json.decode(body))
+        read = self._reader.read(body, form)
+        given = read.given
         call.model = str(given.get("model") or _model_in(request.target))
-        asked = form.asked(given) if form.said_in in given else None
+        asked = form.asked(given, digests=read.digests) if form.said_in in given else None
         if asked is None or not asked.messages:
             return
-        asked = replace(asked, model=call.model)
+        asked, messages = replace(asked, model=call.model), as_list(given[form.said_in])
         if call.counts:
             if self._acts:
-                call.body = spliced(body, form, given, self._conversations.known(asked))
+                known = self._conversations.known(asked)
+                call.body = self._splicer.spliced(body, form, messages, known, read.parts)
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
-        if not self._acts or any(mark in body for mark in self._others_marks(asked)):
+        if not self._acts or read.made_before:  # two Laminas in a row edit once
             asked = replace(asked, acts=False)
         changes = self._conversations.changes(asked)
         call.conversation = changes.conversation
         if not self._acts:
             changes = Changes(changes.conversation)
-        call.body = spliced(body, form, given, changes)
+        call.body = self._splicer.spliced(body, form, messages, changes, read.parts)
         self._count(asked, changes)
-        marked = [n for n, m in enumerate(as_list(given[form.said_in])) if _marks(m)]
+        marked = [n for n, m in enumerate(messages) if _marks(m)]
         call.asked, call.changes = asked, changes
         call.paid = self._paper.send(asked, changes, marked, self.now())
         call.frame = f"{call.model} {asked.frame_tokens}"
@@ -200,10 +200,6 @@ class Desk:
             for block in message["content"]:
                 if block.get("type") == "tool_use" and _RESULTS in str(block.get("input")):
                     totals.fetched.add(f"{name} {block.get('id')}")
-
-    def _others_marks(self, asked: Asked) -> tuple[bytes, ...]:
-        """What another Lamina before this one leaves in a request: then this one changes nothing."""
-        return _MADE_BEFORE if self._acts and asked.acts else ()
 
     def leave_alone(self, call: Call) -> None:
         self._complain("the provider refused a changed request; its conversation is left alone now")

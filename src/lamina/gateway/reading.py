@@ -1,0 +1,77 @@
+"""Reads the bodies of requests, each message of a conversation once: what came before has the same bytes
+in the next request, so only what is new is decoded and hashed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from lamina.conversation.bodies import Form
+from lamina.conversation.lineage import digest_of
+from lamina.conversation.splice import elements, members
+from lamina.messages import Json
+
+_HELD = 8 * 2**20  # bytes of messages that are remembered, at least; twice as many at most
+_decode = msgspec.json.Decoder().decode
+# What another Lamina before this one leaves in a request.
+_MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message, or another part of a body."""
+
+    value: Any
+    digest: bytes = b""  # of what it says, see `lineage.digest_of`
+    made_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A request as it is written."""
+
+    given: Json
+    digests: list[bytes]  # of the messages; none where they are no list
+    made_before: bool  # another Lamina was at work
+    parts: tuple[dict[str, msgspec.Raw], list[msgspec.Raw]]  # its members, and the messages
+
+
+class Reader:
+    def __init__(self) -> None:
+        self._young: dict[bytes, Said] = {}
+        self._old: dict[bytes, Said] = {}
+        self._bytes = 0  # of what the young ones were read from
+
+    def read(self, body: bytes, form: Form) -> Body:
+        """Raises msgspec.MsgspecError, ValueError."""
+        given: Json = {}
+        said, raws = list[Said](), list[msgspec.Raw]()
+        own = members(body)
+        for name, raw in own.items():
+            if name == form.said_in and bytes(memoryview(raw)[:1]) == b"[":
+                raws = elements(raw)
+                said = [self._one(memoryview(part), hashed=True) for part in raws]
+                given[name] = [one.value for one in said]
+            else:
+                given[name] = self._one(memoryview(raw), hashed=False).value
+        made_before = any(one.made_before for one in said)
+        return Body(given, [one.digest for one in said], made_before, (own, raws))
+
+    def _one(self, raw: memoryview, *, hashed: bool) -> Said:
+        key = blake2b(raw, digest_size=16, salt=b"m" if hashed else b"").digest()
+        found = self._young.get(key) or self._old.get(key)
+        if found is None:
+            data = bytes(raw)
+            value = _decode(data)
+            made = hashed and any(mark in data for mark in _MADE_BEFORE)
+            found = Said(value, digest_of(value) if hashed else b"", made)
+        if key not in self._young:
+            self._young[key] = found
+            self._bytes += raw.nbytes
+            if self._bytes > _HELD:
+                self._old, self._young, self._bytes = self._young, {}, 0
+        return found
