@@ -5,7 +5,6 @@ in the next request, so only what is new is decoded and hashed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from lamina.conversation.lineage import digest_of
 from lamina.conversation.splice import elements, members
 from lamina.messages import Json
 
-_HELD = 8 * 2**20  # bytes of messages that are remembered, at least; twice as many at most
+_HELD = 4 * 2**20  # bytes of messages that are remembered, at least; twice as many at most
 _decode = msgspec.json.Decoder().decode
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
@@ -23,11 +22,11 @@ _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nTh
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message, or another part of a body."""
+    """A message."""
 
     value: Any
-    digest: bytes = b""  # of what it says, see `lineage.digest_of`
-    made_before: bool = False
+    digest: bytes  # of what it says, see `lineage.digest_of`
+    made_before: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Reader:
     def __init__(self) -> None:
         self._young: dict[bytes, Said] = {}
         self._old: dict[bytes, Said] = {}
-        self._bytes = 0  # of what the young ones were read from
+        self._bytes = 0  # of the young ones
 
     def read(self, body: bytes, form: Form) -> Body:
         """Raises msgspec.MsgspecError, ValueError."""
@@ -54,24 +53,22 @@ class Reader:
         for name, raw in own.items():
             if name == form.said_in and bytes(memoryview(raw)[:1]) == b"[":
                 raws = elements(raw)
-                said = [self._one(memoryview(part), hashed=True) for part in raws]
+                said = [self._one(bytes(part)) for part in raws]
                 given[name] = [one.value for one in said]
             else:
-                given[name] = self._one(memoryview(raw), hashed=False).value
+                given[name] = _decode(raw)
         made_before = any(one.made_before for one in said)
         return Body(given, [one.digest for one in said], made_before, (own, raws))
 
-    def _one(self, raw: memoryview, *, hashed: bool) -> Said:
-        key = blake2b(raw, digest_size=16, salt=b"m" if hashed else b"").digest()
-        found = self._young.get(key) or self._old.get(key)
+    def _one(self, raw: bytes) -> Said:
+        if found := self._young.get(raw):
+            return found
+        found = self._old.get(raw)
         if found is None:
-            data = bytes(raw)
-            value = _decode(data)
-            made = hashed and any(mark in data for mark in _MADE_BEFORE)
-            found = Said(value, digest_of(value) if hashed else b"", made)
-        if key not in self._young:
-            self._young[key] = found
-            self._bytes += raw.nbytes
-            if self._bytes > _HELD:
-                self._old, self._young, self._bytes = self._young, {}, 0
+            value = _decode(raw)
+            found = Said(value, digest_of(value), any(mark in raw for mark in _MADE_BEFORE))
+        self._young[raw] = found
+        self._bytes += len(raw)
+        if self._bytes > _HELD:
+            self._old, self._young, self._bytes = self._young, {}, 0
         return found
