@@ -20,12 +20,8 @@ from lamina.messages import Json, as_list, as_object, blocks_of, dicts
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def chain(messages: Sequence[Json], seed: str = "") -> list[str]:
+def linked(digests: Iterable[bytes], seed: str = "") -> list[str]:
     """For each message a hash of it and of all before it."""
-    return linked([digest_of(message) for message in messages], seed)
-
-
-def linked(digests: Sequence[bytes], seed: str) -> list[str]:
     link, hashes = seed.encode(), list[str]()
     for digest in digests:
         link = hashlib.blake2b(link + digest, digest_size=16).digest()

@@ -150,7 +150,7 @@ class Upstream:
             raise UsageError(f"{parts.scheme}://{parts.hostname} is given with more than a path.")
         self._host, self._tls = parts.hostname, parts.scheme == "https"
         self._port = port or (443 if self._tls else 80)
-        self._base = parts.path.encode()
+        self.base = parts.path.encode()
         name = f"[{self._host}]" if ":" in self._host else self._host
         self.host = (f"{name}:{port}" if port else name).encode()
         self._trusted: ssl.SSLContext | None = None
@@ -159,9 +159,6 @@ class Upstream:
     def is_here(self, port: int) -> bool:
         """Whether it is this gateway itself."""
         return self._port == port and self._host in ("127.0.0.1", "localhost", "::1")
-
-    def target(self, asked: bytes) -> bytes:
-        return self._base + asked
 
     async def connect(self) -> Peer:
         """A connection to it. Raises OSError, TimeoutError."""

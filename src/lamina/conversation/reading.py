@@ -14,7 +14,7 @@ from lamina.conversation.lineage import digest_of
 from lamina.conversation.splice import elements, members
 from lamina.messages import Json
 
-_HELD = 4 * 2**20  # bytes of messages that are remembered, at least; twice as many at most
+_HELD = 4 * 2**20  # bytes of messages that are remembered, at least; at most twice as many
 _decode = msgspec.json.Decoder().decode
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
