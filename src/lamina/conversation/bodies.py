@@ -70,14 +70,10 @@ class Form:
             linked(known or map(digest_of, given), f"{self.path} {session}"),
             str(body.get("model") or ""),
             tokens.of_frame(blocks_of(instructed or system), tools),
-            _HOUR if _lives_long(system, tools, given[-3:]) else 300,
+            _HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300,
             any(map(_reads_files, tools)) if files is None else files,
             acts=not _clears(body),
         )
-
-    def changed(self, message: Message, new: Mapping[int, Block]) -> list[tuple[Path, object]]:
-        """For each changed block of a message, where its words stand and what comes there."""
-        return [self.put(message, at, block) for at, block in sorted(new.items())]
 
     def spliced(self, body: Json, changes: Changes) -> Json:
         """The request with what was changed; the very same if nothing was."""
@@ -88,8 +84,8 @@ class Form:
         messages = _listed(body[self.said_in])
         for number in touched:
             message = messages[number]
-            for path, value in self.changed(message, by_message.get(number, {})):
-                message = _with(message, path, value)
+            for at, block in by_message.get(number, {}).items():
+                message = _with(message, *self.put(message, at, block))
             if added := changes.added.get(number):
                 more = self.append(message, added)
                 parts = as_list(message.get(self.parts_in))
@@ -117,10 +113,6 @@ class Form:
 
 def _said(usage: object) -> Json:
     return {name: value for name, value in as_object(usage).items() if value is not None}
-
-
-def _lives_long(*parts: object) -> bool:
-    return b'"ttl":"1h"' in msgspec.json.encode(parts)
 
 
 def _clears(body: Json) -> bool:

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
 _ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
-_IN_MEMORY = 32  # conversations
+# Bytes of the conversations that were used last: of those in memory, of those that are at hand, and
+# of one, at least.
+_IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
 _WAITING = ("autocompact", "collapse")  # a long conversation is its own program's to shorten
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
@@ -342,11 +344,20 @@ class Conversations:
             kept.size = -1 if log is None else log.size
             yield kept, log
             self._known[kept.name] = kept
-            while len(self._known) > _IN_MEMORY:
-                del self._known[next(iter(self._known))]
+            self._forget()
         finally:
             if log is not None:
                 log.close()
+
+    def _forget(self) -> None:
+        """What was not used for long is read again when it is needed."""
+        size = 0
+        for name, kept in reversed([*self._known.items()]):
+            if size > _IN_MEMORY:
+                del self._known[name]
+            elif size > _AT_HAND:
+                kept.talk.state.folding = None  # it takes ten times what it was made from
+            size += max(_LEAST, kept.size)
 
     def _made(self, name: str, entries: Sequence[Json]) -> Kept:
         talk = Conversation(

@@ -14,7 +14,7 @@ from lamina.conversation.lineage import digest_of
 from lamina.conversation.splice import elements, members
 from lamina.messages import Json
 
-_HELD = 4 * 2**20  # bytes of messages that are remembered, at least; at most twice as many
+_HELD = 2 * 2**20  # bytes of messages that are remembered, at least; at most twice as many
 _decode = msgspec.json.Decoder().decode
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
@@ -57,8 +57,8 @@ class Reader:
                 given[name] = [one.value for one in said]
             else:
                 given[name] = _decode(raw)
-        made_before = any(one.made_before for one in said)
-        return Body(given, [one.digest for one in said], made_before, (own, raws))
+        made = any(one.made_before for one in said)
+        return Body(given, [one.digest for one in said], made, (own, raws))
 
     def _one(self, raw: bytes) -> Said:
         if found := self._young.get(raw):

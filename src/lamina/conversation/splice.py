@@ -14,7 +14,7 @@ from lamina.messages import Block, Message
 
 Span = tuple[int, int]  # of a value within the body
 
-_HELD = 4 * 2**20  # bytes of changed messages that are remembered, at most
+_HELD = 2 * 2**20  # bytes of changed messages that are remembered, at most
 members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.encode
@@ -45,17 +45,15 @@ class Splicer:
         touched = sorted(by_message.keys() | changes.added.keys())
         if not touched:
             return body
-        own, raws = parts or (members(body), None)
+        own, raws = parts or (members(body), ())
         said = _inside(body, (0, len(body)), form.said_in, own)
         spans = list(_spans(body, said, raws))
         pieces, done = list[bytes](), 0
         for number in touched:
             start, end = spans[number]
             new, added = by_message.get(number, {}), changes.added.get(number, ())
-            pieces += (
-                body[done:start],
-                self._message(body[start:end], form, messages[number], new, added),
-            )
+            made = self._message(body[start:end], form, messages[number], new, added)
+            pieces += (body[done:start], made)
             done = end
         return b"".join([*pieces, body[done:]])
 
@@ -83,8 +81,8 @@ def _changed(
     """One message."""
     whole = (0, len(raw))
     changes: list[tuple[Span, bytes]] = []
-    for path, value in form.changed(message, new):
-        at = whole
+    for number, block in new.items():
+        at, (path, value) = whole, form.put(message, number, block)
         for step in path:
             at = _inside(raw, at, step)
         changes.append((at, _encode(value)))
