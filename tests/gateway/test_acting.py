@@ -15,8 +15,10 @@ import pytest
 from tests.gateway.running import Agent, asking, work
 from tests.wire.server import Answer, WireServer, fails
 
-from lamina.cache.prices import cost, price_of
+from lamina.cache.prices import cost, money_text, price_of
 from lamina.cache.spend import Spend
+from lamina.cli.main import main
+from lamina.conversation import kept
 from lamina.conversation.usage import anthropic_usage
 from lamina.messages import Usage
 
@@ -167,7 +169,12 @@ def test_thinking_words_and_system_messages_are_never_touched(agent: Agent) -> N
     assert len(NAMED.findall(json.dumps(body))) == 4
 
 
-def test_eight_agents_at_once_break_no_prefix_of_each_other(agent: Agent) -> None:
+@pytest.mark.parametrize("room", [None, 0], ids=["in memory", "from disk each time"])
+def test_eight_agents_at_once_break_no_prefix_of_each_other(
+    agent: Agent, room: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if room is not None:
+        monkeypatch.setattr(kept, "_IN_MEMORY", room)
     lists = [work(8, topic=f"agent {n} ") for n in range(8)]
     for one in lists:
         agent.ask(one, seconds=1)
@@ -183,7 +190,7 @@ def test_eight_agents_at_once_break_no_prefix_of_each_other(agent: Agent) -> Non
 
 
 def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
-    agent: Agent, tmp_path: Path, wire: WireServer
+    agent: Agent, tmp_path: Path, wire: WireServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(one: Agent) -> float:
         total = 0.0
@@ -211,3 +218,5 @@ def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
     claimed = sum(row["direct"] for row in rows) - billed
     assert direct - billed > 0.1 * direct
     assert claimed == pytest.approx(direct - billed, rel=0.05)
+    assert main(["spend", "--home", str(agent.folder / "home")]) == 0
+    assert f"left out saved {money_text(claimed)}" in " ".join(capsys.readouterr().out.split())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 "groups": rows,
                 "cost": round(total, 6),
                 "background": told,
+                "saved": round(_saved(spend.calls()), 6),
                 "caps": caps,
             }
         )
@@ -94,9 +95,23 @@ def run(args: argparse.Namespace) -> int:
             f"{plural(int(background['calls']), 'call')}, {share:.0%} of the whole"
         )
         out(style(wrapped(words, width(), 2), "dim"))
+    if saved := _saved(spend.calls()):
+        what = f"saved {money_text(saved)}" if saved > 0 else f"cost {money_text(-saved)} more"
+        words = f"What the gateway left out {what}, against the same requests sent whole"
+        out(style(wrapped(words, width(), 2), "dim"))
     for cap in caps:
         _show_cap(cap)
     return 0
+
+
+def _saved(calls: Iterable[Json]) -> float:
+    """Dollars that requests which were changed on their way would have cost more unchanged."""
+    told = ((row.get("direct"), row.get("cost")) for row in calls)
+    return sum(
+        float(direct) - float(paid)
+        for direct, paid in told
+        if isinstance(direct, int | float) and isinstance(paid, int | float)
+    )
 
 
 def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:
