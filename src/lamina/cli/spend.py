@@ -54,16 +54,8 @@ def run(args: argparse.Namespace) -> int:
             for g in groups
         ]
         told = {**background, "cost": round(background["cost"], 6)}
-        out_json(
-            {
-                "by": args.by,
-                "groups": rows,
-                "cost": round(total, 6),
-                "background": told,
-                "saved": round(_saved(spend.calls()), 6),
-                "caps": caps,
-            }
-        )
+        sums = {"cost": round(total, 6), "saved": round(_saved(spend.calls()), 6)}
+        out_json({"by": args.by, "groups": rows, **sums, "background": told, "caps": caps})
         return 0
     if not groups:
         note("No model calls have been made yet.")
@@ -95,13 +87,17 @@ def run(args: argparse.Namespace) -> int:
             f"{plural(int(background['calls']), 'call')}, {share:.0%} of the whole"
         )
         out(style(wrapped(words, width(), 2), "dim"))
-    if saved := _saved(spend.calls()):
-        what = f"saved {money_text(saved)}" if saved > 0 else f"cost {money_text(-saved)} more"
-        words = f"What the gateway left out {what}, against the same requests sent whole"
-        out(style(wrapped(words, width(), 2), "dim"))
+    _show_saved(_saved(spend.calls()))
     for cap in caps:
         _show_cap(cap)
     return 0
+
+
+def _show_saved(saved: float) -> None:
+    if saved:
+        what = f"saved {money_text(saved)}" if saved > 0 else f"cost {money_text(-saved)} more"
+        words = f"What the gateway left out {what}, against the same requests sent whole"
+        out(style(wrapped(words, width(), 2), "dim"))
 
 
 def _saved(calls: Iterable[Json]) -> float:
