@@ -91,7 +91,6 @@ _IN_BUDGET_OF = {
     "lamina.replay.client_logs": "integrations",
     "lamina.replay.agent_sessions": "integrations",
     "lamina.cli.memory_transfer": "integrations",
-    "lamina.integrations.wrapped_bodies": "conversation",
     "lamina.cli.agents": "agents",
 }
 

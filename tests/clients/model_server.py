@@ -25,6 +25,7 @@ class ModelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[Json] = []
         self.plan: list[Call] = []
+        self.words = "Done."  # when there is nothing left to call
         self._lock = threading.Lock()
 
     @property
@@ -39,12 +40,12 @@ class ModelServer(ThreadingHTTPServer):
         self.shutdown()
         self.server_close()
 
-    def step(self, body: Json) -> tuple[int, Call | None]:
-        """The number of this request, and the call that answers it, if one is planned."""
+    def step(self, body: Json) -> tuple[int, Call | None, str]:
+        """The number of this request, the call that answers it, if one is planned, and the words."""
         with self._lock:
             self.requests.append(body)
             call = self.plan.pop(0) if body.get("tools") and self.plan else None
-            return len(self.requests), call
+            return len(self.requests), call, self.words
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -88,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
 Events = Iterator[tuple[str, Any]]
 
 
-def _messages(number: int, call: Call | None) -> Events:
+def _messages(number: int, call: Call | None, words: str) -> Events:
     """Anthropic's Messages."""
 
     def event(kind: str, **more: Any) -> tuple[str, Json]:
@@ -102,7 +103,7 @@ def _messages(number: int, call: Call | None) -> Events:
         delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
     else:
         empty = {"type": "text", "text": ""}
-        delta = {"type": "text_delta", "text": "Done."}
+        delta = {"type": "text_delta", "text": words}
     yield event("content_block_start", index=0, content_block=empty)
     yield event("content_block_delta", index=0, delta=delta)
     yield event("content_block_stop", index=0)
@@ -111,10 +112,10 @@ def _messages(number: int, call: Call | None) -> Events:
     yield event("message_stop")
 
 
-def _chat(number: int, call: Call | None) -> Events:
+def _chat(number: int, call: Call | None, words: str) -> Events:
     """OpenAI's Chat Completions."""
     head = {"id": f"c{number}", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    delta: Json = {"role": "assistant", "content": "Done."}
+    delta: Json = {"role": "assistant", "content": words}
     if call:
         function = {"name": call[0], "arguments": json.dumps(call[1])}
         one = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
@@ -126,7 +127,7 @@ def _chat(number: int, call: Call | None) -> Events:
     yield "", {**head, "choices": [], "usage": usage}
 
 
-def _responses(number: int, call: Call | None) -> Events:
+def _responses(number: int, call: Call | None, words: str) -> Events:
     """OpenAI's Responses. An MCP tool's name is told apart from its server's."""
     if call:
         server, _, tool = call[0].rpartition("__")
@@ -134,7 +135,7 @@ def _responses(number: int, call: Call | None) -> Events:
         item |= {"name": tool, "arguments": json.dumps(call[1]), "status": "completed"}
         item |= {"namespace": server} if server else {}
     else:
-        said = [{"type": "output_text", "text": "Done.", "annotations": []}]
+        said = [{"type": "output_text", "text": words, "annotations": []}]
         item = {"type": "message", "id": f"m{number}", "role": "assistant", "content": said}
     response = {"id": f"r{number}", "object": "response", "status": "completed", "output": [item]}
     usage = {**_USAGE, "total_tokens": 110, "input_tokens_details": {"cached_tokens": 0}}
@@ -149,9 +150,9 @@ def _responses(number: int, call: Call | None) -> Events:
         yield kind, {"type": kind, **data}
 
 
-def _gemini(number: int, call: Call | None) -> Events:
+def _gemini(number: int, call: Call | None, words: str) -> Events:
     """Google's streamGenerateContent."""
-    part: Json = {"text": "Done."}
+    part: Json = {"text": words}
     if call:
         part = {"functionCall": {"name": call[0], "args": call[1], "id": f"f{number}"}}
     content = {"role": "model", "parts": [part]}
@@ -160,7 +161,7 @@ def _gemini(number: int, call: Call | None) -> Events:
     yield "", {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m"}
 
 
-DIALECTS: dict[str, Callable[[int, Call | None], Events]] = {
+DIALECTS: dict[str, Callable[[int, Call | None, str], Events]] = {
     "/messages": _messages,
     "/chat/completions": _chat,
     "/responses": _responses,

@@ -24,9 +24,9 @@ from tests.wire.server import Answer, WireServer, fails
 import lamina
 from lamina.cache.prices import cost, price_of
 from lamina.cache.spend import Spend
+from lamina.conversation.usage import anthropic_usage
 from lamina.errors import UsageError
 from lamina.messages import Usage
-from lamina.replay.builder import anthropic_usage
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.spec("I1")

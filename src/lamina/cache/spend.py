@@ -51,8 +51,18 @@ class Spend:
         self._today: tuple[str, int, dict[str, float]] = ("", 0, {})
         self.problem = ""  # why the last booking is not on disk
 
-    def book(self, *, purpose: str, model: str, usage: Usage, session: str, at: float) -> float:
-        """Write one call down; return its cost in dollars. A full disk never stops a turn."""
+    def book(
+        self,
+        *,
+        purpose: str,
+        model: str,
+        usage: Usage,
+        session: str,
+        at: float,
+        direct: float | None = None,
+    ) -> float:
+        """Write one call down; return its cost in dollars. A full disk never stops a turn. `direct`:
+        dollars that it would have cost had nothing been changed in it, where that was reckoned."""
         dollars = cost(usage, price_of(model, self._prices))
         moment = datetime.fromtimestamp(at, UTC)
         line: Json = {
@@ -62,6 +72,7 @@ class Spend:
             "session": session,
             **usage.to_json(),
             "cost": round(dollars, 8),
+            **({} if direct is None else {"direct": round(direct, 8)}),
         }
         try:
             private_folder(self._folder)

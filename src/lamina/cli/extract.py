@@ -105,8 +105,9 @@ def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     store = make_memory(config, file, lambda _: None)
     if store is None:
         raise UsageError("There is no place for memories here. `lamina doctor` says more.")
+    said = [entry for entry in log.read(file).entries if entry["kind"] == "message"]
     with store:
-        done = extraction.save_by_rules(store, log.read(file).entries, file.stem, time.time())
+        done = extraction.save_by_rules(store, said, file.stem, time.time())
     return {"session": file.stem, **{name: getattr(done, name) for name in _TOLD}}
 
 

@@ -49,6 +49,8 @@ GROUPS: dict[str, Commands] = {
     "other agents": {
         "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),
         "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina by themselves"),
+        "gateway": ("lamina.gateway.command", "stand between an agent and its model, and save"),
+        "wrap": ("lamina.gateway.wrap", "start a coding agent with the gateway before it"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
     "together": {
@@ -137,8 +139,10 @@ def _run(words: list[str]) -> int:
         return code
     name = _command_name(words)
     parser = build_parser(name)
+    end = words.index("--") if name == "wrap" and "--" in words else len(words)
     try:
-        args, unknown = parser.parse_known_args(words)
+        args, unknown = parser.parse_known_args(words[:end])
+        args.behind = words[end + 1 :]  # another program's own
     except SystemExit as leaving:  # --help and --version have printed
         return int(leaving.code or DONE)
     if unknown:

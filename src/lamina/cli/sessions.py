@@ -86,13 +86,16 @@ def _check_agent(name: str | None) -> None:
 def others(
     config: Config, *, without: Sequence[str] = (), quiet: bool = True, seconds: float = 10.0
 ) -> list[Path]:
-    """What other coding agents recorded in this project, in our own form."""
+    """What other coding agents said in this project, in our own form: copies of their records, and what
+    went through a gateway or a wrapped client."""
+    from lamina.ledger.places import find_project_folder
     from lamina.replay.agent_sessions import AGENTS, copies
 
+    kept = find_project_folder(config.own_home, config.project) / "conversations"
     made, late = copies(config, [one for one in AGENTS if one not in without], seconds=seconds)
     if late and not quiet:
         note(f"{late} sessions of other agents are not read yet. Try again.")
-    return made
+    return [*made, *kept.glob("*.jsonl")]
 
 
 def changed(file: Path) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,11 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lamina.cache.spend import Spend
     from lamina.messages import Usage
 
     config = config_of(args)
     if args.health:
         return _show_health(args, config)
+    saved = _saved(Spend(config.own_home / "spend").calls())
     groups, background, caps = report(config, args.by)
     total = sum(group.cost for group in groups)
     if args.json:
@@ -62,15 +64,8 @@ def run(args: argparse.Namespace) -> int:
             for g in groups
         ]
         told = {**background, "cost": round(background["cost"], 6)}
-        out_json(
-            {
-                "by": args.by,
-                "groups": rows,
-                "cost": round(total, 6),
-                "background": told,
-                "caps": caps,
-            }
-        )
+        sums = {"cost": round(total, 6), "saved": round(saved, 6)}
+        out_json({"by": args.by, "groups": rows, **sums, "background": told, "caps": caps})
         return 0
     if not groups:
         note("No model calls have been made yet.")
@@ -102,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
             f"{plural(int(background['calls']), 'call')}, {share:.0%} of the whole"
         )
         out(style(wrapped(words, width(), 2), "dim"))
+    _show_saved(saved)
     for cap in caps:
         _show_cap(cap)
     return 0
@@ -138,6 +134,23 @@ def _by_project(config: Config, by_session: list[Group]) -> list[Group]:
             one = Group(name, one.calls + so_far.calls, usage, one.cost + so_far.cost)  # noqa: PLW2901
         sums[name] = Group(name, one.calls, one.usage, one.cost)
     return sorted(sums.values(), key=lambda group: -group.cost)
+
+
+def _show_saved(saved: float) -> None:
+    if saved:
+        what = f"saved {money_text(saved)}" if saved > 0 else f"cost {money_text(-saved)} more"
+        words = f"What the gateway left out {what}, against the same requests sent whole"
+        out(style(wrapped(words, width(), 2), "dim"))
+
+
+def _saved(calls: Iterable[Json]) -> float:
+    """Dollars that requests which were changed on their way would have cost more unchanged."""
+    told = ((row.get("direct"), row.get("cost")) for row in calls)
+    return sum(
+        float(direct) - float(paid)
+        for direct, paid in told
+        if isinstance(direct, int | float) and isinstance(paid, int | float)
+    )
 
 
 def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:

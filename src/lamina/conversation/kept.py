@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
 _ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
-_IN_MEMORY = 32  # conversations
+# Bytes of the conversations that were used last: of those in memory, of those that are at hand, and
+# of one, at least.
+_IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
 _WAITING = ("autocompact", "collapse")  # a long conversation is its own program's to shorten
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
@@ -70,6 +72,13 @@ class Changes:
     replaced: dict[Place, Block] = field(default_factory=dict[Place, Block])  # (message, block)
     added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
 
+    def by_message(self) -> dict[int, dict[int, Block]]:
+        """The changed blocks of each message that has some, by their number in it."""
+        found: dict[int, dict[int, Block]] = {}
+        for (number, at), block in self.replaced.items():
+            found.setdefault(number, {})[at] = block
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class _Foreign:
@@ -91,7 +100,8 @@ class Kept:
 
     def __init__(self, talk: Conversation, name: str) -> None:
         self.talk, self.name = talk, name
-        self.saved = 0  # entries that are on disk
+        self.saved = 0  # entries that are on disk,
+        self.size = -1  # and their bytes
         self.hashes: list[str] = []
         self.added: dict[int, int] = {}  # message → the entry that was put behind it
         for entry in talk.state.ledger.entries:
@@ -119,6 +129,10 @@ class Kept:
             "added": [pair for pair in self.added.items() if pair[0] >= start],
         }
         talk.state.ledger.append(edits.state(_HELD, held))
+
+    @property
+    def alone(self) -> bool:
+        return bool(self.talk.state.ledger.state(_ALONE))
 
     def changes(self) -> Changes:
         projection = self.talk.state.ledger.projection
@@ -171,11 +185,29 @@ class Conversations:
             with self._opened(new, made) as (kept, log):
                 return self._sent(kept, log, asked)
 
-    def answered(self, name: str, usage: Usage, model: str) -> None:
-        """An answer came in whole."""
-        now = self._now()
+    def known(self, asked: Asked) -> Changes:
+        """What was changed so far in as much of a request as was sent before. Nothing is noted."""
+        with self._lock:
+            name, depth = self._lineages.find(asked.hashes)
+            if not name:
+                return Changes("")
+            with self._opened(name) as (kept, _):
+                if kept.hashes[:depth] != asked.hashes[:depth] or kept.alone:
+                    return Changes("")
+                made = kept.changes()
+                replaced = {at: block for at, block in made.replaced.items() if at[0] < depth}
+                added = {at: blocks for at, blocks in made.added.items() if at < depth}
+                return Changes(name, replaced, added)
+
+    def answered(
+        self, name: str, usage: Usage, model: str, *, at: float = 0.0, direct: float | None = None
+    ) -> None:
+        """An answer came in, now if it is not said when. `direct`: what it would have cost with nothing
+        changed."""
+        now = at or self._now()
         if usage.total:
-            self.spend.book(purpose="main", model=model, usage=usage, session=name, at=now)
+            booked = self.spend.book
+            booked(purpose="main", model=model, usage=usage, session=name, at=now, direct=direct)
         with self._lock, self._opened(name) as (kept, log):
             told = edits.state(_ANSWERED, {"at": now, **usage.to_json()})
             self._write(kept, log, told, now)
@@ -217,7 +249,7 @@ class Conversations:
         talk.append(asked.messages[start:], time_of, usage_of)
         talk.clock.move(now)
         close_calls(state, NO_RESULT)
-        if not state.ledger.state(_ALONE):
+        if not kept.alone:
             if asked.acts and start < len(asked.messages):
                 self._recall(kept)
             if asked.acts:
@@ -230,7 +262,7 @@ class Conversations:
             self._lineages.add(kept.name, new)
         except OSError as error:
             self._tell(f"can't write to {self._folder}: {error.strerror}")
-        return Changes(kept.name) if state.ledger.state(_ALONE) else kept.changes()
+        return Changes(kept.name) if kept.alone else kept.changes()
 
     def _set_up(self, kept: Kept, asked: Asked) -> None:
         """Model, cache and tools of this request."""
@@ -290,12 +322,13 @@ class Conversations:
     ) -> Generator[tuple[Kept, LogFile | None]]:
         """The conversation as it is now, locked against others. No file: only this process knows it.
         `kept`: one that was just made, instead of what is known by this name."""
-        log, entries = None, None
+        log, reading = None, None
+        kept = kept or self._known.pop(name, None)
         deadline = time.monotonic() + _WAITS
-        while log is None and entries is None:
+        while log is None:
             try:
-                log, reading = LogFile.open(self._folder / f"{name}.jsonl")
-                entries = reading.entries
+                size = -1 if kept is None else kept.size
+                log, reading = LogFile.open(self._folder / f"{name}.jsonl", size)
             except SessionBusy:
                 if time.monotonic() > deadline:
                     raise
@@ -304,16 +337,27 @@ class Conversations:
                 self._tell(str(error))
                 break
         try:
-            kept = kept or self._known.pop(name, None)
-            if kept is None or (entries is not None and kept.saved != len(entries)):
-                kept = self._made(name, entries or ())
+            entries = () if reading is None else reading.entries
+            changed = reading is not None and kept is not None and reading.size != kept.size
+            if kept is None or (changed and kept.saved != len(entries)):
+                kept = self._made(name, entries)
+            kept.size = -1 if log is None else log.size
             yield kept, log
             self._known[kept.name] = kept
-            while len(self._known) > _IN_MEMORY:
-                del self._known[next(iter(self._known))]
+            self._forget()
         finally:
             if log is not None:
                 log.close()
+
+    def _forget(self) -> None:
+        """What was not used for long is read again when it is needed."""
+        size = 0
+        for name, kept in reversed([*self._known.items()]):
+            if size > _IN_MEMORY:
+                del self._known[name]
+            elif size > _AT_HAND:
+                kept.talk.state.folding = None  # it takes ten times what it was made from
+            size += max(_LEAST, kept.size)
 
     def _made(self, name: str, entries: Sequence[Json]) -> Kept:
         talk = Conversation(
@@ -367,7 +411,7 @@ class Conversations:
             return
         try:
             log.write(b"".join(encode(entry) + b"\n" for entry in entries[kept.saved :]))
-            kept.saved = len(entries)
+            kept.saved, kept.size = len(entries), log.size
         except LedgerError as error:
             self._tell(str(error))
 

@@ -18,11 +18,11 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from lamina.conversation.bodies import FORMS, Form, plain
 from lamina.conversation.kept import Conversations
 from lamina.errors import UsageError
 from lamina.events import quiet
 from lamina.integrations.library import own_name, settings_for
-from lamina.integrations.wrapped_bodies import FORMS, Form
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
 from lamina.messages import Json
@@ -175,7 +175,8 @@ class _Between:
             if self._looking is not None:
                 self._looking.result()
             given = cast("Json", body)
-            asked = form.asked(given, self._session, self._files)
+            said = {**given, form.said_in: plain(given[form.said_in])}
+            asked = form.asked(said, self._session, self._files)
             if asked is None:
                 return None
             changes = self._conversations().changes(asked)
@@ -207,7 +208,7 @@ class _Between:
     def answered(self, call: _Call, told: Sequence[Any]) -> None:
         """It came in whole; what was told with it says what it cost."""
         try:
-            usage, conversations = call.form.usage(told), self._conversations()
+            usage, conversations = call.form.usage(map(plain, told)), self._conversations()
             conversations.answered(call.conversation, usage, str(call.body.get("model") or ""))
             if self._remember:
                 self._aside = self._aside or ThreadPoolExecutor(1, "lamina")

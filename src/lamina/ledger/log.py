@@ -219,10 +219,13 @@ class LogFile:
         self._end = end
 
     @classmethod
-    def open(cls, path: Path) -> tuple[LogFile, Reading]:
-        """Lock, read, and end a torn last line. Raises SessionBusy or LedgerError."""
+    def open(cls, path: Path, known: int = -1) -> tuple[LogFile, Reading]:
+        """Lock, read, and end a torn last line; a file that is as long as the caller knows it is not
+        read again. Raises SessionBusy or LedgerError."""
         fd = _open_locked(path)
         try:
+            if os.fstat(fd).st_size == known:
+                return cls(path, fd, known), Reading([], [], known, ends_whole=True)
             reading = _read(fd)
             log = cls(path, fd, reading.size)
             if not reading.ends_whole:
@@ -231,6 +234,10 @@ class LogFile:
         except BaseException:
             os.close(fd)
             raise
+
+    @property
+    def size(self) -> int:
+        return self._end
 
     def write(self, data: bytes) -> None:
         """Append whole lines and return when they are on disk; on failure nothing is added."""

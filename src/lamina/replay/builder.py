@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lamina.messages import Block, Json, Message, Usage, as_list, as_object
+from lamina.messages import Block, Json, Message, Usage, as_list
 from lamina.replay.files import Unreadable
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording, SkippedPart
 
@@ -118,46 +118,6 @@ def as_blocks(content: object) -> list[Block] | None:
     parts = as_list(content)
     whole = isinstance(content, list) and all(isinstance(part, dict) for part in parts)
     return cast("list[Block]", parts) if whole else None
-
-
-def anthropic_usage(value: object) -> Usage | None:
-    """Usage as Anthropic's API reports it."""
-    usage = as_object(value)
-    if not usage:
-        return None
-    detail = as_object(usage.get("cache_creation"))
-    return Usage(
-        count(usage.get("input_tokens")),
-        count(usage.get("output_tokens")),
-        count(usage.get("cache_read_input_tokens")),
-        count(usage.get("cache_creation_input_tokens")),
-        count(detail.get("ephemeral_1h_input_tokens")),
-    )
-
-
-def openai_usage(value: object) -> Usage | None:
-    """Usage as OpenAI's two APIs report it: the prompt's count includes what was cached. Routers
-    that speak for Anthropic report in the same form, what was written to the cache besides.
-    """
-    usage = as_object(value)
-    if not usage:
-        return None
-    prompt = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    detail = as_object(usage.get("prompt_tokens_details", usage.get("input_tokens_details")))
-    written = (
-        count(detail.get("cache_write_tokens"))
-        or count(detail.get("cache_creation_tokens"))
-        or count(usage.get("cache_creation_input_tokens"))
-    )
-    read = min(prompt, count(detail.get("cached_tokens")))
-    write = min(prompt - read, written)
-    output = count(usage.get("completion_tokens", usage.get("output_tokens")))
-    return Usage(prompt - read - write, output, read, write)
-
-
-def count(value: object) -> int:
-    right = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12
-    return value if right and isinstance(value, int) else 0
 
 
 def moment_of(value: object) -> float:

@@ -13,9 +13,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from lamina.conversation.usage import count
 from lamina.errors import TranscriptError
 from lamina.messages import Block, Json, as_list, as_object
-from lamina.replay.builder import Builder, count
+from lamina.replay.builder import Builder
 from lamina.replay.files import Unreadable, decode
 from lamina.replay.message_lists import ListReader, role_of
 

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lamina.conversation.usage import anthropic_usage, openai_usage
 from lamina.messages import Block, Json, Usage, as_list, as_object
 from lamina.replay.builder import (
     SECONDS_APART,
     Builder,
-    anthropic_usage,
     as_blocks,
     moment_of,
-    openai_usage,
 )
 from lamina.replay.files import Unreadable, decode
 from lamina.replay.recording import RecordedRequest

@@ -1,0 +1,186 @@
+"""How coding agents are told to go through a gateway: by their environment and command line alone, with
+the address that they would have used as the gateway's own. Reads their settings, changes none.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lamina.errors import UsageError
+from lamina.gateway.command import PROVIDERS
+from lamina.messages import Json, as_object
+
+_HERE = "127.0.0.1,localhost"
+# First words of Claude Code's command line that are no prompt: they take no options of a session.
+_CLAUDE_VERBS = frozenset(
+    [
+        "agents",
+        "auth",
+        "config",
+        "doctor",
+        "install",
+        "mcp",
+        "migrate-installer",
+        "plugin",
+        "setup-token",
+        "update",
+        "upgrade",
+    ]
+)
+_OPENCODE = {
+    "anthropic": "https://api.anthropic.com/v1",
+    "openai": "https://api.openai.com/v1",
+    "google": "https://generativelanguage.googleapis.com/v1beta",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a client is started: what it would do by itself."""
+
+    args: Sequence[str]
+    environment: Mapping[str, str]
+    project: Path
+    upstream: str = ""  # that the user named
+
+    def upstream_of(self, provider: str) -> str:
+        variable, usual = PROVIDERS[provider]
+        return self.upstream or self.environment.get(variable) or usual
+
+    def home(self, variable: str, name: str) -> Path:
+        own = self.environment.get(variable)
+        return Path(own) if own else Path(self.environment.get("HOME") or "~").expanduser() / name
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start, once it is known where the gateway listens."""
+
+    upstream: str
+    # From the gateway's address and the folder that must be readable ("": none) to what to add.
+    arguments: Callable[[str, str], Sequence[str]] = lambda _url, _folder: ()
+    environment: Callable[[str, str], Mapping[str, str]] = field(default=lambda _url, _folder: {})
+
+
+def _claude(found: Setting) -> Launch:
+    upstream = found.upstream_of("anthropic")
+    verb = bool(found.args) and found.args[0] in _CLAUDE_VERBS
+
+    def environment(url: str, _: str) -> Mapping[str, str]:
+        # With an address that is not the provider's own it would send all its tools each time.
+        own = (
+            upstream == PROVIDERS["anthropic"][1] and "ENABLE_TOOL_SEARCH" not in found.environment
+        )
+        return {"ANTHROPIC_BASE_URL": url} | ({"ENABLE_TOOL_SEARCH": "true"} if own else {})
+
+    # With a space between them it would take a prompt for one more folder.
+    return Launch(
+        upstream, lambda _, folder: [f"--add-dir={folder}"] * bool(folder and not verb), environment
+    )
+
+
+def _codex(found: Setting) -> Launch:
+    config: Json = {}
+    with suppress(OSError, ValueError):
+        text = (found.home("CODEX_HOME", ".codex") / "config.toml").read_text("utf-8")
+        config = tomllib.loads(text)
+    name = str(config.get("model_provider") or "openai")
+    for word in found.args:
+        if word.startswith("model_provider="):
+            name = word.partition("=")[2].strip("\"'")
+    own = as_object(as_object(config.get("model_providers")).get(name))
+    if own:
+        upstream = found.upstream or str(own.get("base_url") or PROVIDERS["openai"][1])
+        return Launch(upstream, lambda url, _: ("-c", f'model_providers.{name}.base_url="{url}"'))
+    if name != "openai":
+        raise UsageError(f"Codex's settings have no model provider {name}.")
+    if not found.upstream and "OPENAI_API_KEY" not in found.environment:
+        raise UsageError(
+            "Codex may be logged in by ChatGPT or by a key, and that decides where it goes. Set "
+            "OPENAI_API_KEY, or name it: --upstream https://chatgpt.com/backend-api/codex."
+        )
+
+    def arguments(url: str, _: str) -> Sequence[str]:
+        made = f'{{name="OpenAI",base_url="{url}",wire_api="responses",requires_openai_auth=true}}'
+        return ("-c", 'model_provider="lamina"', "-c", f"model_providers.lamina={made}")
+
+    return Launch(found.upstream_of("openai"), arguments)
+
+
+def _gemini(found: Setting) -> Launch:
+    return Launch(
+        found.upstream_of("gemini"),
+        lambda _, folder: [f"--include-directories={folder}"] * bool(folder),
+        lambda url, _: {"GOOGLE_GEMINI_BASE_URL": url},
+    )
+
+
+def _opencode(found: Setting) -> Launch:
+    content = found.environment.get("OPENCODE_CONFIG_CONTENT") or "{}"
+    try:
+        inline = as_object(json.loads(content))
+    except ValueError as error:
+        raise UsageError(f"OPENCODE_CONFIG_CONTENT is not JSON: {error}.") from error
+    folder = found.home("XDG_CONFIG_HOME", ".config") / "opencode"
+    places = [
+        found.project / "opencode.json",
+        Path(found.environment.get("OPENCODE_CONFIG") or "/"),
+    ]
+    configs = [inline]
+    for place in (*places, folder / "opencode.json"):
+        with suppress(OSError, ValueError):
+            configs.append(as_object(json.loads(place.read_text("utf-8"))))
+    model = next((str(config["model"]) for config in configs if config.get("model")), "")
+    for flag, value in zip(found.args, found.args[1:], strict=False):
+        model = value if flag in ("-m", "--model") else model
+    name = model.partition("/")[0]
+    if not name:
+        raise UsageError("opencode's settings name no model; say which: -- run --model openai/…")
+    urls = [
+        str(options["baseURL"])
+        for config in configs
+        if (options := _options(config, name)).get("baseURL")
+    ]
+    upstream = found.upstream or next(iter(urls), _OPENCODE.get(name, ""))
+    if not upstream:
+        raise UsageError(
+            f"opencode's settings have no address for {name}; name it: --upstream URL."
+        )
+
+    def environment(url: str, folder: str) -> Mapping[str, str]:
+        provider = as_object(inline.get("provider"))
+        own = as_object(provider.get(name))
+        options = {**as_object(own.get("options")), "baseURL": url}
+        made = {**inline, "provider": {**provider, name: {**own, "options": options}}}
+        allowed = inline.get("permission", {})
+        if folder and isinstance(allowed, dict) and "external_directory" not in allowed:
+            made["permission"] = {**allowed, "external_directory": {f"{folder}/**": "allow"}}
+        return {"OPENCODE_CONFIG_CONTENT": json.dumps(made)}
+
+    return Launch(upstream, environment=environment)
+
+
+def _options(config: Json, provider: str) -> Json:
+    return as_object(as_object(as_object(config.get("provider")).get(provider)).get("options"))
+
+
+CLIENTS: Mapping[str, Callable[[Setting], Launch]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+    "opencode": _opencode,
+}
+
+
+def kept_off_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """A gateway on this machine is not reached through a proxy that the user has for the rest."""
+    named = ("no_proxy", "NO_PROXY")
+    if not any(name.lower().endswith("_proxy") for name in environment):
+        return {}
+    own = next((environment[name] for name in named if environment.get(name)), "")
+    return dict.fromkeys(named, f"{own},{_HERE}" if own else _HERE)

@@ -1,0 +1,148 @@
+"""`lamina gateway`: serves until it is interrupted. Loads the server only when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lamina.cache.prices import money_text
+from lamina.cli.options import config_of
+from lamina.cli.terminal import note, out, out_json, plural
+from lamina.errors import LaminaError, UsageError
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.gateway.desk import Desk, Totals
+    from lamina.gateway.server import Gateway
+
+PROVIDERS = {
+    "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "gemini": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
+}
+PORT = 8787
+EXAMPLES = """
+lamina gateway                             before Anthropic: look, record, change nothing
+ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+lamina gateway --act                       and send less where that pays
+lamina gateway --upstream openai --port 0  on any free port
+lamina gateway --upstream http://127.0.0.1:8080/v1
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_doing(parser)
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"where to listen ({PORT}); 0: any free port"
+    )
+    parser.add_argument(
+        "--upstream",
+        default="anthropic",
+        metavar="WHERE",
+        help="anthropic, openai, gemini, or an address (anthropic; the usual variable for its "
+        "address counts, as ANTHROPIC_BASE_URL)",
+    )
+
+
+def add_doing(parser: argparse.ArgumentParser) -> None:
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument(
+        "--observe", action="store_true", help="change nothing: record and reckon (the default)"
+    )
+    doing.add_argument(
+        "--act", action="store_true", help="leave out what can be left out, where that pays"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    desk = desk_for(config_of(args), acts=args.act)
+    gateway = gateway_to(upstream_url(args.upstream), desk)
+    asyncio.run(_serve(gateway, args))
+    if args.json:
+        out_json(told(desk.totals))
+    elif not args.quiet:
+        note(summed_up(desk.totals))
+    return 0
+
+
+def upstream_url(name: str) -> str:
+    variable, usual = PROVIDERS.get(name, ("", name))
+    return os.environ.get(variable) or usual
+
+
+def desk_for(
+    config: Config,
+    *,
+    acts: bool,
+    tell: Callable[[str], None] = lambda what: note(f"Lamina: {what}"),
+    now: Callable[[], float] | None = None,
+) -> Desk:
+    """A desk that keeps conversations with those of the project. `now`: another clock, for replays."""
+    import time
+
+    from lamina.gateway.desk import Desk
+    from lamina.ledger.places import find_project_folder, make_private, project_folder
+
+    folder = find_project_folder(config.own_home, config.project) / "conversations"
+    try:
+        project_folder(config.own_home, config.project)
+        make_private(folder)
+    except LaminaError as error:
+        tell(str(error))  # and everything goes through
+    return Desk(folder, config, acts=acts, tell=tell, now=now or time.time)
+
+
+def gateway_to(url: str, desk: Desk | None) -> Gateway:
+    try:
+        from lamina.gateway.peers import Upstream
+        from lamina.gateway.server import Gateway
+    except ImportError as error:
+        raise UsageError("This needs the extra gateway: pip install 'lamina[gateway]'.") from error
+    return Gateway(Upstream(url), desk)
+
+
+async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
+    leave = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, leave.set)
+    await gateway.start(args.port)
+    out(gateway.url)
+    sys.stdout.flush()
+    if not args.quiet:
+        doing = "sends less where that pays" if args.act else "changes nothing (--act does)"
+        note(f"The gateway stands before {upstream_url(args.upstream)} and {doing}.")
+    try:
+        await leave.wait()
+    finally:
+        await gateway.close()
+
+
+def told(totals: Totals) -> dict[str, float]:
+    return {
+        "requests": totals.requests,
+        "edited": totals.edited,
+        "billed": round(totals.billed, 6),
+        "direct": round(totals.direct, 6),
+        "misses": totals.misses,
+        "out": sum(totals.out.values()),
+        "fetched": len(totals.fetched),
+    }
+
+
+def summed_up(totals: Totals) -> str:
+    """One line for the end."""
+    saved = totals.direct - totals.billed
+    words = f"{money_text(totals.billed)} billed in {plural(totals.requests, 'request')}"
+    if totals.edited:
+        words += f", direct {money_text(totals.direct)}: {money_text(abs(saved))} "
+        words += "saved" if saved >= 0 else "lost"
+        count = plural(sum(totals.out.values()), "result")
+        words += f"; {count} shortened or out, {len(totals.fetched)} fetched back"
+    if totals.misses:
+        words += f", {plural(totals.misses, 'time')} the cache was not read as it should have been"
+    return words + "."

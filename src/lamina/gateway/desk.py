@@ -1,0 +1,282 @@
+"""Where requests on their way through the gateway are looked at: which conversation each belongs to,
+what of it is sent instead, what its answer used. Whatever goes wrong here, the request goes out as
+its client wrote it, and the failure is told once.
+
+Touches the conversations' folder and the record of spending, through `Conversations`. Keys stand in
+headers, and of those only a session's name is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
+from lamina.cache.prices import cost, price_of
+from lamina.conversation.bodies import Form, form_of
+from lamina.conversation.kept import Asked, Changes, Conversations
+from lamina.conversation.reading import Reader
+from lamina.conversation.splice import Splicer
+from lamina.gateway.paper import Paid, Paper
+from lamina.gateway.tee import Tee
+from lamina.ledger.places import RESULTS
+from lamina.messages import Usage, as_list, as_object, dicts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import h11
+
+    from lamina.config import Config
+
+_MOST_SERVED = 256  # conversations whose last request is remembered
+_RESULTS = f"/{RESULTS}/"
+_COUNTING = ("/count_tokens", ":countTokens")
+
+
+@dataclass(slots=True)
+class Totals:
+    """What went through since the start."""
+
+    requests: int = 0
+    billed: float = 0.0
+    direct: float = 0.0
+    edited: int = 0
+    misses: int = 0
+    out: dict[str, int] = field(default_factory=dict[str, int])  # results, by conversation
+    fetched: set[str] = field(default_factory=set[str])  # calls that brought one back
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A conversation's last request."""
+
+    at: float
+    life: int
+    frame: tuple[str, int]  # model, and size of instructions and tools
+    usage: Usage
+    changes: Changes
+    messages: int
+
+
+class Call:
+    """One request on its way. What its methods do happens in the middle of the bytes: they never wait
+    and never raise, the work is done beside the server."""
+
+    def __init__(self, desk: Desk, form: Form, original: bytes, *, counts: bool) -> None:
+        self.body = self.original = original
+        self.form, self.model = form, ""
+        self.asked: Asked | None = None
+        self.changes = Changes("")
+        self.paid: Paid | None = None
+        self.counts = counts  # it only asks how long it is
+        self._desk = desk
+        self.tee: Tee | None = None
+        self.over = 0.0  # when the answer had come
+
+    def refused(self) -> None:
+        """The provider would not have what was changed; the original goes out now."""
+        self.body, self.paid = self.original, None
+        self._desk.later(self._desk.leave_alone, self)
+
+    def answer(self, head: h11.Response) -> None:
+        if 200 <= head.status_code < 300:
+            said = dict(head.headers)
+            kind, packed = said.get(b"content-type", b""), said.get(b"content-encoding", b"")
+            self.tee = Tee(kind.decode("latin-1"), packed.decode("latin-1").strip().lower())
+
+    def take(self, data: bytes) -> None:
+        if self.tee is not None and not self.counts:
+            self.tee.take(data)
+
+    def ended(self) -> None:
+        """Nothing more comes, whether it was whole or not."""
+        if not self.over:
+            self.over = self._desk.now()
+            self._desk.later(self._desk.answered, self)
+
+
+class Desk:
+    """`acts`: whether anything is changed; else it is only looked at."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        *,
+        acts: bool,
+        tell: Callable[[str], None],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._acts, self._tell, self.now = acts, tell, now
+        self._told: set[str] = set()
+        self._conversations = Conversations(folder, config, tell=self._complain, now=now)
+        self._prices = config.table("prices")
+        self._paper, self._reader, self._splicer = Paper(self._prices), Reader(), Splicer()
+        self._served: dict[str, _Served] = {}
+        self.totals = Totals()
+        # One thread: what an answer used is booked before the next request is looked at.
+        self._beside = ThreadPoolExecutor(1, "lamina-gateway")
+
+    # ---- on the way; these never wait and never raise
+
+    def wants(self, request: h11.Request) -> bool:
+        if request.method != b"POST" or any(n == b"content-encoding" for n, _ in request.headers):
+            return False
+        return self._form(request)[0] is not None
+
+    async def before(self, request: h11.Request, body: bytes) -> Call | None:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._beside, self._looked_at, request, body)
+
+    def later(self, work: Callable[[Call], None], call: Call) -> None:
+        with suppress(RuntimeError):  # it is closed already
+            self._beside.submit(self._safely, work, call)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._beside.shutdown)
+
+    # ---- beside it
+
+    def _form(self, request: h11.Request) -> tuple[Form | None, bool]:
+        """The form of a request, and whether it only asks how long it is."""
+        path = request.target.partition(b"?")[0].decode("latin-1")
+        counts = path.endswith(_COUNTING)
+        if counts:
+            path = path.removesuffix(_COUNTING[0])
+            path = path.replace(_COUNTING[1], ":generateContent")
+        return form_of(path), counts
+
+    def _looked_at(self, request: h11.Request, body: bytes) -> Call | None:
+        form, counts = self._form(request)
+        if form is None:
+            return None
+        call = Call(self, form, body, counts=counts)
+        try:
+            self._decide(call, request)
+        except Exception as error:  # noqa: BLE001 - the client's request goes out as it is
+            call.body = body
+            self._complain(f"a request was left as it was: {type(error).__name__}: {error}")
+        return call
+
+    def _decide(self, call: Call, request: h11.Request) -> None:
+        form, body = call.form, call.original
+        read = self._reader.read(body, form)
+        given = read.given
+        call.model = str(given.get("model") or _model_in(request.target))
+        asked = form.asked(given, known=read.digests) if form.said_in in given else None
+        if asked is None or not asked.messages:
+            return
+        asked, messages = replace(asked, model=call.model), as_list(given[form.said_in])
+        if call.counts:
+            if self._acts:
+                known = self._conversations.known(asked)
+                call.body = self._splicer.spliced(body, form, messages, known, read.parts)
+            return
+        if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
+            return  # a title, a check of the quota: it has no conversation
+        if not self._acts or read.made_before:  # two Laminas in a row edit once
+            asked = replace(asked, acts=False)
+        changes = self._conversations.changes(asked)
+        if not self._acts:
+            changes = Changes(changes.conversation)
+        call.body = self._splicer.spliced(body, form, messages, changes, read.parts)
+        self._count(asked, changes)
+        marked = [n for n, m in enumerate(messages) if _marks(m)]
+        call.asked, call.changes = asked, changes
+        call.paid = self._paper.send(asked, changes, marked, self.now())
+
+    def _count(self, asked: Asked, changes: Changes) -> None:
+        if not changes.replaced:
+            return
+        totals, name = self.totals, changes.conversation
+        totals.out[name] = len(changes.replaced)
+        for message in asked.messages[-3:]:  # older calls were counted with the requests before
+            for block in message["content"]:
+                if block.get("type") == "tool_use" and _RESULTS in str(block.get("input")):
+                    totals.fetched.add(f"{name} {block.get('id')}")
+
+    def leave_alone(self, call: Call) -> None:
+        self._complain("the provider refused a changed request; its conversation is left alone now")
+        self._conversations.leave_alone(call.changes.conversation)
+
+    def answered(self, call: Call) -> None:
+        usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
+        if call.counts or not usage.total:
+            return
+        totals, now = self.totals, call.over
+        if not call.changes.conversation:
+            spend = self._conversations.spend
+            billed = direct = spend.book(
+                purpose="side", model=call.model, usage=usage, session="", at=now
+            )
+        else:
+            billed = direct = cost(usage, price_of(call.model, self._prices))
+            if call.paid is not None:
+                direct = call.paid.direct(usage)
+            self._conversations.answered(
+                call.changes.conversation, usage, call.model, at=now, direct=direct
+            )
+            self._watch(call, usage)
+        totals.requests += 1
+        totals.billed += billed
+        totals.direct += direct
+        totals.edited += call.body is not call.original
+
+    def _watch(self, call: Call, usage: Usage) -> None:
+        """Tell of a cache that should have been read and was not, and whose doing it is."""
+        now, asked, changes = call.over, call.asked, call.changes
+        last = self._served.pop(changes.conversation, None)
+        if asked is None:
+            return
+        frame = (call.model, asked.frame_tokens)
+        self._served[changes.conversation] = _Served(
+            now, asked.life, frame, usage, changes, len(asked.messages)
+        )
+        while len(self._served) > _MOST_SERVED:
+            del self._served[next(iter(self._served))]
+        if last is None or now - last.at > last.life:
+            return
+        expected = last.usage.cache_read + last.usage.cache_write
+        lost = expected - usage.cache_read
+        if lost <= max(DROP_TOKENS, DROP_SHARE * expected):
+            return
+        self.totals.misses += 1
+        before = {at: b for at, b in changes.replaced.items() if at[0] < last.messages}
+        if before != last.changes.replaced:
+            whose = "Lamina changed what was sent before, paid from what it had saved"
+        elif last.frame != frame:
+            whose = "the client changed its model, instructions or tools"
+        else:
+            whose = "the provider lost it"
+        self._tell(f"{lost:,} of {expected:,} cached tokens were not read: {whose}.")
+
+    # ---- what goes wrong
+
+    def _safely(self, work: Callable[[Call], None], call: Call) -> None:
+        try:
+            work(call)
+        except Exception as error:  # noqa: BLE001 - the answer is on its way
+            self._complain(f"{type(error).__name__}: {error}")
+
+    def _complain(self, what: str) -> None:
+        """Once: a disk that is full stays so, and whoever was told of it knows."""
+        if what not in self._told and len(self._told) < 20:
+            self._told.add(what)
+            self._tell(what)
+
+
+def _marks(message: object) -> bool:
+    """Whether the client marked a message for the cache."""
+    content = as_object(message).get("content")
+    return any("cache_control" in block for block in dicts(content))
+
+
+def _model_in(target: bytes) -> str:
+    """Google's API names the model in the path."""
+    return target.partition(b"/models/")[2].partition(b":")[0].decode("latin-1")

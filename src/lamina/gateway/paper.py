@@ -1,0 +1,100 @@
+"""What a conversation would have cost with nothing changed in it: the requests as the client wrote them
+and as they were sent, each through a prompt cache on paper (`cache/simulate.py`) by the client's own
+marks. The difference, at the scale of what the provider counted, is what was saved. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lamina.cache.prices import Price, cost, price_of
+from lamina.cache.simulate import PaperBlock, PaperCache, rules_for
+from lamina.conversation.kept import Asked, Changes
+from lamina.ledger import tokens
+from lamina.messages import Block, Usage
+
+_FRAME = "frame"
+_MOST_MARKS = 4
+_MOST_EDITED = 20_000  # changed messages whose size is remembered
+
+
+class Paper:
+    """One for a gateway: conversations share what they have in common, as at the provider."""
+
+    def __init__(self, prices: Mapping[str, Mapping[str, Any]]) -> None:
+        self._prices = prices
+        self._caches: dict[str, tuple[PaperCache, PaperCache]] = {}
+        self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
+        # Messages with changed blocks, which are held, so that their ids stay theirs; and their tokens.
+        self._edited: dict[object, tuple[Mapping[int, Block], int]] = {}
+        # By conversation: tokens that the provider counts for one of our estimate. Taken from requests
+        # that went out whole, as what is left out is like what was in them.
+        self._scales: dict[str, float] = {}
+
+    def send(self, asked: Asked, changes: Changes, marked: Sequence[int], now: float) -> Paid:
+        """Book a request on both sides. `marked`: numbers of messages that the client marked."""
+        price = price_of(asked.model, self._prices)
+        direct, sent = self._caches.setdefault(
+            asked.model, (PaperCache(rules_for(price)), PaperCache(rules_for(price)))
+        )
+        new = changes.by_message()
+        plain: list[PaperBlock] = [((_FRAME, asked.frame_tokens), asked.frame_tokens)]
+        edited = list(plain)
+        for number, (hash_, message) in enumerate(zip(asked.hashes, asked.messages, strict=True)):
+            blocks: list[Block] = message["content"]
+            size = self._sizes.get(hash_)
+            if size is None:
+                size = self._sizes[hash_] = tokens.of_blocks(blocks)
+            plain.append((hash_, size))
+            key: object = hash_
+            if changed := new.get(number):
+                key = (hash_, *((at, id(block)) for at, block in changed.items()))
+                if key not in self._edited:
+                    if len(self._edited) > _MOST_EDITED:
+                        self._edited.clear()
+                    less = sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
+                    self._edited[key] = (changed, size + less)
+                size = self._edited[key][1]
+            edited.append((key, size))
+        marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
+        unchanged = _sent(direct, plain, marks, now, asked.life)
+        as_sent = _sent(sent, edited, marks, now, asked.life)
+        return Paid(price, unchanged, as_sent, self._scales, changes)
+
+
+def _size(block: Block) -> int:
+    return tokens.of_block(block)
+
+
+def _sent(
+    cache: PaperCache, blocks: Sequence[PaperBlock], marks: Sequence[int], now: float, life: int
+) -> Usage:
+    prompt = cache.prompt()
+    prompt.extend(blocks)
+    return cache.send(prompt, now, marks, ttl=life)
+
+
+class Paid:
+    """One request on paper: unchanged, and as it was sent."""
+
+    def __init__(
+        self, price: Price, direct: Usage, sent: Usage, scales: dict[str, float], changes: Changes
+    ) -> None:
+        self._price, self._direct, self._sent = price, direct, sent
+        self._scales, self._changes = scales, changes
+
+    def direct(self, billed: Usage) -> float:
+        """Dollars that the request would have cost unchanged, the bill being this."""
+        paid, name = cost(billed, self._price), self._changes.conversation
+        scale = billed.prompt / self._sent.prompt if self._sent.prompt else 1.0
+        if not self._changes.replaced:
+            self._scales[name] = scale
+            return paid
+        if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
+            # The cache is from before this gateway's start: both sides would have read it.
+            less = max(0, self._direct.prompt - self._sent.prompt)
+            saved = cost(Usage(cache_read=less), self._price)
+        else:
+            saved = cost(self._direct, self._price) - cost(self._sent, self._price)
+        return paid + self._scales.get(name, scale) * saved

@@ -1,0 +1,192 @@
+"""The two ends of the gateway: whoever talks to it, and the provider that the user named. HTTP/1.1 by
+h11, which is strict about what it reads; header names keep their case and order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import h11
+
+from lamina.errors import UsageError
+
+_PIECE = 65_536  # bytes that are read at a time
+_HEAD = 262_144  # bytes of a request's or an answer's head, at most
+_IDLE = 20.0  # seconds for which an unused connection to the provider is kept
+_CONNECTS = 60.0  # seconds in which a provider must take a connection
+# They belong to one connection, not to the message (RFC 9110, 7.6.1). `expect` is answered here.
+_HOP = frozenset(
+    b"connection keep-alive proxy-connection proxy-authorization te trailer upgrade expect".split()
+)
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+
+Headers = list[tuple[bytes, bytes]]
+Message = h11.Request | h11.InformationalResponse | h11.Response
+Event = Message | h11.Data | h11.EndOfMessage | h11.ConnectionClosed
+
+
+def passed_on(message: Message, *, framed: bool = True) -> Headers:
+    """What goes on to the other side; without `framed` the length is for the sender to say."""
+    named = {
+        word.strip().lower()
+        for name, value in message.headers
+        if name == b"connection"
+        for word in value.split(b",")
+    }
+    off = _HOP | (named - _FRAMING) if framed else _HOP | named | _FRAMING
+    return [(name, value) for name, value in message.headers.raw_items() if name.lower() not in off]
+
+
+class Peer:
+    """One connection."""
+
+    def __init__(
+        self,
+        role: type[h11.CLIENT | h11.SERVER],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._role, self._renewed = role, False
+        self.talk = h11.Connection(role, max_incomplete_event_size=_HEAD)
+        self._reader, self._writer = reader, writer
+        self.since = 0.0  # when it was last used
+
+    async def next(self) -> Event:
+        """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
+        while True:
+            event = self.talk.next_event()
+            if event is h11.NEED_DATA:
+                if self.talk.they_are_waiting_for_100_continue:
+                    await self.say(h11.InformationalResponse(status_code=100, headers=[]))
+                self.talk.receive_data(await self._reader.read(_PIECE))
+            elif event is h11.PAUSED:
+                raise h11.RemoteProtocolError("more was said than one message")
+            else:
+                return event  # pyright: ignore[reportReturnType] - the other two are handled above
+
+    def take_over(self) -> bytes:
+        """From here on the caller follows what comes; what has come of it already."""
+        return bytes(self.talk.trailing_data[0])
+
+    async def read(self) -> bytes:
+        return await self._reader.read(_PIECE)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def renew(self, ahead: bytes = b"") -> None:
+        """A message that h11 has not followed is over; what was said ahead of the next."""
+        self.talk = h11.Connection(self._role, max_incomplete_event_size=_HEAD)
+        if ahead:
+            self.talk.receive_data(ahead)
+        self._renewed = True
+
+    async def say(self, event: Event) -> None:
+        """Waits while the other side does not take it."""
+        if data := self.talk.send(event):
+            await self.write(data)
+
+    async def gone(self) -> bool:
+        """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
+        kept = 0
+        while kept < _PIECE:
+            try:
+                data = await self._reader.read(_PIECE)
+            except ConnectionError:
+                return True
+            if not data:
+                return True
+            self.talk.receive_data(data)
+            kept += len(data)
+        return False
+
+    @property
+    def usable(self) -> bool:
+        """Whether another message can be sent on it."""
+        idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
+        ended = self._reader.at_eof() or self._writer.is_closing()
+        return idle and not ended and time.monotonic() - self.since < _IDLE
+
+    def rest(self) -> bool:
+        """The message is over; whether there can be another one."""
+        if not self._renewed:
+            if self.talk.our_state is not h11.DONE or self.talk.their_state is not h11.DONE:
+                return False
+            self.talk.start_next_cycle()
+        self._renewed = False
+        self.since = time.monotonic()
+        return True
+
+    def cut(self) -> None:
+        """End it so that the other side sees that something is missing."""
+        with suppress(Exception):
+            self._writer.transport.abort()
+
+    async def close(self) -> None:
+        with suppress(Exception):
+            self._writer.close()
+            await self._writer.wait_closed()
+
+
+class Upstream:
+    """The provider: where it is, and the connections to it that wait for work."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        try:
+            parts = urlsplit(self.url)
+            port = parts.port
+        except ValueError as error:
+            raise UsageError(f"{url} is not an address: {error}.") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{url} is not an address; give one that begins with https://.")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise UsageError(f"{parts.scheme}://{parts.hostname} is given with more than a path.")
+        self._host, self._tls = parts.hostname, parts.scheme == "https"
+        self._port = port or (443 if self._tls else 80)
+        self.base = parts.path.encode()
+        name = f"[{self._host}]" if ":" in self._host else self._host
+        self.host = (f"{name}:{port}" if port else name).encode()
+        self._trusted: ssl.SSLContext | None = None
+        self._waiting: list[Peer] = []
+
+    def is_here(self, port: int) -> bool:
+        """Whether it is this gateway itself."""
+        return self._port == port and self._host in ("127.0.0.1", "localhost", "::1")
+
+    async def connect(self) -> Peer:
+        """A connection to it. Raises OSError, TimeoutError."""
+        while self._waiting:
+            peer = self._waiting.pop()
+            if peer.usable:
+                return peer
+            await peer.close()
+        if self._tls and self._trusted is None:
+            self._trusted = await asyncio.to_thread(_trusted)
+        opened = asyncio.open_connection(self._host, self._port, ssl=self._trusted)
+        return Peer(h11.CLIENT, *await asyncio.wait_for(opened, _CONNECTS))
+
+    async def done_with(self, peer: Peer, *, last: bool) -> None:
+        if peer.rest() and not last:
+            self._waiting.append(peer)
+        else:
+            await peer.close()
+
+    async def close(self) -> None:
+        while self._waiting:
+            await self._waiting.pop().close()
+
+
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates, and those that programs on Node are told to trust besides."""
+    context = ssl.create_default_context()
+    if more := os.environ.get("NODE_EXTRA_CA_CERTS"):
+        with suppress(OSError, ssl.SSLError):
+            context.load_verify_locations(more)
+    return context

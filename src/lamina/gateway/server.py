@@ -1,0 +1,298 @@
+"""The gateway's server: takes requests from this machine and passes them on to one provider, body for
+body and piece by piece, nothing held back. Who leaves is left: a client that goes away ends its
+request, a provider that breaks off breaks off here too.
+
+Only programs on this machine get in, and no web page through a browser: Host and Origin are checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import h11
+import msgspec
+
+from lamina.errors import LaminaError
+from lamina.gateway.framing import Chunked, Counted, ends_line, framing_of
+from lamina.gateway.peers import Headers, Peer, Upstream, passed_on
+
+if TYPE_CHECKING:
+    from lamina.gateway.desk import Call, Desk
+
+HERE = "127.0.0.1"
+_MOST_READ = 64 * 2**20  # bytes of a body that is looked at; a longer one goes through unread
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
+_GONE = (ConnectionError, TimeoutError, OSError)
+
+
+class Gateway:
+    def __init__(self, upstream: Upstream, desk: Desk | None = None) -> None:
+        self._upstream, self._desk = upstream, desk
+        self._server: asyncio.Server | None = None
+        self._hosts: frozenset[bytes] = frozenset()
+        self.port = 0
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self, port: int = 0) -> None:
+        """Listen; port 0 takes a free one. Raises LaminaError."""
+        try:
+            self._server = await asyncio.start_server(self._serve, HERE, port)
+        except (OSError, OverflowError) as error:
+            raise LaminaError(f"Can't listen on port {port}: {error}.") from error
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        if self._upstream.is_here(self.port):
+            await self.close()
+            raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
+        names = [f"{name}:{self.port}" for name in _LOCAL] + [*_LOCAL] * (self.port == 80)
+        self._hosts = frozenset(name.encode() for name in names)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HERE}:{self.port}"
+
+    async def close(self) -> None:
+        """What is under way is cut off."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._upstream.close()
+        if self._desk is not None:
+            await self._desk.close()
+
+    # ---- one connection
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client, task = Peer(h11.SERVER, reader, writer), asyncio.current_task()
+        assert task is not None  # noqa: S101 - a server runs us as a task
+        self._open.add(task)
+        try:
+            while isinstance(request := await client.next(), h11.Request):
+                await self._one(client, request)
+                if not client.rest():
+                    break
+        except h11.RemoteProtocolError as error:
+            with suppress(*_GONE, h11.LocalProtocolError):
+                await _say(client, error.error_status_hint, f"This is not HTTP/1.1: {error}.")
+        except asyncio.CancelledError:
+            client.cut()
+        except (*_GONE, h11.LocalProtocolError):
+            pass
+        finally:
+            self._open.discard(task)
+            await client.close()
+
+    async def _one(self, client: Peer, request: h11.Request) -> None:
+        if said := self._refusal(request):
+            await _say(client, *said)
+            return
+        call, body = await self._looked_at(client, request)
+        try:
+            provider = await self._sent(client, request, call, body)
+            if provider is not None:
+                await _until_gone(client, self._answered(client, provider, request, call))
+        finally:
+            if call is not None:
+                call.ended()
+
+    def _refusal(self, request: h11.Request) -> tuple[int, str] | None:
+        said = dict(request.headers)
+        if said.get(b"host", b"") not in self._hosts and request.http_version != b"1.0":
+            return 403, f"Only {self.url} is served here, by that name."
+        if b"origin" in said or said.get(b"sec-fetch-site", b"none") not in _OWN_WISH:
+            return 403, "Web pages are not served here."
+        if not request.target.startswith(b"/") or request.method == b"CONNECT":
+            return 400, "Ask for a path: this is not a general proxy."
+        if b"content-length" in said and b"transfer-encoding" in said:
+            return 400, "A request has one length, content-length or chunks."
+        return None
+
+    async def _looked_at(
+        self, client: Peer, request: h11.Request
+    ) -> tuple[Call | None, list[bytes]]:
+        """The request on somebody's desk, if it is for one, and what of its body was read."""
+        pieces: list[bytes] = []
+        if self._desk is None or not self._desk.wants(request):
+            return None, pieces
+        size = 0
+        while size <= _MOST_READ:
+            event = await client.next()
+            if isinstance(event, h11.EndOfMessage):
+                body = b"".join(pieces)
+                return await self._desk.before(request, body), [body]
+            if isinstance(event, h11.Data):
+                pieces.append(bytes(event.data))
+                size += len(event.data)
+        return None, pieces
+
+    # ---- to the provider
+
+    async def _sent(
+        self, client: Peer, request: h11.Request, call: Call | None, read: list[bytes]
+    ) -> Peer | None:
+        """The connection on which the request went out; None: the client was told why not."""
+        try:
+            provider = await self._upstream.connect()
+        except (OSError, TimeoutError) as error:
+            why = str(error) or type(error).__name__
+            await _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
+            return None
+        try:
+            if call is not None:
+                await self._say_whole(provider, request, call.body)
+            else:
+                await self._say_piecewise(client, provider, request, read)
+        except BaseException:
+            provider.cut()
+            raise
+        return provider
+
+    async def _say_whole(self, provider: Peer, request: h11.Request, body: bytes) -> None:
+        size = str(len(body)).encode()
+        headers = passed_on(request, framed=False)
+        await provider.say(self._head(request, [*headers, (b"Content-Length", size)]))
+        await provider.say(h11.Data(data=body))
+        await provider.say(h11.EndOfMessage())
+
+    async def _say_piecewise(
+        self, client: Peer, provider: Peer, request: h11.Request, read: list[bytes]
+    ) -> None:
+        await provider.say(self._head(request, passed_on(request)))
+        for piece in read:
+            await provider.say(h11.Data(data=piece))
+        while client.talk.their_state is h11.SEND_BODY:
+            event = await client.next()
+            if isinstance(event, h11.Data | h11.EndOfMessage):
+                await provider.say(event)
+
+    def _head(self, request: h11.Request, headers: Headers) -> h11.Request:
+        host = (b"Host", self._upstream.host)
+        kept = [pair for pair in headers if pair[0].lower() != b"host"]
+        target = self._upstream.base + request.target
+        return h11.Request(method=request.method, target=target, headers=[host, *kept])
+
+    # ---- and back
+
+    async def _answered(
+        self, client: Peer, provider: Peer, request: h11.Request, call: Call | None
+    ) -> None:
+        try:
+            answer = await _begun(client, provider)
+            if answer.status_code == 400 and call is not None and call.body is not call.original:
+                provider.cut()
+                call.refused()  # it gets the client's own words, once more
+                provider = await self._upstream.connect()
+                await self._say_whole(provider, request, call.original)
+                answer = await _begun(client, provider)
+        except (h11.RemoteProtocolError, *_GONE) as error:
+            provider.cut()
+            await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
+            return
+        except BaseException:
+            provider.cut()
+            raise
+        try:
+            await _relayed(client, provider, request, answer, call)
+        except BaseException:
+            provider.cut()  # and the client's line ends with half an answer on it
+            raise
+        await self._upstream.done_with(provider, last=ends_line(answer))
+
+
+async def _relayed(
+    client: Peer, provider: Peer, request: h11.Request, answer: h11.Response, call: Call | None
+) -> None:
+    if call is not None:
+        call.answer(answer)
+    status, headers = answer.status_code, passed_on(answer)
+    await client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
+    frame = framing_of(answer, request)
+    if frame is not None:
+        await _streamed(client, provider, frame, call)
+        if not ends_line(request):
+            client.renew(client.take_over())
+        return
+    while not isinstance(event := await provider.next(), h11.EndOfMessage):
+        if isinstance(event, h11.Data):
+            if call is not None:
+                call.take(event.data)
+            await client.say(event)
+    if call is not None:
+        call.ended()
+    await client.say(event)
+
+
+async def _streamed(
+    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None
+) -> None:
+    """Pass a body on as it comes, up to its end."""
+    data, end = provider.take_over(), -1
+    while end < 0:
+        if not data and not (data := await provider.read()):
+            raise h11.RemoteProtocolError("it broke off")
+        try:
+            said, end = frame.follow(data)
+        except h11.RemoteProtocolError:
+            await client.write(data)
+            raise
+        if call is not None:
+            call.take(said)
+            if end >= 0:
+                call.ended()  # before the client can ask again
+        await client.write(data if end < 0 else data[:end])
+        data = b"" if end < 0 else data[end:]
+    if not data:  # what comes after an answer belongs to nobody
+        provider.renew()
+
+
+async def _begun(client: Peer, provider: Peer) -> h11.Response:
+    """The head of the answer; hints that come before it are passed on."""
+    while True:
+        event = await provider.next()
+        if isinstance(event, h11.Response):
+            return event
+        if isinstance(event, h11.InformationalResponse):
+            if event.status_code not in (100, 101):
+                headers = passed_on(event)
+                await client.say(
+                    h11.InformationalResponse(status_code=event.status_code, headers=headers)
+                )
+        else:
+            raise h11.RemoteProtocolError("it closed the connection")
+
+
+async def _until_gone(client: Peer, work: Coroutine[None, None, None]) -> None:
+    """Work for a client; it ends when the client leaves."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(client.gone())
+    leaving.add_done_callback(
+        lambda left: working.cancel() if not left.cancelled() and left.result() else None
+    )
+    try:
+        await working
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _say(client: Peer, status: int, why: str) -> None:
+    """An error of our own, in a form that both providers' clients read; the connection ends."""
+    if client.talk.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        return
+    body = msgspec.json.encode(
+        {"type": "error", "error": {"type": "lamina_gateway", "message": f"Lamina: {why}"}}
+    )
+    headers = [
+        (b"Content-Type", b"application/json"),
+        (b"Content-Length", str(len(body)).encode()),
+        (b"Connection", b"close"),
+    ]
+    await client.say(h11.Response(status_code=status, headers=headers))
+    await client.say(h11.Data(data=body))
+    await client.say(h11.EndOfMessage())

@@ -1,0 +1,100 @@
+"""`lamina wrap CLIENT -- ARGS`: starts a coding agent with a gateway before it, on a free port, and ends
+with it. The agent's environment and command line are all that is changed: no file of the user's is
+touched. What the gateway has to say waits for the end: the screen is the agent's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lamina.cli.options import config_of
+from lamina.cli.terminal import harmless, note, out_json
+from lamina.errors import UsageError
+from lamina.gateway.clients import CLIENTS, Launch, Setting, kept_off_proxies
+from lamina.gateway.command import add_doing, desk_for, gateway_to, summed_up, told
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.gateway.server import Gateway
+
+EXAMPLES = """
+lamina wrap claude                         Claude Code as always; what it cost, at the end
+lamina wrap claude --act -- -p "Fix the build"
+lamina wrap codex -- exec "Fix the build"
+lamina wrap opencode --act -- run --model openai/gpt-5.2
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "lamina wrap CLIENT [options] [-- ARGS]"
+    parser.add_argument(
+        "client", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; behind -- stands what it is given"
+    )
+    add_doing(parser)
+    parser.add_argument(
+        "--upstream",
+        default="",
+        metavar="URL",
+        help="the provider (where the client goes by itself)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.client not in CLIENTS:
+        raise UsageError(
+            f"{args.client} is none of {', '.join(CLIENTS)}; for other programs start `lamina gateway` "
+            "and give them its address."
+        )
+    program = shutil.which(str(args.client))
+    if program is None:
+        raise UsageError(f"{args.client} is not installed here, or not in the PATH.")
+    config, environment = config_of(args), dict(os.environ)
+    launch = CLIENTS[args.client](
+        Setting(args.behind, environment, config.project, upstream=args.upstream)
+    )
+    said: list[str] = []
+    desk = desk_for(config, acts=args.act, tell=said.append)
+    gateway = gateway_to(launch.upstream, desk)
+    code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], config, acts=args.act))
+    if args.json:
+        out_json({**told(desk.totals), "exit": code})
+    elif not args.quiet:
+        for sentence in said:
+            note(harmless(f"Lamina: {sentence}"))
+        if not desk.totals.requests:
+            note(f"Lamina: nothing went through; {args.client} may have an address of its own.")
+        else:
+            note(f"Lamina: {summed_up(desk.totals)}")
+    return code
+
+
+async def _wrapped(
+    gateway: Gateway, launch: Launch, command: Sequence[str], config: Config, *, acts: bool
+) -> int:
+    from lamina.ledger.places import find_project_folder
+
+    await gateway.start()
+    program, *rest = command
+    folder = find_project_folder(config.own_home, config.project) / "conversations"
+    place = str(folder) if acts else ""
+    environment = dict(os.environ)
+    environment |= kept_off_proxies(environment)
+    environment |= launch.environment(gateway.url, place)
+    try:
+        child = await asyncio.create_subprocess_exec(
+            program, *launch.arguments(gateway.url, place), *rest, env=environment
+        )
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(name, child.send_signal, name)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # the terminal tells the child itself
+        code = await child.wait()
+    finally:
+        await gateway.close()
+    return code if code >= 0 else 128 - code

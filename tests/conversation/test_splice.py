@@ -1,0 +1,153 @@
+"""Changes go into the bytes of a request (I7): only what is replaced is other bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from lamina.conversation.bodies import Form, form_of
+from lamina.conversation.kept import Changes
+from lamina.conversation.splice import Splicer
+
+pytestmark = pytest.mark.spec("I7")
+PLACE = "where the result stands"
+MARKER = "[Old tool result content cleared; all of it is in /x/1a.txt]"
+
+
+def form(path: str) -> Form:
+    found = form_of(path)
+    assert found is not None
+    return found
+
+
+def spliced(raw: bytes, form: Form, body: dict[str, Any], changes: Changes) -> bytes:
+    return Splicer().spliced(raw, form, body.get(form.said_in, []), changes)
+
+
+def result(call: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call, "content": content, **more}
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    others=st.dictionaries(st.text(max_size=6), values, max_size=4),
+    content=st.text(max_size=40)
+    | st.lists(st.builds(lambda t: {"type": "text", "text": t}, st.text())),
+    new=st.text(max_size=20),
+    indent=st.sampled_from([None, 1]),
+    ascii_only=st.booleans(),
+    separators=st.sampled_from([None, (",", ":"), (" ,\t", " :\r\n ")]),
+)
+@examples(400)
+def test_only_the_replaced_value_is_other_bytes_however_a_body_is_written(
+    others: dict[str, Any],
+    content: Any,
+    new: str,
+    indent: int | None,
+    ascii_only: bool,
+    separators: tuple[str, str] | None,
+) -> None:
+    def written(said: Any) -> tuple[bytes, dict[str, Any]]:
+        block = {**others, **result("c1", said), "cache_control": {"type": "ephemeral"}}
+        messages = [
+            {"role": "user", "content": 'go \\" on'},
+            {**others, "role": "user", "content": [{"type": "text", "text": "]}"}, block]},
+            {"role": "assistant", "content": [{"type": "thinking", "signature": "s", **others}]},
+        ]
+        body = {**others, "messages": messages, "system": others}
+        layout: Any = {"indent": indent, "ensure_ascii": ascii_only, "separators": separators}
+        return json.dumps(body, **layout).encode(), block
+
+    raw, block = written(content)
+    changes = Changes("c", {(1, 1): {**block, "content": new}})
+    made = spliced(raw, form("/v1/messages"), json.loads(raw), changes)
+    around = written(PLACE)[0].split(json.dumps(PLACE).encode())
+    assert made == msgspec.json.encode(new).join(around)
+    assert len(around) == 2
+
+
+def test_marks_of_now_are_carried_over_and_those_of_the_record_are_not() -> None:
+    mark = {"type": "ephemeral"}
+    now = [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
+    body = {"messages": [{"role": "user", "content": [result("c", now)]}]}
+    then = [{"type": "text", "text": "short", "cache_control": mark}]
+    raw = json.dumps(body).encode()
+    changes = Changes("", {(0, 0): result("c", then, cache_control=mark)})
+    made = json.loads(spliced(raw, form("/v1/messages"), body, changes))
+    assert made["messages"][0]["content"] == [result("c", [{**now[0], "text": "short"}])]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "block", "expected"),
+    [
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "tool", "tool_call_id": "c", "content": "long"}]},
+            result("c", MARKER),
+            {"messages": [{"role": "tool", "tool_call_id": "c", "content": MARKER}]},
+        ),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "long", "x": 1}]}]},
+            {"type": "text", "text": "short"},
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "text", "text": "short", "x": 1}]}
+                ]
+            },
+        ),
+        (
+            "/v1/responses",
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": "long"}]},
+            result("c", MARKER),
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": MARKER}]},
+        ),
+        (
+            "/v1beta/models/g:streamGenerateContent",
+            {"contents": [{"parts": [{"functionResponse": {"response": {"output": "long"}}}]}]},
+            result("c", MARKER),
+            {"contents": [{"parts": [{"functionResponse": {"response": {"output": MARKER}}}]}]},
+        ),
+    ],
+)
+def test_each_form_has_its_place_for_a_result(
+    path: str, body: Any, block: Any, expected: Any
+) -> None:
+    raw = json.dumps(body, indent=2).encode()
+    made = spliced(raw, form(path), body, Changes("", {(0, 0): block}))
+    assert json.loads(made) == expected
+
+
+@pytest.mark.parametrize("own", ["words", [{"type": "text", "text": "words"}]])
+def test_what_is_added_comes_last(own: Any) -> None:
+    body = {"messages": [{"role": "user", "content": own}]}
+    raw = json.dumps(body, indent=2).encode()
+    changes = Changes("", {}, {0: [{"type": "text", "text": "recalled"}]})
+    made = json.loads(spliced(raw, form("/v1/messages"), body, changes))
+    assert [b["text"] for b in made["messages"][0]["content"]] == ["words", "recalled"]
+
+
+def test_a_name_that_is_there_twice_is_not_followed() -> None:
+    raw = b'{"messages":[{"role":"user","content":"a","content":[{"type":"text","text":"b"}]}]}'
+    changes = Changes("", {(0, 0): {"type": "text", "text": "c"}})
+    with pytest.raises(ValueError, match=r"twice|should be"):
+        spliced(raw, form("/v1/messages"), json.loads(raw), changes)
+
+
+def test_without_changes_it_is_the_very_same() -> None:
+    raw = b"not even JSON"
+    assert spliced(raw, form("/messages"), {}, Changes("")) is raw

@@ -1,0 +1,222 @@
+"""The gateway sends less (I7): in batches, the same bytes for ever, with a way back; and when anything is
+wrong, what the client wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.running import Agent, asking, work
+from tests.wire.server import Answer, WireServer, fails
+
+from lamina.cache.prices import cost, money_text, price_of
+from lamina.cache.spend import Spend
+from lamina.cli.main import main
+from lamina.conversation import kept
+from lamina.conversation.usage import anthropic_usage
+from lamina.messages import Usage
+
+pytestmark = pytest.mark.spec("I7")
+NAMED = re.compile(r"\[Old tool result content cleared; all of it is in (\S+)\]")
+
+
+@pytest.fixture
+def agent(tmp_path: Path, wire: WireServer) -> Iterator[Agent]:
+    with Agent(tmp_path / "work", wire) as agent:
+        yield agent
+
+
+def contents(body: dict[str, Any]) -> list[str]:
+    return [m["content"][0].get("content", "") for m in body["messages"] if m["role"] == "user"]
+
+
+def paused(agent: Agent, rounds: int = 8) -> list[dict[str, Any]]:
+    """A conversation that is about to go on after an hour."""
+    messages = work(rounds)
+    agent.ask(messages, seconds=3_700)
+    return [*messages, *work(1, start=rounds)]
+
+
+def test_after_a_pause_old_results_are_out_and_the_rest_is_the_client_s_bytes(agent: Agent) -> None:
+    messages = paused(agent)
+    body = json.dumps(asking(messages), indent=2).encode()
+    agent.post(body)
+    sent = agent.wire.received[-1].raw
+    out = NAMED.findall(sent.decode())
+    assert len(out) == 4, "all but the last five"
+    for number, path in enumerate(out):
+        whole = messages[2 * number + 2]["content"][0]["content"]
+        assert Path(path).read_text("utf-8") == whole
+        assert Path(path).stat().st_mode & 0o077 == 0
+        sent = sent.replace(
+            json.dumps(f"[Old tool result content cleared; all of it is in {path}]").encode(),
+            json.dumps(whole).encode(),
+        )
+    assert sent == body
+
+
+def test_what_was_changed_stays_so_to_the_byte_through_restarts_and_pauses(agent: Agent) -> None:
+    messages = paused(agent)
+    last = agent.ask(messages)
+    for start in range(9, 15):
+        agent.restart()
+        messages += work(1, start=start)
+        body = agent.ask(messages, seconds=4_000 if start == 12 else 10)
+        if start != 13:  # then the cache is cold again, and more may go
+            assert contents(body)[: start - 1] == contents(last)[: start - 1]
+        last = body
+    assert agent.told == []
+
+
+def test_a_warm_cache_is_never_broken_unpaid(agent: Agent) -> None:
+    messages = work(1)
+    used: list[Usage] = []
+
+    def bill(body: dict[str, Any]) -> Answer:
+        agent.cache.now = agent.now
+        usage, _ = agent.cache.serve({**body, "system": []})
+        used.append(anthropic_usage(usage) or Usage())
+        return Answer(usage=usage)
+
+    agent.wire.rule = bill
+    for start in range(1, 30):
+        agent.ask(messages, seconds=1_000 if start == 20 else 20)
+        messages += work(1, start=start)
+    missed = [n for n, (a, b) in enumerate(pairwise(used), 1) if b.cache_read < a.cache_read]
+    assert missed == [20], "but where the cache was cold"
+
+
+def test_the_same_edits_are_counted_as_are_sent(agent: Agent) -> None:
+    messages = paused(agent)
+    sent = agent.ask(messages)
+    counted = asking([*messages, *work(1, start=9)])
+    agent.post(json.dumps(counted).encode(), path="/v1/messages/count_tokens?beta=true")
+    body = agent.wire.received[-1].body
+    assert contents(body)[:9] == contents(sent)[:9]
+    assert NAMED.search(contents(body)[1])
+    assert len(agent.ledgers()) == 1
+
+
+def test_a_changed_request_that_is_refused_goes_out_once_more_as_it_was(agent: Agent) -> None:
+    messages = paused(agent)
+    bodies: list[bytes] = []
+    serve = agent.wire.rule
+    assert serve is not None
+
+    def picky(body: dict[str, Any]) -> Answer | None:
+        bodies.append(agent.wire.received[-1].raw)
+        return fails(400, "invalid_request_error") if NAMED.search(str(body)) else serve(body)
+
+    agent.wire.rule = picky
+    own = json.dumps(asking(messages)).encode()
+    assert agent.post(own)[0] == 200
+    assert bodies[1] == own != bodies[0]
+    agent.restart()
+    messages += work(1, start=9)
+    agent.now += 4_000
+    own = json.dumps(asking(messages)).encode()
+    assert agent.post(own)[0] == 200
+    assert bodies[2:] == [own], "its conversation is left alone"
+    assert len(agent.told) == 1
+
+
+def test_a_400_that_is_not_ours_comes_back_at_once(agent: Agent) -> None:
+    agent.wire.rule = lambda _: fails(400, "invalid_request_error")
+    assert agent.post(json.dumps(asking(work(1))).encode())[0] == 400
+    assert len(agent.wire.received) == 1
+
+
+def test_two_gateways_in_a_row_edit_once(agent: Agent, tmp_path: Path, wire: WireServer) -> None:
+    with Agent(tmp_path / "first", wire) as first:
+        first.upstream = agent.gateway.url
+        first.restart()
+        messages = paused(first)
+        agent.now = first.now
+        first.ask(messages)
+        body = wire.received[-1].raw.decode()
+        assert len(NAMED.findall(body)) == 4
+        assert "/first/" in body
+        assert "/work/" not in body.replace("/first/", "")
+
+
+def test_a_provider_that_clears_by_itself_is_not_helped(agent: Agent) -> None:
+    clears = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    keeps = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+    for context, count in ((clears, 0), (keeps, 4)):
+        messages = work(8, topic=f"{count} ")
+        agent.ask(messages, seconds=4_000, context_management=context)
+        more = [*messages, *work(1, start=8)]
+        body = agent.ask(more, context_management=context)
+        assert len(NAMED.findall(json.dumps(body))) == count
+
+
+def test_thinking_words_and_system_messages_are_never_touched(agent: Agent) -> None:
+    messages = work(8)
+    messages[1]["content"].insert(0, {"type": "thinking", "thinking": "x" * 900, "signature": "s"})
+    messages.insert(3, {"role": "system", "content": [{"type": "text", "text": "y" * 9_000}]})
+    billing = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1;"}
+    agent.ask(messages, seconds=4_000, system=[billing])
+    body = agent.ask([*messages, *work(1, start=8)], system=[billing])
+    assert body["messages"][1] == messages[1]
+    assert body["messages"][3] == messages[3]
+    assert body["system"] == [billing]
+    assert len(NAMED.findall(json.dumps(body))) == 4
+
+
+@pytest.mark.parametrize("room", [None, 0], ids=["in memory", "from disk each time"])
+def test_eight_agents_at_once_break_no_prefix_of_each_other(
+    agent: Agent, room: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if room is not None:
+        monkeypatch.setattr(kept, "_IN_MEMORY", room)
+    lists = [work(8, topic=f"agent {n} ") for n in range(8)]
+    for one in lists:
+        agent.ask(one, seconds=1)
+    agent.now += 4_000
+    forms: list[list[str]] = []
+    for one in lists:
+        forms.append(contents(agent.ask([*one, *work(1, start=8)], seconds=1)))
+        assert NAMED.search(forms[-1][1])
+    for n, one in enumerate(lists):
+        again = agent.ask([*one, *work(2, start=8)], seconds=1)
+        assert contents(again)[:10] == forms[n]
+    assert len(agent.ledgers()) == 8
+
+
+def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
+    agent: Agent, tmp_path: Path, wire: WireServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(one: Agent) -> float:
+        total = 0.0
+        serve = one._serve
+
+        def bill(body: dict[str, Any]) -> Answer:
+            nonlocal total
+            answer = serve(body)
+            total += cost(anthropic_usage(answer.usage) or Usage(), price_of(body["model"]))
+            return answer
+
+        wire.rule = bill
+        messages = work(12)
+        for start in range(12, 30):
+            one.ask(messages, seconds=4_000 if start in (15, 22) else 20)
+            messages += work(1, start=start)
+        return total
+
+    with Agent(tmp_path / "direct", wire, acts=False) as bare:
+        direct = run(bare)
+    billed = run(agent)
+    agent.restart()
+    rows = list(Spend(agent.folder / "home" / "spend").calls())
+    assert sum(row["cost"] for row in rows) == pytest.approx(billed, rel=0.001)
+    claimed = sum(row["direct"] for row in rows) - billed
+    assert direct - billed > 0.1 * direct
+    assert claimed == pytest.approx(direct - billed, rel=0.05)
+    assert main(["spend", "--home", str(agent.folder / "home")]) == 0
+    assert f"left out saved {money_text(claimed)}" in " ".join(capsys.readouterr().out.split())

@@ -1,0 +1,213 @@
+"""What comes through a gateway is not always nice (I7): other providers' forms, huge bodies, jumping clocks,
+clients that share a name, kills in the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.gateway.running import (
+    Agent,
+    Provider,
+    answers,
+    asking,
+    body_of,
+    client_of,
+    ok,
+    read_message,
+    request,
+    work,
+)
+
+if TYPE_CHECKING:
+    from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.spec("I7")
+NAMED = re.compile(r"\[Old tool result content cleared; all of it is in (\S+?)\]")
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def agent(tmp_path: Path, wire: WireServer) -> Iterator[Agent]:
+    with Agent(tmp_path / "work", wire) as agent:
+        yield agent
+
+
+def result(number: int) -> str:
+    return "\n".join(f"{number}.{line} is {number * line}" for line in range(200))
+
+
+def chat(rounds: int) -> Json:
+    messages: list[Json] = [{"role": "system", "content": "s"}, {"role": "user", "content": "Go."}]
+    for n in range(rounds):
+        function = {"name": "read", "arguments": json.dumps({"filePath": f"/{n}"})}
+        call = {"id": f"c{n}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": result(n)})
+    takes = {"type": "object", "properties": {"filePath": {"type": "string"}}}
+    tool = {"type": "function", "function": {"name": "read", "parameters": takes}}
+    return {"model": "gpt-5.2", "messages": messages, "tools": [tool]}
+
+
+def responses(rounds: int) -> Json:
+    items: list[Json] = [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "s"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go."}]},
+    ]
+    for n in range(rounds):
+        given = json.dumps({"cmd": f"cat {n}"})
+        items.append({"type": "reasoning", "encrypted_content": "e" * 50, "summary": []})
+        items.append(
+            {
+                "type": "function_call",
+                "call_id": f"c{n}",
+                "name": "exec_command",
+                "arguments": given,
+            }
+        )
+        items.append({"type": "function_call_output", "call_id": f"c{n}", "output": result(n)})
+    takes = {"type": "object", "properties": {"cmd": {"type": "string"}}}
+    tool = {"type": "function", "name": "exec_command", "parameters": takes}
+    return {"model": "gpt-5.2-codex", "input": items, "tools": [tool], "store": False}
+
+
+def gemini(rounds: int) -> Json:
+    contents: list[Json] = [{"role": "user", "parts": [{"text": "Go."}]}]
+    for n in range(rounds):
+        call = {"name": "read_file", "args": {"absolute_path": f"/{n}"}, "id": f"f{n}"}
+        given = {"name": "read_file", "id": f"f{n}", "response": {"output": result(n)}}
+        contents.append(
+            {"role": "model", "parts": [{"functionCall": call, "thoughtSignature": "s"}]}
+        )
+        contents.append({"role": "user", "parts": [{"functionResponse": given}]})
+    takes = {"type": "object", "properties": {"absolute_path": {"type": "string"}}}
+    tool = {"name": "read_file", "parametersJsonSchema": takes}
+    return {"contents": contents, "tools": [{"functionDeclarations": [tool]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "made"),
+    [
+        ("/v1/chat/completions", chat),
+        ("/v1/responses", responses),
+        ("/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", gemini),
+    ],
+)
+def test_other_providers_forms_are_served_alike(
+    agent: Agent, path: str, made: Callable[[int], Json]
+) -> None:
+    bodies = [json.dumps(made(rounds), indent=1).encode() for rounds in (8, 9, 10)]
+    with Provider(answers(ok(b"{}"))) as provider:
+        agent.upstream = provider.url
+        for number, body in enumerate(bodies):
+            agent.restart()
+            assert agent.post(body, path)[0] == 200
+            agent.now += 90_000 if number == 0 else 10
+        raw = [body_of(one) for one in provider.received]
+    assert raw[0] == bodies[0]
+    out = NAMED.findall(raw[1].decode())
+    assert len(out) == 4
+    assert [Path(one).read_text("utf-8") for one in out] == [result(n) for n in range(4)]
+    assert NAMED.findall(raw[2].decode()) == out
+    again = raw[1].decode()
+    for n, name in enumerate(out):
+        marker = json.dumps(f"[Old tool result content cleared; all of it is in {name}]")
+        again = again.replace(marker, json.dumps(result(n)))
+    assert again.encode() == bodies[1], "nothing else is other bytes"
+
+
+def test_a_hundred_megabytes_go_through_unread(agent: Agent) -> None:
+    size = 100 * 2**20
+    piece = b"x" * 2**20
+    with client_of(agent.gateway) as line:
+        head = request(agent.gateway, path=b"/v1/messages").replace(
+            b"Content-Length: 0", b"Content-Length: %d" % size
+        )
+        line.sendall(head)
+        for _ in range(size // len(piece)):
+            line.sendall(piece)
+        got = read_message(line)
+    assert got.startswith(b"HTTP/1.1 ")
+    assert agent.ledgers() == []
+    assert len(agent.wire.received[-1].raw) == size
+
+
+def test_a_clock_that_jumps_breaks_nothing(agent: Agent) -> None:
+    messages = work(8)
+    agent.ask(messages)
+    for start, jump in enumerate((-5_000_000, 9_000_000_000, -1), 8):
+        agent.now += jump
+        messages += work(1, start=start)
+        body = agent.ask(messages)
+        assert len(body["messages"]) == len(messages)
+    assert agent.told == []
+    assert len(agent.ledgers()) == 1
+
+
+def test_two_clients_of_one_name_never_see_each_other(agent: Agent) -> None:
+    agent.headers["x-claude-code-session-id"] = "same"
+    one, other = work(8, topic="one "), work(8, topic="other ")
+    for messages in (one, other):
+        agent.ask(messages, seconds=1)
+    agent.now += 4_000
+    for messages, topic in ((one, "other "), (other, "one ")):
+        body = json.dumps(agent.ask([*messages, *work(1, start=8)], seconds=1))
+        for path in NAMED.findall(body):
+            assert f"{topic}0.1 " not in Path(path).read_text("utf-8")
+        assert f"{topic}7.1 " not in body
+    assert len(agent.ledgers()) == 2
+
+
+def started(agent: Agent, *more: str) -> tuple[subprocess.Popen[str], int]:
+    """The command itself, as a process."""
+    words = ["gateway", "--port", "0", "--upstream", agent.wire.anthropic_url, *more]
+    home = ["--home", str(agent.folder / "home"), "--project", str(agent.folder)]
+    gateway = subprocess.Popen(
+        [str(Path(sys.executable).parent / "lamina"), *words, *home],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HOME": str(agent.folder)},
+    )
+    assert gateway.stdout is not None
+    return gateway, int(gateway.stdout.readline().rsplit(":", 1)[1])
+
+
+def test_a_gateway_that_is_killed_loses_no_request_and_the_next_one_goes_on(agent: Agent) -> None:
+    messages = work(2)
+    sent: list[bytes] = []
+    for killed in (True, False):
+        gateway, port = started(agent, "--act")
+        with gateway:
+            for _ in range(2):
+                line = HTTPConnection("127.0.0.1", port, timeout=20)
+                body = json.dumps(asking(messages)).encode()
+                line.request("POST", "/v1/messages", body, agent.headers)
+                assert line.getresponse().read()
+                line.close()
+                sent.append(body)
+                messages += work(1, start=len(messages) // 2)
+            gateway.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
+            told = gateway.communicate(timeout=20)[1]
+    assert [one.raw for one in agent.wire.received] == sent
+    assert len(agent.ledgers()) == 1
+    assert gateway.returncode == 0
+    assert "billed in 2 requests" in told
+
+
+def test_an_answer_in_one_piece_reaches_a_client_that_pipelines(agent: Agent) -> None:
+    body = json.dumps(asking(work(1), stream=False)).encode()
+    with client_of(agent.gateway) as line:
+        line.sendall(request(agent.gateway, body) * 2)
+        first = read_message(line)
+        assert b"usage" in body_of(first)

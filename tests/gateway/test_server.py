@@ -1,0 +1,342 @@
+"""The gateway's server (I7): everything goes through as it is, and only for programs on this machine."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.gateway.running import (
+    Provider,
+    answers,
+    asked,
+    body_of,
+    client_of,
+    gateway_to,
+    ok,
+    read_message,
+    request,
+)
+
+from lamina.errors import LaminaError, UsageError
+from lamina.gateway.peers import Upstream
+from lamina.gateway.server import Gateway
+
+pytestmark = pytest.mark.spec("I7")
+
+
+def echoes(line: socket.socket, provider: Provider) -> None:
+    while message := read_message(line):
+        provider.received.append(message)
+        line.sendall(ok(body_of(message)))
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[tuple[Provider, Gateway]]:
+    with Provider(echoes) as provider, gateway_to(provider.url) as gateway:
+        yield provider, gateway
+
+
+@given(body=st.binary(max_size=5_000))
+@examples(200)
+def test_any_body_goes_out_and_comes_back_as_it_is(
+    echo: tuple[Provider, Gateway], body: bytes
+) -> None:
+    provider, gateway = echo
+    got = asked(gateway, request(gateway, body))
+    assert body_of(provider.received[-1]) == body
+    assert body_of(got) == body
+
+
+def test_a_body_in_chunks_arrives_whole(echo: tuple[Provider, Gateway]) -> None:
+    provider, gateway = echo
+    head = request(gateway).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    got = asked(gateway, head + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+    assert body_of(provider.received[-1]) == b"abcde" == body_of(got)
+
+
+def test_headers_keep_their_case_and_order_and_only_those_of_the_line_stay_behind(
+    echo: tuple[Provider, Gateway],
+) -> None:
+    provider, gateway = echo
+    own = [b"X-Api-Key: sk-1", b"anthropic-BETA: a,b", b"Accept-Encoding: br, zstd", b"X-b: 1"]
+    asked(gateway, request(gateway, b"{}", *own, b"Connection: keep-alive, X-hop", b"X-hop: 2"))
+    lines = provider.received[-1].partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert lines[0] == b"POST /v1/messages HTTP/1.1"
+    assert lines[1] == b"Host: " + provider.url.removeprefix("http://").encode()
+    assert [line for line in lines[2:] if not line.startswith(b"Content-Length")] == own
+
+
+def test_a_path_of_the_provider_comes_before_that_of_the_request() -> None:
+    with Provider(echoes) as provider, gateway_to(f"{provider.url}/own/v1/") as gateway:
+        asked(gateway, request(gateway, b"", path=b"/odd%20one?beta=true&x=%2F", method=b"PUT"))
+        assert provider.received[0].startswith(
+            b"PUT /own/v1/odd%20one?beta=true&x=%2F HTTP/1.1\r\n"
+        )
+
+
+def test_a_compressed_answer_and_its_headers_come_back_untouched() -> None:
+    packed = gzip.compress(b"words " * 1_000)
+    answer = ok(packed, b"Content-Encoding: gzip", b"X-Request-ID: 1", b"x-Odd:  two  ")
+    with Provider(answers(answer)) as provider, gateway_to(provider.url) as gateway:
+        got = asked(gateway, request(gateway, b"{}"))
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert body == packed
+    assert head.split(b"\r\n")[:4] == [
+        *(b"HTTP/1.1 200 Fine", b"Content-Encoding: gzip", b"X-Request-ID: 1", b"x-Odd: two"),
+    ]
+
+
+def test_head_has_the_length_and_no_body() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+    with (
+        Provider(answers(answer, answer)) as provider,
+        gateway_to(provider.url) as gateway,
+        client_of(gateway) as line,
+    ):
+        for _ in range(2):  # on one line: nobody waits for the 99 bytes
+            line.sendall(request(gateway, method=b"HEAD", path=b"/"))
+            got = line.recv(65_536)
+            assert b"Content-Length: 99" in got
+            assert got.endswith(b"\r\n\r\n")
+
+
+def test_200_000_bytes_in_a_stream_have_the_same_hash() -> None:
+    events = random.Random(3).randbytes(200_000)
+    chunks = [events[at : at + 777] for at in range(0, len(events), 777)]
+    body = b"".join(b"%x\r\n%b\r\n" % (len(c), c) for c in chunks) + b"0\r\n\r\n"
+    head = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with Provider(answers(head + body)) as provider, gateway_to(provider.url) as gateway:
+        got = body_of(asked(gateway, request(gateway, b"{}")))
+    assert hashlib.sha256(got).digest() == hashlib.sha256(events).digest()
+
+
+def test_an_event_is_passed_on_before_the_next_one_exists() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+    def speak(line: socket.socket, provider: Provider) -> None:
+        read_message(line)
+        line.sendall(head + b"data: one\n\n")
+        assert provider.go_on.wait(20)  # the client has seen it
+        line.sendall(b"data: two\n\n")
+
+    with (
+        Provider(speak) as provider,
+        gateway_to(provider.url) as gateway,
+        client_of(gateway) as line,
+    ):
+        line.sendall(request(gateway, b"{}"))
+        got = b""
+        while b"data: one\n\n" not in got:
+            got += line.recv(65_536)
+        provider.go_on.set()
+        while b"data: two\n\n" not in got:
+            got += line.recv(65_536)
+
+
+def test_a_client_that_does_not_read_holds_the_provider_back() -> None:
+    sent = [0]
+
+    def speak(line: socket.socket, provider: Provider) -> None:
+        read_message(line)
+        line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        line.settimeout(0.5)
+        try:
+            while sent[0] < 1_000_000_000:
+                sent[0] += line.send(bytes(1_000_000))
+        except TimeoutError:
+            provider.left.set()
+
+    with (
+        Provider(speak) as provider,
+        gateway_to(provider.url) as gateway,
+        client_of(gateway) as line,
+    ):
+        line.sendall(request(gateway, b"{}"))
+        assert provider.left.wait(20)
+        assert sent[0] < 100_000_000, "most of it was never taken"
+
+
+def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:
+    def speak(line: socket.socket, provider: Provider) -> None:
+        read_message(line)
+        provider.go_on.set()
+        if not line.recv(1):  # before a byte of the answer
+            provider.left.set()
+
+    with Provider(speak) as provider, gateway_to(provider.url) as gateway:
+        with client_of(gateway) as line:
+            line.sendall(request(gateway, b"{}"))
+            assert provider.go_on.wait(20)
+        assert provider.left.wait(20)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n9\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nnonsense\r\n",
+    ],
+)
+def test_half_an_answer_looks_like_half_an_answer(answer: bytes) -> None:
+    with (
+        Provider(answers(answer)) as provider,
+        gateway_to(provider.url) as gateway,
+        client_of(gateway) as line,
+    ):
+        line.sendall(request(gateway, b"{}"))
+        got = b""
+        while piece := line.recv(65_536):
+            got += piece
+    assert got == answer, "all that came, and no end"
+
+
+@pytest.mark.parametrize("answer", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nA b\r\n"])
+def test_what_is_no_answer_is_told_as_502(answer: bytes) -> None:
+    with Provider(answers(answer)) as provider, gateway_to(provider.url) as gateway:
+        assert asked(gateway, request(gateway, b"{}")).startswith(b"HTTP/1.1 502 ")
+
+
+def test_a_provider_that_is_not_there_is_told_as_502() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with gateway_to(f"http://127.0.0.1:{port}") as gateway:
+        got = asked(gateway, request(gateway, b"{}"))
+    assert got.startswith(b"HTTP/1.1 502 ")
+    assert b"can't be reached" in got
+
+
+def test_errors_of_the_provider_come_back_at_once_and_whole() -> None:
+    body = b'{"type":"error","error":{"type":"rate_limit_error"}}'
+    answer = b"HTTP/1.1 429 Slow\r\nretry-after: 7\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
+    with Provider(answers(answer)) as provider, gateway_to(provider.url) as gateway:
+        got = asked(gateway, request(gateway, b"{}"))
+    assert got.startswith(b"HTTP/1.1 429 Slow\r\nretry-after: 7\r\n")
+    assert got.endswith(body)
+    assert len(provider.received) == 1
+
+
+def test_a_line_serves_many_requests_and_so_does_the_one_to_the_provider(
+    echo: tuple[Provider, Gateway],
+) -> None:
+    _, gateway = echo
+    with client_of(gateway) as line:
+        for number in range(5):
+            line.sendall(request(gateway, b"%d" % number))
+            assert body_of(read_message(line)) == b"%d" % number
+
+
+def test_requests_that_were_sent_ahead_are_answered_in_turn(echo: tuple[Provider, Gateway]) -> None:
+    _, gateway = echo
+    with client_of(gateway) as line:
+        line.sendall(b"".join(request(gateway, b"<%d>" % number) for number in range(3)))
+        got = b""
+        while b"<2>" not in got:
+            got += line.recv(65_536)
+    assert got.index(b"<0>") < got.index(b"<1>") < got.index(b"<2>")
+
+
+def test_http_1_0_gets_an_answer_and_the_end_of_the_line(echo: tuple[Provider, Gateway]) -> None:
+    _, gateway = echo
+    with client_of(gateway) as line:
+        line.sendall(b"POST /v1/x HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi")
+        got = b""
+        while piece := line.recv(65_536):
+            got += piece
+    assert got.startswith(b"HTTP/1.1 200")
+    assert got.endswith(b"hi")
+
+
+def test_a_client_that_waits_for_a_go_gets_it(echo: tuple[Provider, Gateway]) -> None:
+    _, gateway = echo
+    with client_of(gateway) as line:
+        line.sendall(request(gateway, b"abc", b"Expect: 100-continue").removesuffix(b"abc"))
+        assert line.recv(65_536).startswith(b"HTTP/1.1 100 ")
+        line.sendall(b"abc")
+        assert body_of(read_message(line)) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"Origin: https://evil.example", b"403"),
+        (b"Origin: null", b"403"),
+        (b"Sec-Fetch-Site: cross-site", b"403"),
+        (b"Transfer-Encoding: chunked", b"400"),
+        (b"Content-Length: 7", b"400"),
+        (b"Host: 127.0.0.1", b"400"),
+        (b"A\x00: b", b"400"),
+    ],
+)
+def test_web_pages_and_requests_of_two_minds_are_refused(
+    echo: tuple[Provider, Gateway], header: bytes, status: bytes
+) -> None:
+    provider, gateway = echo
+    before = len(provider.received)
+    got = asked(gateway, request(gateway, b"{}", header))
+    assert got.split()[1] == status
+    assert len(provider.received) == before
+
+
+@pytest.mark.parametrize("name", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.a:80"])
+def test_a_name_that_is_not_this_machine_s_is_refused(
+    echo: tuple[Provider, Gateway], name: bytes
+) -> None:
+    _, gateway = echo
+    own = b"Host: 127.0.0.1:%d" % gateway.port
+    got = asked(gateway, request(gateway).replace(own, b"Host: " + name))
+    assert got.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET http://127.0.0.1/ HTTP/1.1", b"CONNECT a:443 HTTP/1.1", b"GET * HTTP/1.1"]
+)
+def test_it_is_no_general_proxy(echo: tuple[Provider, Gateway], line: bytes) -> None:
+    provider, gateway = echo
+    before = len(provider.received)
+    got = asked(gateway, request(gateway, method=b"@").replace(b"@ /v1/messages HTTP/1.1", line))
+    assert got.startswith(b"HTTP/1.1 400 ")
+    assert len(provider.received) == before
+
+
+@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02", b"GET\r\n\r\n", b"A" * 400_000, b"\r\n" * 9])
+def test_junk_ends_its_own_line_only(echo: tuple[Provider, Gateway], junk: bytes) -> None:
+    _, gateway = echo
+    with client_of(gateway) as line, suppress(OSError):
+        line.sendall(junk)
+        line.shutdown(socket.SHUT_WR)
+        while line.recv(65_536):
+            pass
+    assert body_of(asked(gateway, request(gateway, b"still there"))) == b"still there"
+
+
+@pytest.mark.parametrize(
+    "url", ["api.example", "ftp://a", "http://", "https://key@a", "https://a?key=1", "http://a:x"]
+)
+def test_an_address_that_can_t_be_one_is_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        Upstream(url)
+
+
+def test_a_port_that_is_taken_and_a_gateway_before_itself_are_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        import asyncio
+
+        port = taken.getsockname()[1]
+        with pytest.raises(LaminaError, match="Can't listen"):
+            asyncio.run(Gateway(Upstream("http://a.example")).start(port))
+    with pytest.raises(LaminaError, match="this gateway itself"):
+        asyncio.run(Gateway(Upstream(f"http://127.0.0.1:{port}")).start(port))
