@@ -46,6 +46,10 @@ class Form:
     price: Callable[[object], Usage | None]
     said_in: str = "messages"  # the field that holds the conversation
 
+    def at(self, path: str) -> bool:
+        """Whether a request to this path has this form."""
+        return path.partition("?")[0].endswith(self.path)
+
     def asked(self, body: Json, session: str, files: bool | None) -> Asked | None:
         """The request in our form; None where the provider, not the program, holds the rest."""
         if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
@@ -216,12 +220,12 @@ def _put_item(item: Message, new: Mapping[int, Block], added: Sequence[Block]) -
     return {**item, "content": [*parts, *more]}
 
 
-_ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, anthropic_usage)
+ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, anthropic_usage)
 _CHAT = Form("/chat/completions", _read_openai, _put_openai, openai_usage)
-_RESPONSES = Form("/responses", _read_item, _put_item, openai_usage, "input")
+RESPONSES = Form("/responses", _read_item, _put_item, openai_usage, "input")
 
 # By package, the resources of a client.
 FORMS: Mapping[str, Mapping[str, Form]] = {
-    "anthropic": {"messages": _ANTHROPIC, "beta.messages": _ANTHROPIC},
-    "openai": {"chat.completions": _CHAT, "responses": _RESPONSES},
+    "anthropic": {"messages": ANTHROPIC, "beta.messages": ANTHROPIC},
+    "openai": {"chat.completions": _CHAT, "responses": RESPONSES},
 }
