@@ -44,8 +44,8 @@ class KnowingModel:
         if "max_tokens" in body:
             if len(said) == 1:
                 self._cache = PromptCache()
-            marked = "cache_control" in json.dumps(said)
-            return self._cache.serve({**body, "system": []})[0] if marked else None
+            blocks = all(isinstance(message["content"], list) for message in said)
+            return self._cache.serve({**body, "system": []})[0] if blocks else None
         count = len(json.dumps(said)) // 4
         if "messages" not in body:
             return None
@@ -53,7 +53,7 @@ class KnowingModel:
 
 
 def _known(said: Any) -> str:
-    """What stands in reminders, whichever message they came with."""
-    parts = json.dumps(said, ensure_ascii=False).split("<system-reminder>")[1:]
-    facts = [part.partition("</system-reminder>")[0] for part in parts]
+    """The memories in it, whichever message they came with."""
+    parts = json.dumps(said, ensure_ascii=False).split("Memory (saved ")[1:]
+    facts = [part.partition("/system-reminder>")[0] for part in parts]
     return "As far as I was told: " + " ".join(facts) if facts else "I was told nothing of that."
