@@ -18,6 +18,8 @@ from lamina.adapters import needs
 from lamina.adapters.core import Core, usage_of
 from lamina.cache.spend import Spend
 from lamina.errors import LaminaError
+from lamina.integrations import typed_prompts
+from lamina.integrations.library import settings_for
 from lamina.messages import Json, Usage
 
 ROOT = Path(__file__).parents[2]
@@ -190,3 +192,9 @@ def test_what_the_provider_refuses_is_sent_again_and_usage_that_fails_costs_no_a
         3,
         1,
     ]
+
+
+def test_what_one_user_of_a_program_typed_is_no_word_of_anybody_else(home: Path) -> None:
+    alice, bob, project = (settings_for(None, user, home) for user in ("alice", "bob", None))
+    typed_prompts.record(alice, "claude-agent-sdk", "s", "I am allergic to peanuts.", 1.0)
+    assert [len(typed_prompts.recent(whose)) for whose in (alice, bob, project)] == [1, 0, 0]
