@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
           opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
 
-.PHONY: run test chromium test-model test-clients check format bench docs site clean setup
+.PHONY: run test chromium test-model test-clients test-adapters check format bench docs site clean setup
 
 run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
@@ -33,6 +33,11 @@ test-clients: $(STAMP)  ## real coding agents from npm, against a model server o
 	@echo "Installing $(AGENTS) …"
 	@mkdir -p .clients && npm install --prefix .clients --no-save --no-audit --no-fund --loglevel=error $(AGENTS)
 	@touch $@
+
+test-adapters: $(STAMP)  ## the adapters, with the packages that they are for (about 500 MB)
+	@$(BIN)/pip install -q --disable-pip-version-check -e ".[adapters]"
+	@$(BIN)/basedpyright src/lamina/adapters/*.py
+	@$(BIN)/pytest tests/adapters tests/test_docs.py
 
 check: $(STAMP)  ## format, lint, types, import rules
 	@$(BIN)/ruff format --check src tests bench docs

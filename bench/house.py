@@ -24,7 +24,15 @@ import anyio
 from bench.figures import ROOT, Figure, at_most, report
 
 SRC = ROOT / "src" / "lamina"
-EXPORTED = ("lamina.testing",)  # modules whose public names are for hosts, beside lamina's own
+# Modules whose public names are for hosts, beside lamina's own.
+EXPORTED = (
+    "lamina.testing",
+    "lamina.adapters.claude_agent_sdk",
+    "lamina.adapters.langchain",
+    "lamina.adapters.llm_plugin",
+    "lamina.adapters.openai_agents",
+    "lamina.adapters.pydantic_ai",
+)
 # Packages that came after the house was rebuilt have a budget of lines of their own; the figures for
 # lines, modules, importers and regexes are those of what was there then.
 LATER = {
@@ -34,6 +42,7 @@ LATER = {
     "integrations": 3_500,
     "gateway": 1_500,
     "web": 1_500,
+    "adapters": 700,
 }
 DATA = (".toml", ".txt", ".tsv")  # word lists and tables: an entry is a line
 BEFORE = {
@@ -266,7 +275,7 @@ def _alive_modules() -> dict[str, ast.Module]:
     """Modules that an import, or their name in a string (lazy commands, workers), leads to."""
     known, graph = modules(), imports()
     alive: set[str] = set()
-    todo = ["lamina", "lamina.cli.main", *EXPORTED]
+    todo = ["lamina", "lamina.cli.main", *(name for name in EXPORTED if name in known)]
     while todo:
         name = todo.pop()
         if name in alive:

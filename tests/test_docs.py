@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from tests.wire.knowing import KnowingModel
 
 from lamina import steps, turn
 from lamina.cli.main import COMMANDS
@@ -81,16 +82,35 @@ PROGRAMS = re.findall(
 )
 
 
+# A notebook: each cell by itself, in one namespace and one event loop, with await at the top.
+CELLS = """
+import ast, asyncio, inspect, sys
+names = {"__name__": "__main__"}
+async def notebook(cells):
+    for cell in cells:
+        code = compile(cell, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if inspect.iscoroutine(ran := eval(code, names)):
+            await ran
+asyncio.run(notebook(sys.stdin.read().split("# %%")))
+"""
+NEEDS = {"langgraph": ("langchain", "langchain_openai")}
+
+
 @pytest.mark.spec("I1")
 @pytest.mark.parametrize(("name", "program"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
 def test_a_program_in_the_docs_runs_as_printed(
     name: str, program: str, tmp_path: Path, wire: WireServer
 ) -> None:
-    if name == "notebook":  # cells: await stands at the top
-        body = "".join(f"    {line}" for line in program.splitlines(keepends=True))
-        program = f"import asyncio\nasync def cells():\n{body}\nasyncio.run(cells())\n"
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package, reason=f"needs {package}: pip install 'lamina[langchain]'")
+    if name == "loop":
+        for number in range(12):
+            (tmp_path / f"file{number}.py").write_text(
+                "".join(f"step_{n} = {n * number}\n" for n in range(2000))
+            )
+    wire.rule = KnowingModel()
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", CELLS if name == "notebook" else program],
         cwd=tmp_path,
         env={
             **os.environ,
@@ -98,7 +118,10 @@ def test_a_program_in_the_docs_runs_as_printed(
             "LAMINA_HOME": str(tmp_path / "home"),
             "ANTHROPIC_BASE_URL": wire.anthropic_url,
             "ANTHROPIC_API_KEY": "none",
+            "OPENAI_BASE_URL": wire.openai_url,
+            "OPENAI_API_KEY": "none",
         },
+        input=program,
         capture_output=True,
         text=True,
         check=False,
@@ -107,6 +130,12 @@ def test_a_program_in_the_docs_runs_as_printed(
     if name == "wrap":
         (prompt,) = wire.received[-1].body["messages"]
         assert "PostgreSQL 16" in prompt["content"][1]["text"]
+
+
+def test_there_are_the_five_programs_and_each_asserts_what_it_recalled() -> None:
+    five = dict(PROGRAMS)
+    for name in ("chatbot", "loop", "streaming", "langgraph", "notebook"):
+        assert "assert " in five[name]
 
 
 def test_every_python_block_of_the_library_page_is_run() -> None:

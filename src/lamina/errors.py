@@ -2,7 +2,8 @@
 
 LaminaError
 ├── UsageError             wrong arguments, unknown names (exit code 2)
-│   └── SettingsError      a settings file or variable that can't be taken, named
+│   ├── SettingsError      a settings file or variable that can't be taken, named
+│   └── PackageMissing     an adapter's package is not there, or not in a version that it knows
 ├── RefusedError           a rule said no (exit code 3)
 │   ├── GateRefused        the memory gate
 │   │   ├── InboxFull      too much waits for a person already
@@ -48,6 +49,10 @@ class UsageError(LaminaError):
 
 
 class SettingsError(UsageError):
+    pass
+
+
+class PackageMissing(UsageError, ImportError):
     pass
 
 

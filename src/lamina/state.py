@@ -135,6 +135,7 @@ class State:
     folding: FoldedView | None = None  # made anew from the ledger where it is missing
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
     expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
+    names_files: bool = True  # whether the model can read a file that is named to it
 
     # ---- short cuts
 

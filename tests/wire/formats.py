@@ -170,9 +170,20 @@ def responses_whole(content: list[Json], *, usage: Json) -> Json:
         if block["type"] == "text"
     ]
     item = {"id": "msg_wire", "type": "message", "role": "assistant", "status": "completed"}
+    calls = [
+        {
+            "type": "function_call",
+            "call_id": block["id"],
+            "name": block["name"],
+            "arguments": json.dumps(block["input"]),
+        }
+        for block in content
+        if block["type"] == "tool_use"
+    ]
+    output = [*([{**item, "content": said}] if said or not calls else []), *calls]
     whole = {"id": "resp_wire", "object": "response", "created_at": 1, "model": "wire"}
     rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "completed"}
-    return {**whole, **rest, "output": [{**item, "content": said}], "usage": usage}
+    return {**whole, **rest, "output": output, "usage": usage}
 
 
 def openai_error(kind: str, message: str, code: str | None) -> Json:

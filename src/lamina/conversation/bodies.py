@@ -54,6 +54,10 @@ class Form:
     said_in: str = "messages"  # the field that holds the conversation
     parts_in: str = "content"  # the field of a message that holds its parts
 
+    def at(self, path: str) -> bool:
+        """Whether a request to this path has this form."""
+        return path.partition("?")[0].endswith(self.path)
+
     def asked(
         self, body: Json, session: str = "", files: bool | None = None, known: Iterable[bytes] = ()
     ) -> Asked | None:
@@ -317,9 +321,9 @@ def _append_content(_: Message, added: Sequence[Block]) -> list[Json]:
     return [{"text": block["text"]} for block in added]
 
 
-_ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, _append_anthropic, anthropic_usage)
+ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, _append_anthropic, anthropic_usage)
 _CHAT = Form("/chat/completions", _read_openai, _put_openai, _append_openai, openai_usage)
-_RESPONSES = Form("/responses", _read_item, _put_item, _append_item, openai_usage, "input")
+RESPONSES = Form("/responses", _read_item, _put_item, _append_item, openai_usage, "input")
 _GEMINI = Form(
     ":generateContent",
     _read_content,
@@ -332,13 +336,13 @@ _GEMINI = Form(
 
 # By package, the resources of a client.
 FORMS: Mapping[str, Mapping[str, Form]] = {
-    "anthropic": {"messages": _ANTHROPIC, "beta.messages": _ANTHROPIC},
-    "openai": {"chat.completions": _CHAT, "responses": _RESPONSES},
+    "anthropic": {"messages": ANTHROPIC, "beta.messages": ANTHROPIC},
+    "openai": {"chat.completions": _CHAT, "responses": RESPONSES},
 }
 
 
 def form_of(path: str) -> Form | None:
     """The form of what is posted to a path."""
-    forms = {form.path: form for form in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)}
+    forms = {form.path: form for form in (ANTHROPIC, _CHAT, RESPONSES, _GEMINI)}
     forms[":streamGenerateContent"] = _GEMINI
     return next((form for end, form in forms.items() if path.endswith(end)), None)

@@ -21,11 +21,11 @@ from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.conversation.lineage import Lineages, branch
 from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedModel
-from lamina.errors import LaminaError, LedgerError, SessionBusy
+from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
 from lamina.events import Event, LayerFailed
 from lamina.flags import Flags
 from lamina.layers import extraction, recall
-from lamina.ledger import edits
+from lamina.ledger import edits, spans
 from lamina.ledger.log import LogFile, encode
 from lamina.ledger.record import blocks_of_entry
 from lamina.ledger.window import capabilities
@@ -60,6 +60,7 @@ class Asked:
     frame_tokens: int = 0
     life: int = 300  # seconds that the cache lives which it writes
     reads_files: bool = False  # whether its tools can read a file that we name
+    expands: bool = False  # whether it has the tool Expand, which `expanded` answers
     acts: bool = True  # False: nothing new is changed
     warm: bool = False  # the cache is warm, whatever its own ledger says
 
@@ -212,6 +213,16 @@ class Conversations:
             told = edits.state(_ANSWERED, {"at": now, **usage.to_json()})
             self._write(kept, log, told, now)
 
+    def expanded(self, hashes: Sequence[str], wanted: str, name: str = "") -> str:
+        """The text behind an id that the view of a conversation shows: of the one with this name, else
+        of the one that begins with these messages. UsageError: there is none."""
+        with self._lock:
+            name = name or self._lineages.find(hashes)[0]
+            if not name:
+                raise UsageError("Nothing was taken out of this conversation.")
+            with self._opened(name) as (kept, _):
+                return spans.expand(kept.talk.state.ledger.projection, wanted)
+
     def leave_alone(self, name: str) -> None:
         """The provider refused what we sent: from now on the program's own words go through."""
         with self._lock, self._opened(name) as (kept, log):
@@ -277,7 +288,9 @@ class Conversations:
             cache_edits=False,
         )
         talk.model = UnaskedModel(able, asked.model)
-        flags = self._flags if asked.reads_files else self._folds_only
+        back = asked.reads_files or asked.expands
+        flags = self._flags if back else self._folds_only
+        talk.state.expands, talk.state.names_files = asked.expands, asked.reads_files
         if asked.warm:
             flags = _without(flags, ("time_clearing",))
         talk.state.deps = replace(talk.state.deps, model=talk.model, flags=flags)
@@ -370,7 +383,6 @@ class Conversations:
             spend=self.spend,
             toolbox=_ForeignTools(builtin_tools()),
         )
-        talk.state.expands = False
         talk.state.listeners.append(self._hear)
         talk.clock.move(edits.written_at(entries[-1]) if entries else 0.0)
         kept = Kept(talk, name)

@@ -82,8 +82,12 @@ class _Here:
 
     def __init__(self, asked: dict[str, Any], event: dict[str, Any]) -> None:
         self._event, self._client = event, str(asked["client"])
-        project = Path(str(event["cwd"]))
-        self._memory = Memory(project, home=str(asked["home"]), claude=bool(asked["claude"]))
+        # A program may say whose memory it is; a user's own goes with no directory.
+        self._in_process, user = "user" in asked, asked.get("user")
+        self._typed = bool(asked.get("typed", True))
+        project = asked.get("project") or (None if user else Path(str(event["cwd"])))
+        home, claude = str(asked["home"]), bool(asked["claude"])
+        self._memory = Memory(project, user, home=home, claude=claude)
         self._config = self._memory.config
         self._session = str(event.get("session_id") or "")
         self._shown_file = typed_prompts.file_of(
@@ -101,7 +105,7 @@ class _Here:
         self.forget_shown()
         if not self._config.bool("memory.enabled"):
             return ""
-        said = f"{self._memory.prompt()}\n\n{_HOW}"
+        said = self._memory.prompt() if self._in_process else f"{self._memory.prompt()}\n\n{_HOW}"
         if self._event.get("source") == "compact":
             typed = typed_prompts.last(self._config, self._client, self._session)
             said = "\n\n".join([said, *self._recalled(typed)])
@@ -112,6 +116,8 @@ class _Here:
         typed = _without_added(str(self._event.get("prompt") or ""))
         if not typed or not self._config.bool("memory.enabled"):
             return ""
+        if not self._typed:  # a program's words are nobody's
+            return "\n\n".join(self._recalled(typed))
         try:
             typed_prompts.record(self._config, self._client, self._session, typed, time.time())
         except (

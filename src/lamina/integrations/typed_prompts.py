@@ -28,7 +28,11 @@ _RECENT = 4  # sessions of a project that may be under way at once
 
 
 def folder_of(config: Config) -> Path:
-    """Where the memory is: agents change their directory within a repository, the session stays."""
+    """Where the memory is: agents change their directory within a repository, the session stays. What
+    a user of a program typed stands with that user's memory and is nobody else's word."""
+    memory = Path(config.str("memory.directory"))
+    if memory.is_relative_to(config.home / "users"):
+        return memory.parent / "hooks"
     return find_project_folder(config.own_home, canonical_root(config.project)) / "hooks"
 
 

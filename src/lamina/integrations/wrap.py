@@ -12,7 +12,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -25,10 +25,9 @@ from lamina.events import quiet
 from lamina.integrations.library import own_name, settings_for
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
-from lamina.messages import Json
+from lamina.messages import Json, Usage
 
 if TYPE_CHECKING:
-    from lamina.config import Config
     from lamina.ports import MemoryStore
 
 DISABLED = "LAMINA_DISABLED"
@@ -62,7 +61,7 @@ def wrap(
     the path of the file that has them (None: told by the tools' names). With `enabled=False`, or
     LAMINA_DISABLED set, the client itself comes back.
     """
-    if not enabled or os.environ.get(DISABLED, "").strip().lower() not in _NO:
+    if not enabled or switched_off():
         return client
     forms = FORMS.get(_maker(client))
     if forms is None:
@@ -72,12 +71,15 @@ def wrap(
         )
     if hasattr(client, _MARK):
         return client
-    config = settings_for(project, user, home)
-    folder = find_project_folder(config.own_home, config.project) / "conversations"
-    if user is not None:
-        folder /= own_name(user)
-    between = _Between(config, folder, session, files, remember=remember, recall=recall)
+    between = Between(
+        project, user, session=session, remember=remember, recall=recall, files=files, home=home
+    )
     return _attached(client, forms, between)
+
+
+def switched_off() -> bool:
+    """Whether the environment says that programs go without us."""
+    return os.environ.get(DISABLED, "").strip().lower() not in _NO
 
 
 def _maker(client: object) -> str:
@@ -86,7 +88,7 @@ def _maker(client: object) -> str:
     return next((name for name in packages if name in FORMS), "")
 
 
-def _attached(client: _Client, forms: Mapping[str, Form], between: _Between) -> _Client:
+def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _Client:
     """A copy of the client, with us at the door through which each of its resources posts."""
     own: Any = cast("Any", client).copy()
     post = _post_async if iscoroutinefunction(own.post) else _post
@@ -106,8 +108,8 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: _Between) -> 
     return cast("_Client", own)
 
 
-def _post(send: Callable[..., Any], form: Form, between: _Between, path: str, **given: Any) -> Any:
-    call = between.before(form, path, given.get("body"))
+def _post(send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any) -> Any:
+    call = between.before(form, given.get("body")) if form.at(path) else None
     if call is None:
         return send(path, **given)
     try:
@@ -120,11 +122,11 @@ def _post(send: Callable[..., Any], form: Form, between: _Between, path: str, **
 
 
 async def _post_async(
-    send: Callable[..., Any], form: Form, between: _Between, path: str, **given: Any
+    send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any
 ) -> Any:
     from anyio.to_thread import run_sync
 
-    call = await run_sync(between.before, form, path, given.get("body"))
+    call = await run_sync(between.before, form, given.get("body")) if form.at(path) else None
     if call is None:
         return await send(path, **given)
     try:
@@ -137,7 +139,7 @@ async def _post_async(
 
 
 @dataclass(slots=True)
-class _Call:
+class Call:
     """One request on its way."""
 
     form: Form
@@ -146,20 +148,25 @@ class _Call:
     edited: bool
 
 
-class _Between:
+class Between:
     """What stands between a client and its provider. Nothing here raises."""
 
     def __init__(
         self,
-        config: Config,
-        folder: Path,
-        session: str,
-        files: bool | None,
+        project: str | Path | None,
+        user: str | None,
         *,
-        remember: bool,
-        recall: bool,
+        session: str = "",
+        remember: bool = False,
+        recall: bool = True,
+        files: bool | None = None,
+        home: str | Path | None = None,
     ) -> None:
-        self._config, self._folder, self._session = config, folder, session
+        self._config = config = settings_for(project, user, home)
+        self._folder = find_project_folder(config.own_home, config.project) / "conversations"
+        if user is not None:
+            self._folder /= own_name(user)
+        self._session = session
         self._files, self._remember, self._recall = files, remember, recall
         self._told = False
         self._made: Conversations | None = None
@@ -167,35 +174,45 @@ class _Between:
         self._looking: Future[None] | None = None  # for memories in what was said last
         self._aside: ThreadPoolExecutor | None = None
 
-    def before(self, form: Form, path: str, body: object) -> _Call | None:
-        """What to send instead; None: nothing of this is ours."""
-        if not path.partition("?")[0].endswith(form.path) or not isinstance(body, dict):
+    def before(
+        self, form: Form, body: object, *, session: str = "", expands: bool = False
+    ) -> Call | None:
+        """What to send instead; None: nothing of this is ours. `expands`: it has the tool Expand."""
+        if not isinstance(body, dict):
             return None
         try:
             if self._looking is not None:
                 self._looking.result()
             given = cast("Json", body)
             said = {**given, form.said_in: plain(given[form.said_in])}
-            asked = form.asked(said, self._session, self._files)
+            asked = form.asked(said, session or self._session, self._files)
             if asked is None:
                 return None
-            changes = self._conversations().changes(asked)
+            changes = self._conversations().changes(replace(asked, expands=expands))
             new = form.spliced(given, changes)
-            return _Call(form, changes.conversation, new, edited=new is not given)
+            return Call(form, changes.conversation, new, edited=new is not given)
         except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
-            self._tell(f"{type(error).__name__}: {error}")
+            self.tell(f"{type(error).__name__}: {error}")
             return None
 
-    def refused(self, call: _Call, error: Exception) -> bool:
+    def expanded(
+        self, form: Form, body: Json, wanted: str, session: str = "", conversation: str = ""
+    ) -> str:
+        """What Expand answers in a conversation: by name, else that of a request. Raises LaminaError."""
+        asked = None if conversation else form.asked(body, session or self._session, self._files)
+        hashes = asked.hashes if asked is not None else ()
+        return self._conversations().expanded(hashes, wanted, conversation)
+
+    def refused(self, call: Call, error: Exception) -> bool:
         """Whether the provider may have turned a request down for what we made of it."""
         if not call.edited or getattr(error, "status_code", None) != 400:
             return False
-        self._tell("the provider refused a changed request; this conversation is left alone now")
+        self.tell("the provider refused a changed request; this conversation is left alone now")
         with suppress(Exception):
             self._conversations().leave_alone(call.conversation)
         return True
 
-    def watched(self, call: _Call, answer: Any) -> Any:
+    def watched(self, call: Call, answer: Any) -> Any:
         """The answer itself; a stream tells what it cost when it has ended."""
         with suppress(Exception):
             if (items := getattr(answer, _ITEMS, None)) is not None:
@@ -205,16 +222,17 @@ class _Between:
                 self.answered(call, [answer])
         return answer
 
-    def answered(self, call: _Call, told: Sequence[Any]) -> None:
+    def answered(self, call: Call, told: Callable[[], Usage] | Sequence[Any]) -> None:
         """It came in whole; what was told with it says what it cost."""
         try:
-            usage, conversations = call.form.usage(map(plain, told)), self._conversations()
-            conversations.answered(call.conversation, usage, str(call.body.get("model") or ""))
+            usage = told() if callable(told) else call.form.usage(map(plain, told))
+            model = str(call.body.get("model") or "")
+            self._conversations().answered(call.conversation, usage, model)
             if self._remember:
                 self._aside = self._aside or ThreadPoolExecutor(1, "lamina")
                 self._looking = self._aside.submit(self._extract, call.conversation)
         except Exception as error:  # noqa: BLE001 - the answer is there
-            self._tell(f"{type(error).__name__}: {error}")
+            self.tell(f"{type(error).__name__}: {error}")
 
     def _extract(self, conversation: str) -> None:
         """Beside the program: the rules take most of a second to load."""
@@ -227,7 +245,7 @@ class _Between:
 
                 save_by_rules(self._store, entries, conversation, time.time())
         except Exception as error:  # noqa: BLE001 - nobody waits for it
-            self._tell(f"{type(error).__name__}: {error}")
+            self.tell(f"{type(error).__name__}: {error}")
 
     def _conversations(self) -> Conversations:
         if self._made is None:
@@ -247,10 +265,10 @@ class _Between:
                 )
                 self._store = open_store(self._config, quiet, gate=gate)
                 index = MemoryIndex(self._store) if self._recall else None
-            self._made = Conversations(self._folder, self._config, memory=index, tell=self._tell)
+            self._made = Conversations(self._folder, self._config, memory=index, tell=self.tell)
         return self._made
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str) -> None:
         """Once: the program works without us, and its log is not ours."""
         if self._told:
             return
@@ -259,7 +277,7 @@ class _Between:
             warnings.warn(f"Lamina left a request as it was: {what}", RuntimeWarning, stacklevel=2)
 
 
-def _tee(between: _Between, call: _Call, items: Iterator[Any]) -> Iterator[Any]:
+def _tee(between: Between, call: Call, items: Iterator[Any]) -> Iterator[Any]:
     seen: list[Any] = []
     for item in items:
         call.form.note(seen, item)
@@ -267,9 +285,7 @@ def _tee(between: _Between, call: _Call, items: Iterator[Any]) -> Iterator[Any]:
     between.answered(call, seen)
 
 
-async def _tee_async(
-    between: _Between, call: _Call, items: AsyncIterator[Any]
-) -> AsyncIterator[Any]:
+async def _tee_async(between: Between, call: Call, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
     from anyio.to_thread import run_sync
 
     seen: list[Any] = []

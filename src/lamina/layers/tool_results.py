@@ -261,13 +261,15 @@ def kept(state: State, file: str, text: str, *, failed: bool, name: str = "") ->
     `name`: by which Expand brings it back."""
     data = text.encode("utf-8", "replace")
     path = state.deps.folder / RESULTS / f"{file}.txt"
-    expand = f", or Expand {name} brings it back" if name else ""
+    where = f"All of it is in {path}; read that file for the rest"
+    if name and state.names_files:
+        where += f", or Expand {name} brings it back"
+    elif name:
+        where = f"Expand {name} shows all of it"
     preview = _preview(state, data, failed=failed)
     size = f"{len(data) / 1024:,.1f} KB"
     words = (
-        f"<persisted-output>\nThis result has {size}. All of it is in {path}; "
-        f"read that file for the rest{expand}."
-        f"\n\n{preview}\n</persisted-output>"
+        f"<persisted-output>\nThis result has {size}. {where}.\n\n{preview}\n</persisted-output>"
     )
     if len(words) >= len(text):
         return text

@@ -51,10 +51,10 @@ class Expand:
         span = await anyio.to_thread.run_sync(context.session.expand, str(input["id"]))
         offset, limit = int(input.get("offset") or 1), int(input.get("limit") or LINES)
         column = int(input.get("column") or 1)
-        return _show(shown(span), offset, column, limit, str(input.get("search") or ""))
+        return lines_shown(shown(span), offset, column, limit, str(input.get("search") or ""))
 
 
-def _show(span: str, offset: int, column: int, limit: int, search: str) -> ToolOutcome:
+def lines_shown(span: str, offset: int, column: int, limit: int, search: str) -> ToolOutcome:
     """Lines from a place on; whoever puts the parts together has every byte but a last newline."""
     lines = span.removesuffix("\n").split("\n")
     wanted = [
