@@ -106,7 +106,10 @@ def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     if store is None:
         raise UsageError("There is no place for memories here. `lamina doctor` says more.")
     with store:
-        done = extraction.save_by_rules(store, log.read(file).entries, file.stem, time.time())
+        daily = config.bool("memory.daily_log")
+        done = extraction.save_by_rules(
+            store, log.read(file).entries, file.stem, time.time(), daily=daily
+        )
     return {"session": file.stem, **{name: getattr(done, name) for name in _TOLD}}
 
 

@@ -8,10 +8,12 @@ journalled step that one command undoes. Whatever ends it before that leaves mem
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lamina.events import LayerActed
 from lamina.layers.dream import lock as dream_lock
-from lamina.layers.dream.record import DreamRecord
+from lamina.layers.dream.record import DreamRecord, days_waiting
 from lamina.ledger import edits
 from lamina.state import State
 
@@ -48,6 +50,18 @@ def at_open(state: State) -> None:
     store = state.deps.memory
     if store is not None and store.in_files and state.purpose == "main":
         dream_lock.repair(store.directory / dream_lock.NAME)
+        if state.flags.on("daily_log") and state.deps.interactive:
+            _offer(state, store)
+
+
+def _offer(state: State, store: MemoryStore) -> None:
+    """Once a day, in a conversation: nothing but a dream makes memories of a diary."""
+    now = state.deps.clock.now()
+    days = days_waiting(store.directory, now)
+    today = f"{datetime.fromtimestamp(now, UTC).astimezone():%Y-%m-%d}"
+    if days and not DreamRecord(store.state).offered(today):
+        what = days[0] if len(days) == 1 else f"{days[0]} and {len(days) - 1} more"
+        state.emit(LayerActed(LAYER, f"the log of {what} waits: /dream makes memories of it"))
 
 
 def wanted(state: State) -> bool:

@@ -12,12 +12,14 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from lamina.errors import UsageError
+from lamina.layers.dream import lock as dream_lock
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Commit, InForce
 from lamina.memory import is_index
@@ -136,6 +138,14 @@ class DreamRecord:
     def note_distilled(self, marks: Mapping[str, str]) -> None:
         self._put("diary.json", msgspec.json.encode({**self._table("diary.json"), **marks}))
 
+    def offered(self, day: str) -> bool:
+        """Was the diary offered on this day already? From now on it was."""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if (self.folder / "offered").read_text("utf-8") == day:
+                return True
+        self._put("offered", day.encode())
+        return False
+
     # ---- what the user took back
 
     def take_back(self, contents: Mapping[str, bytes]) -> None:
@@ -168,6 +178,20 @@ def _sound(line: Mapping[str, Any]) -> bool:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def new_logs(directory: Path, since: float) -> list[Path]:
+    """Days of the diary that were written to since then, oldest first."""
+    found = sorted((directory / "logs").glob("[0-9]*/[0-9]*/[0-9]*.md"))
+    plain = [path for path in found if path.is_file() and not path.is_symlink()]
+    return [path for path in plain if path.stat().st_mtime > since]
+
+
+def days_waiting(directory: Path, now: float) -> list[str]:
+    """Days before today whose log no dream has worked in since it was written."""
+    today = f"{datetime.fromtimestamp(now, UTC).astimezone():%Y-%m-%d}"
+    logs = new_logs(directory, dream_lock.last_dream(directory / dream_lock.NAME))
+    return [path.stem for path in logs if path.stem < today]
 
 
 # ---- taking a dream back

@@ -179,6 +179,8 @@ class DreamRun:
                     extra=one.extra,
                 )
                 self._marks[mark] = name
+        folder = self._state.deps.transcript.parent
+        planner.judge.heard = fork.heard_in(folder, planner.before, files)
         return WantedMemory(files) if len(files) > len(planner.before.files) else None
 
     async def _asked(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
