@@ -15,7 +15,7 @@ MemoryType = Literal["user", "feedback", "project", "reference"]
 MEMORY_TYPES: tuple[MemoryType, ...] = ("user", "feedback", "project", "reference")
 
 # Who writes. It is the author of the commit and decides what counts as evidence.
-Writer = Literal["user", "agent", "extraction", "dream", "team", "outside"]
+Writer = Literal["user", "agent", "extraction", "dream", "team", "program", "outside"]
 
 
 @dataclass(frozen=True, slots=True)

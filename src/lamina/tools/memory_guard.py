@@ -47,6 +47,7 @@ _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
+_LONGEST_DESCRIPTION = 500
 
 
 def evidence_for(
@@ -59,6 +60,20 @@ def evidence_for(
     if not users_word:
         found += echoed(claim, recent, session)
     return found
+
+
+def in_their_words(store: MemoryStore, proposal: Proposal) -> Proposal:
+    """A new memory of the user's word whose description sums up in other words: then the first sentence
+    of the rule describes it, if that is what keeps it from being taken."""
+    if proposal.type not in ("user", "feedback") or not proposal.evidence:
+        return proposal
+    first = next((line for line in proposal.body.splitlines() if line.strip()), "")
+    said = next(iter(wording.sentences(first)), "").strip(" *_-").rstrip(".")
+    if not said or said.startswith(("Why:", "How to apply:")) or len(said) > _LONGEST_DESCRIPTION:
+        return proposal
+    plain = replace(proposal, description=said)
+    verdicts = [store.judge_among(one, (), "").decision for one in (proposal, plain)]
+    return plain if verdicts == ["inbox", "accept"] else proposal
 
 
 def taken_back(

@@ -27,6 +27,7 @@ from lamina.text.asks import forget_wish
 from lamina.tools.memory_guard import (
     asked_to_forget,
     evidence_for,
+    in_their_words,
     last_typed,
     log_instead,
     taken_back,
@@ -292,6 +293,7 @@ class Remember:
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
+        proposal = proposal if base else in_their_words(self._store, proposal)
         logged = log_instead(self._store, proposal, self._log()) if self._log else None
         return logged or self._store.remember(proposal, base=base, pointer=self._with_index)
 

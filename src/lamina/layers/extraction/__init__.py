@@ -28,12 +28,12 @@ from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, sai
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
-from lamina.memory import manifest, proposal_of, read_topic, team_is_on, topic_at
+from lamina.memory import edit_topic, manifest, proposal_of, read_topic, team_is_on, topic_at
 from lamina.messages import Json, text_of
 from lamina.secrets import secrets_in
 from lamina.state import State
 from lamina.text.origins import typed_parts
-from lamina.tools.memory_guard import log_instead, taken_back
+from lamina.tools.memory_guard import in_their_words, log_instead, taken_back
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
@@ -386,7 +386,10 @@ def _keep(
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
-        if log is not None and (logged := _logged(store, words, log, path, data, before, evidence)):
+        if before is None:
+            data = _described(store, _proposed(words, path, data, evidence), data)
+        proposal = _proposed(words, path, data, evidence)
+        if log is not None and (logged := _logged(store, proposal, before, log())):
             return done.take(logged)
         outcome = store.write_file(
             path,
@@ -407,26 +410,25 @@ def _keep(
     return done.take(outcome)
 
 
+def _proposed(words: NewWords, path: str, data: bytes, evidence: Sequence[Evidence]) -> Proposal:
+    made = proposal_of(read_topic(path, data), "extraction", words.session)
+    return replace(made, evidence=tuple(evidence), reason="extracted from the conversation")
+
+
+def _described(store: MemoryStore, proposal: Proposal, data: bytes) -> bytes:
+    """A new file; its description in the user's words where its own would keep it waiting."""
+    said = in_their_words(store, proposal).description
+    return data if said == proposal.description else edit_topic(data, description=said)
+
+
 def _logged(
-    store: MemoryStore,
-    words: NewWords,
-    log: Callable[[], float],
-    path: str,
-    content: bytes,
-    before: bytes | None,
-    evidence: Sequence[Evidence],
+    store: MemoryStore, proposal: Proposal, before: bytes | None, now: float
 ) -> Outcome | None:
     """What a file says beyond what it said, as an entry of the day's log."""
-    memory, old = read_topic(path, content), topic_at(path, before)
+    old = topic_at(proposal.path, before)
     known = old.body.splitlines() if old is not None else []
-    body = "\n".join(line for line in memory.body.splitlines() if line not in known)
-    proposal = replace(
-        proposal_of(memory, "extraction", words.session),
-        body=f"{body}\n",
-        evidence=tuple(evidence),
-        reason="extracted from the conversation",
-    )
-    return log_instead(store, proposal, log())
+    body = "\n".join(line for line in proposal.body.splitlines() if line not in known)
+    return log_instead(store, replace(proposal, body=f"{body}\n"), now)
 
 
 def _manifest(state: State, store: MemoryStore, words: NewWords) -> str:
