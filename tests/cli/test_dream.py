@@ -397,3 +397,48 @@ def test_a_dream_whose_history_alone_fails_is_done_and_the_history_follows(
     assert (ran.code, len([*memory_of(world).glob("deploy_*.md")])) == (0, 1), ran
     assert "the history follows later" in ran.err
     assert any(one["writer"] == "dream" for one in lamina("memory", "log", "--json").json)
+
+
+@pytest.mark.spec("L6.5")
+def test_a_dream_is_watched_and_ended_where_the_user_sits(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def reads(_request: Any) -> dict[str, Any]:
+        [copy] = world.rglob("dream/copy-*")
+        call = {"name": "Read", "input": {"file_path": str(copy / "deploy_a.md")}}
+        return {"text": "I look at deployments first.", "tool_use": [call]}
+
+    model = ScriptedModel([Step(reads, purpose="dream"), Step({"hang": True}, purpose="dream")])
+
+    async def story() -> None:
+        async with Place(world).open(model) as session:
+            directory = twice(session)
+            await run_command(session, "/dream status")
+
+            async def look() -> None:
+                with anyio.fail_after(60):
+                    while len(model.requests) < 2:
+                        await anyio.lowlevel.checkpoint()
+                await run_command(session, "/dream status")
+                await run_command(session, "/dream stop")
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(look)
+                with pytest.raises(LaminaError, match="Memory is as it was"):
+                    await run_command(session, "/dream")
+            assert (directory / "deploy_b.md").exists()
+            with pytest.raises(UsageError, match="No dream is running"):
+                await run_command(session, "/dream stop")
+
+    anyio.run(story)
+    told = capfd.readouterr().out
+    assert told.startswith("  No dream is running.\n")
+    assert "I look at deployments first." in told
+    assert "1 tool call, 0 files touched" in told
+    assert "Read deploy_a.md" in told
+
+
+def test_the_status_of_a_dream_is_a_command(lamina: Run) -> None:
+    lamina("memory", "add", FACT)
+    assert lamina("dream", "status").out == "No dream is running.\n"
+    assert lamina("dream", "status", "--json").json["running"] is False

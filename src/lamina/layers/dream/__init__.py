@@ -65,11 +65,13 @@ def _offer(state: State, store: MemoryStore) -> None:
 
 
 def wanted(state: State) -> bool:
-    """On, not in daily-log mode (the night does it there), not remote, main agent only."""
+    """On, not in daily-log mode (the night does it there), not remote, main agent only; a program that
+    opens a session does not wait and pay for one unless it asks for that."""
     return (
         state.flags.on("dream")
         and not state.flags.on("daily_log")
         and state.purpose == "main"
+        and (state.deps.interactive or state.config.bool("dream.non_interactive"))
         and not state.forked
         and not state.config.bool("remote")
     )

@@ -20,6 +20,7 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.errors import LaminaError, ModelError
+from lamina.events import Event
 from lamina.layers import fork_tools
 from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
@@ -50,7 +51,12 @@ Tell = Callable[[str, str], None]  # a tool, and the file it works on
 
 
 async def dream(
-    state: State, planner: DreamPlanner, copy: Path, logs: Mapping[str, str], tell: Tell
+    state: State,
+    planner: DreamPlanner,
+    copy: Path,
+    logs: Mapping[str, str],
+    tell: Tell,
+    hear: Callable[[Event], None],
 ) -> WantedMemory | None:
     """What the model makes of memory; None where no model can be asked."""
     if state.fork is None or state.deps.model.name == "none":
@@ -64,6 +70,7 @@ async def dream(
         permit=_told(fork_tools.permit_for(state, copy, why_not, unread=sessions), copy, tell),
         max_calls=MOST_CALLS,
         instead=fork_tools.tools_for(state, None, unread=sessions),
+        hear=hear,
     )
     if result.stop == "refused" or result.too_long is not None:
         return None  # no money, or a window too small for it: the rules serve
