@@ -52,7 +52,34 @@ def test_a_dry_run_prints_a_diff_and_changes_nothing(lamina: Run, world: Path) -
     assert "Would merge 1 memory into others. Nothing was changed." in ran.err
     assert (memory_of(world) / "deploy_b.md").exists()
     assert "--- a/deploy_b.md" in lamina("dream", "--dry-run", "--json").json["diff"]
-    assert lamina("dream", "log", "--json").json[0]["text"].startswith("Would merge")
+
+
+def tree(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below, but for the index of headers, which every look at memory brings up to date."""
+    found = [path for path in root.rglob("*") if not path.name.startswith("headers.sqlite")]
+    return {
+        str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for path in found
+    }
+
+
+@pytest.mark.spec("L6.4")
+@pytest.mark.usefixtures("doubles")
+def test_a_dry_run_leaves_nothing_behind(lamina: Run, world: Path) -> None:
+    before = tree(world)
+    assert "Would merge" in lamina("dream", "--dry-run").err
+    assert tree(world) == before, "where nobody ever dreamt"
+    script = world / "script.json"
+    script.write_text('[{"purpose": "dream", "reply": "Nothing to do."}]')
+    assert lamina("dream", "--now", "--model", f"scripted:{script}").code == 0
+    lamina("memory", "add", FACT, "--file", "deploy_c.md")
+    lock = memory_of(world) / dream_lock.NAME
+    before, last = tree(world), dream_lock.last_dream(lock)
+    for _ in range(2):
+        assert lamina("dream", "--dry-run", "--model", f"scripted:{script}").code == 0
+        left = {path for path, kept in tree(world).items() if kept != before.get(path)}
+        assert {path for path in left if "/spend/" not in path} == set(), "calls are paid for"
+    assert dream_lock.last_dream(lock) == last
 
 
 @pytest.mark.spec("L6.4", "L6.5")

@@ -8,11 +8,11 @@ answer before it if nothing but the user's words was in view, else what the user
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from lamina.memories import Evidence, Memory, Proposal
+from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import wording
@@ -145,8 +145,34 @@ def told_apart(claim: str) -> tuple[str, str]:
             lines = explained
         elif not line.strip():
             lines = rule
-        lines.append(_TEMPLATE_WORDS.sub(" ", line))
+        lines.append(_TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
     return "\n".join(rule), "\n".join(explained)
+
+
+def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
+    """The lines of a proven memory that explain it and that the user did not say themselves."""
+    support = _supported(proposal, record) if proposal.evidence else _Support()
+    proof = "\n".join([*support.stated, *support.besides])
+    known = {wording.fold(line) for line in vouched.splitlines()}
+    return [
+        line
+        for line in proposal.body.splitlines()
+        if _TEMPLATE_WORDS.match(line.strip())
+        and LABEL not in line
+        and wording.fold(line) not in known
+        and _share(_TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
+    ]
+
+
+def labelled(content: bytes, lines: Collection[str]) -> bytes:
+    """A file with these lines marked as the assistant's, where a person sees it and may take it off."""
+    text = content.decode("utf-8", "surrogateescape")
+    for line in lines:
+        bare = line.strip()
+        found = _TEMPLATE_WORDS.match(bare)
+        if found is not None:
+            text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _share(claim: str, proof: str) -> float:

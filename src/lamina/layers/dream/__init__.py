@@ -121,11 +121,17 @@ async def run(state: State, *, apply: bool = True) -> DreamResult:
     if not store.in_files:
         return DreamResult("refused", "This memory is not in files, and a dream works on files.")
     path = store.directory / dream_lock.NAME
+    before = None if apply else dream_lock.left_at(path)
     try:
         lock = dream_lock.acquire(path, now=state.deps.clock.now(), claude=state.config.claude)
     except dream_lock.LockHeld as held:
         return DreamResult("refused", f"No dream now: {held}.")
     try:
-        return await DreamRun(state, store, lock, apply=apply).dream()
+        if apply:
+            return await DreamRun(state, store, lock, apply=True).dream()
+        with DreamRecord(store.state).as_it_was():
+            return await DreamRun(state, store, lock, apply=False).dream()
     finally:
+        if not apply:
+            lock.put_back(before)
         lock.release()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +58,21 @@ class DreamRecord:
 
     def __init__(self, state: Path) -> None:
         self.folder = state / "dream"
+
+    @contextlib.contextmanager
+    def as_it_was(self) -> Generator[None]:
+        """Inside, a dream that only looks: it can be watched and ended like any other, and leaves no
+        trace here. The caller holds the lock."""
+        there = self.folder.is_dir()
+        known = {path: _kept(path) for path in self.folder.glob("*")}
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                for path in self.folder.glob("*"):
+                    _put_back(path, known.get(path))
+                if not there and self.folder.is_dir():
+                    self.folder.rmdir()
 
     # ---- progress and kill
 
@@ -168,6 +183,23 @@ class DreamRecord:
             return msgspec.json.decode((self.folder / name).read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.MsgspecError):
             return {}
+
+
+Kept = tuple[bytes, os.stat_result]
+
+
+def _kept(path: Path) -> Kept | None:
+    with contextlib.suppress(OSError):
+        return path.read_bytes(), path.stat()
+    return None
+
+
+def _put_back(path: Path, kept: Kept | None) -> None:
+    if kept is None:
+        path.unlink(missing_ok=True)
+    elif _kept(path) not in (None, kept):
+        path.write_bytes(kept[0])
+        os.utime(path, ns=(kept[1].st_atime_ns, kept[1].st_mtime_ns))
 
 
 def _sound(line: Mapping[str, Any]) -> bool:

@@ -305,7 +305,8 @@ class DreamRun:
                 line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
             if self._marks and self._by == "rules":
                 self._record.note_distilled(self._marks)
-        self._record.ended(line)
+        if self._apply:
+            self._record.ended(line)
         self._show()
 
 
