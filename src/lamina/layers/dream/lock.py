@@ -50,7 +50,9 @@ class DreamLock:
         with contextlib.suppress(OSError):
             if before is None and not self.last_ns:
                 self.path.unlink()
-            elif before and before.split()[1:2] == [str(self.last_ns).encode()]:  # else another dreamt since
+            elif before and before.split()[1:2] == [
+                str(self.last_ns).encode()
+            ]:  # else another dreamt since
                 os.pwrite(self.descriptor, before, 0)
                 os.ftruncate(self.descriptor, len(before))
                 os.utime(self.descriptor, ns=(self.last_ns, self.last_ns))
