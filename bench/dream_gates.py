@@ -37,7 +37,9 @@ def main() -> int:
 
 async def _measure(root: Path) -> list[Figure]:
     (root / "project").mkdir()
-    async with Session.open(root / "project", "none", home=root / "home") as session:
+    async with Session.open(
+        root / "project", "none", home=root / "home", interactive=True
+    ) as session:
         state, store = session.state, session.state.deps.memory
         assert store is not None
         planted = dream_store.make()

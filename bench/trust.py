@@ -4,7 +4,9 @@ strace puts one fault (EIO, ENOSPC, EINTR, or SIGKILL) at one call that touches 
 the same home is looked at by an undisturbed process: nothing that was acknowledged may be lost,
 nothing half done, no exit code may lie, no temporary file may stay. Points are sampled with a
 printed seed (`TRUST_SEED`, `TRUST_SHARE` of each command's points, at least a quarter) and kept in
-`bench/out/trust.jsonl`, so that a campaign goes on where it stopped.
+`bench/out/trust.jsonl`, so that a campaign goes on where it stopped. `kill -9` at random moments of a
+writer and of a dream is the same tests that `make test` runs with a few, in batches with seeds of
+their own (`bench/out/trust_kills.jsonl`).
 """
 
 from __future__ import annotations
@@ -217,11 +219,36 @@ def _lies(point: Point, world: World, ran: Any, files: dict[str, str]) -> Iterat
             yield f"exit code {ran.returncode}, and the dream was applied"
 
 
+KILLS, BATCH = 2_000, 50  # in all; in one batch of each of the two tests
+KILL_TESTS = ("tests/faults/test_memory_kills.py", "tests/faults/test_dream_kills.py")
+
+
+def killed() -> list[dict[str, Any]]:
+    """The campaign of kills, batch by batch; those that were run before are not run again."""
+    kept = OUT / "trust_kills.jsonl"
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    for batch in range(len(rows), KILLS // (BATCH * len(KILL_TESTS))):
+        env = {"LAMINA_KILLS": str(BATCH), "LAMINA_KILLS_SEED": str(SEED + batch)}
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *KILL_TESTS],
+            env={**os.environ, **env}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        said = "" if ran.returncode == 0 else ran.stdout[-2_000:]
+        rows.append({"seed": SEED + batch, "kills": BATCH * len(KILL_TESTS), "said": said})
+        with kept.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+        print(
+            f"  {sum(row['kills'] for row in rows)} kills, {sum(bool(r['said']) for r in rows)} wrong"
+        )
+    return rows
+
+
 def main() -> int:
+    OUT.mkdir(parents=True, exist_ok=True)
+    kills = killed()
     if shutil.which("strace") is None:
         print("bench-trust: strace is not installed, so no fault can be injected; skipped.")
-        return 0
-    OUT.mkdir(parents=True, exist_ok=True)
+        return report("trust", _kill_figures(kills))
     kept = OUT / "trust.jsonl"
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     print(f"seed {SEED}, share {SHARE:.0%}, {len(rows)} points tried before")
@@ -243,7 +270,15 @@ def main() -> int:
                 file.flush()
                 if count % 50 == 0:
                     print(f"  {count} of {len(todo)}, {sum(bool(r['wrong']) for r in rows)} wrong")
-    return report("trust", _figures(rows))
+    return report("trust", [*_kill_figures(kills), *_figures(rows)])
+
+
+def _kill_figures(rows: list[dict[str, Any]]) -> list[Figure]:
+    wrong = [row["seed"] for row in rows if row["said"]]
+    return [
+        at_least("kills", sum(row["kills"] for row in rows), "", KILLS),
+        at_most("batches of kills with anything lost, torn, mixed or left", len(wrong), "", 0),
+    ]
 
 
 def _figures(rows: list[dict[str, Any]]) -> list[Figure]:

@@ -45,7 +45,7 @@ compact.percent compact.output_reserve compact.margin compact.warning_margin
 compact.blocking_margin compact.tries compact.failures compact.fidelity compact.restore_files
 compact.restore_file_tokens compact.restore_files_tokens compact.restore_skill_tokens
 compact.restore_skills_tokens collapse.stage_percent collapse.commit_percent
-extraction.every_turns dream.hours dream.sessions dream.scan_minutes memory.directory
+extraction.every_turns dream.hours dream.sessions dream.non_interactive dream.scan_minutes memory.directory
 memory.remote_directory memory.guidelines memory.inbox_all memory.inbox_most memory.index
 memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall.timeout
 instructions.excludes instructions.trust instructions.depth instructions.warn_characters

@@ -15,7 +15,10 @@ MemoryType = Literal["user", "feedback", "project", "reference"]
 MEMORY_TYPES: tuple[MemoryType, ...] = ("user", "feedback", "project", "reference")
 
 # Who writes. It is the author of the commit and decides what counts as evidence.
-Writer = Literal["user", "agent", "extraction", "dream", "team", "outside"]
+# Stands behind **Why:** and **How to apply:** where the user did not say it. Plain words, so that it
+# outlives every editor.
+LABEL = "(assistant's words)"
+Writer = Literal["user", "agent", "extraction", "dream", "team", "program", "outside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Verdict:
     update_of: str = ""  # path of the near-duplicate that this should update instead
     origin: str = ""  # whose word it is (an Origin of messages.py); "typed" = the user's own
     revives: bool = False  # the user had it forgotten and has now asked to remember it
+    # Lines (Why, How to apply) of a memory in the user's word that nothing they typed proves.
+    unproven: Sequence[str] = ()
 
 
 # ---- what a store answers

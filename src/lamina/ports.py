@@ -482,4 +482,5 @@ class Fork(Protocol):
         ] = (),  # edits of its own view; each costs the cached prefix from there
         ends_with: Collection[str] = (),  # an answer that calls these alone, and well, is the last
         apart: bool = False,  # by the small model, on a prompt without the conversation
+        hear: Emit | None = None,  # what goes on in it, its own words too
     ) -> ForkResult: ...

@@ -166,10 +166,8 @@ async def make_deps(
     if memory is not None:
         if memory is not options.memory:  # else its maker closes it
             stack.callback(memory.close)
-        with_index = config.bool("memory.index")
-        theirs = _claude_transcripts(config)
         memory_index, guard = _add_memory_tools(
-            toolbox, memory, transcript, options.clock, ledger, with_index=with_index, claude=theirs
+            toolbox, memory, transcript, options.clock, ledger, config, flags
         )
     for tool in _from_settings(config):
         toolbox.add(tool)
@@ -298,9 +296,8 @@ def _add_memory_tools(
     transcript: Path,
     clock: Clock,
     ledger: Ledger | None,
-    *,
-    with_index: bool,
-    claude: Sequence[Path],
+    config: Config,
+    flags: Flags,
 ) -> tuple[MemoryIndex, MemoryGuard | None]:
     """Remember, Forget and Recall, and what stands behind them."""
     from lamina.recall.memory_index import MemoryIndex, headed_memories
@@ -312,7 +309,7 @@ def _add_memory_tools(
         return ledger.entries if ledger is not None else ()
 
     memory_index, session = MemoryIndex(store), transcript.stem
-    past = transcript_indexes(transcript.parent, claude, without=session)
+    past = transcript_indexes(transcript.parent, _claude_transcripts(config), without=session)
 
     def memories(query: str, limit: int) -> Sequence[Remembered]:
         found = headed_memories(memory_index, query, limit, clock.now())
@@ -321,7 +318,9 @@ def _add_memory_tools(
     def sessions(query: str, limit: int) -> Sequence[Remembered]:
         return [Remembered(*one) for one in headed_messages(past, query, limit, clock.now())]
 
-    toolbox.add(Remember(store, session, entries, with_index=with_index))
+    log = clock.now if flags.on("daily_log") and store.in_files else None
+    with_index = config.bool("memory.index")
+    toolbox.add(Remember(store, session, entries, with_index=with_index, log=log))
     toolbox.add(Forget(store, session, entries))
     toolbox.add(Recall(memories, sessions))
     guard = MemoryGuard(store, session, entries) if store.in_files else None

@@ -52,7 +52,34 @@ def test_a_dry_run_prints_a_diff_and_changes_nothing(lamina: Run, world: Path) -
     assert "Would merge 1 memory into others. Nothing was changed." in ran.err
     assert (memory_of(world) / "deploy_b.md").exists()
     assert "--- a/deploy_b.md" in lamina("dream", "--dry-run", "--json").json["diff"]
-    assert lamina("dream", "log", "--json").json[0]["text"].startswith("Would merge")
+
+
+def tree(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below, but for the index of headers, which every look at memory brings up to date."""
+    found = [path for path in root.rglob("*") if not path.name.startswith("headers.sqlite")]
+    return {
+        str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for path in found
+    }
+
+
+@pytest.mark.spec("L6.4")
+@pytest.mark.usefixtures("doubles")
+def test_a_dry_run_leaves_nothing_behind(lamina: Run, world: Path) -> None:
+    before = tree(world)
+    assert "Would merge" in lamina("dream", "--dry-run").err
+    assert tree(world) == before, "where nobody ever dreamt"
+    script = world / "script.json"
+    script.write_text('[{"purpose": "dream", "reply": "Nothing to do."}]')
+    assert lamina("dream", "--now", "--model", f"scripted:{script}").code == 0
+    lamina("memory", "add", FACT, "--file", "deploy_c.md")
+    lock = memory_of(world) / dream_lock.NAME
+    before, last = tree(world), dream_lock.last_dream(lock)
+    for _ in range(2):
+        assert lamina("dream", "--dry-run", "--model", f"scripted:{script}").code == 0
+        left = {path for path, kept in tree(world).items() if kept != before.get(path)}
+        assert {path for path in left if "/spend/" not in path} == set(), "calls are paid for"
+    assert dream_lock.last_dream(lock) == last
 
 
 @pytest.mark.spec("L6.4", "L6.5")
@@ -397,3 +424,48 @@ def test_a_dream_whose_history_alone_fails_is_done_and_the_history_follows(
     assert (ran.code, len([*memory_of(world).glob("deploy_*.md")])) == (0, 1), ran
     assert "the history follows later" in ran.err
     assert any(one["writer"] == "dream" for one in lamina("memory", "log", "--json").json)
+
+
+@pytest.mark.spec("L6.5")
+def test_a_dream_is_watched_and_ended_where_the_user_sits(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def reads(_request: Any) -> dict[str, Any]:
+        [copy] = world.rglob("dream/copy-*")
+        call = {"name": "Read", "input": {"file_path": str(copy / "deploy_a.md")}}
+        return {"text": "I look at deployments first.", "tool_use": [call]}
+
+    model = ScriptedModel([Step(reads, purpose="dream"), Step({"hang": True}, purpose="dream")])
+
+    async def story() -> None:
+        async with Place(world).open(model) as session:
+            directory = twice(session)
+            await run_command(session, "/dream status")
+
+            async def look() -> None:
+                with anyio.fail_after(60):
+                    while len(model.requests) < 2:
+                        await anyio.lowlevel.checkpoint()
+                await run_command(session, "/dream status")
+                await run_command(session, "/dream stop")
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(look)
+                with pytest.raises(LaminaError, match="Memory is as it was"):
+                    await run_command(session, "/dream")
+            assert (directory / "deploy_b.md").exists()
+            with pytest.raises(UsageError, match="No dream is running"):
+                await run_command(session, "/dream stop")
+
+    anyio.run(story)
+    told = capfd.readouterr().out
+    assert told.startswith("  No dream is running.\n")
+    assert "I look at deployments first." in told
+    assert "1 tool call, 0 files touched" in told
+    assert "Read deploy_a.md" in told
+
+
+def test_the_status_of_a_dream_is_a_command(lamina: Run) -> None:
+    lamina("memory", "add", FACT)
+    assert lamina("dream", "status").out == "No dream is running.\n"
+    assert lamina("dream", "status", "--json").json["running"] is False

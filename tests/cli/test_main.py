@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib.util
 import os
 import re
@@ -191,6 +192,48 @@ def test_what_nobody_foresaw_is_a_sentence_and_a_log_never_a_traceback(
     assert elsewhere.code == 1
     assert "Please report it" in elsewhere.err
     Path(elsewhere.err.rsplit(" ", 1)[1].strip().rstrip(".")).unlink()
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ImportError("libz.so: cannot read", path="/usr/lib/libz.so"), "libz.so: cannot read"),
+        (OSError(errno.EIO, "Input/output error", "/data/x"), "/data/x: Input/output error"),
+        (MemoryError(), "not enough memory"),
+    ],
+)
+def test_what_the_machine_did_is_not_called_a_bug(
+    lamina: Run,
+    install: Callable[[Callable[[argparse.Namespace], int]], None],
+    world: Path,
+    error: BaseException,
+    says: str,
+) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise error
+
+    install(fail)
+    ran = lamina("probe")
+    assert ran.code == 1
+    assert says in ran.err
+    assert "bug" not in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (world / "home" / "logs").exists()
+
+
+@pytest.mark.spec("I2")
+def test_a_hash_that_cannot_be_loaded_shows_no_traceback(world: Path) -> None:
+    program = (
+        "import sys; sys.modules['_blake2'] = sys.modules['_hashlib'] = None\n"
+        "sys.modules.pop('hashlib', None)\n"
+        "from lamina.cli.main import main; sys.exit(main(['settings', 'get', 'model']))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode == 0 or ran.stderr.count("\n") == 1
 
 
 def test_a_crash_log_does_not_repeat_what_the_user_asked(

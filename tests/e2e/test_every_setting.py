@@ -338,6 +338,7 @@ WALK: dict[str, Live | str] = {
     "dream.enabled": dreaming(False, **{"dream.hours": 0.0, "dream.sessions": 0}),
     "dream.hours": "a first dream waits for no hours, and a second one for a day",
     "dream.sessions": dreaming(0, **{"dream.hours": 0.0}),
+    "dream.non_interactive": "tests/layers/test_dream.py",
     "dream.scan_minutes": "it only spares a look at the folder between two turns; nothing is sent",
     "dream.max_minutes": "a dream would have to work for a minute of real time",
     "memory.enabled": Live(False),

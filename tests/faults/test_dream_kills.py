@@ -1,6 +1,6 @@
 """`kill -9` at random moments of the one step by which a dream changes files: all of it, or nothing.
 
-`LAMINA_KILLS` sets how many times (a few by default).
+`LAMINA_KILLS` sets how many times (a few by default), `LAMINA_KILLS_SEED` which.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lamina.memory.file_store import FileStore
 from lamina.testing import a_memory
 
 KILLS = int(os.environ.get("LAMINA_KILLS", "8"))
+SEED = int(os.environ.get("LAMINA_KILLS_SEED", "16"))
 KILLER = Path(__file__).with_name("dream_killer.py")
 NOW = 1_800_000_000.0
 
@@ -46,7 +47,7 @@ def test_a_dream_that_is_killed_while_it_writes_is_whole_or_was_not(tmp_path: Pa
     template = tmp_path / "template" / "memory"
     with_doubles(template)
     before = contents(template)
-    chance = random.Random(16)
+    chance = random.Random(SEED)
     with subprocess.Popen(
         [sys.executable, str(KILLER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as killer:

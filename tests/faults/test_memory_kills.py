@@ -1,6 +1,7 @@
 """`kill -9` at random moments while a real process writes memories: nothing torn, nothing lost.
 
-`LAMINA_KILLS` sets how many times (a few by default, 1,000 for the figure in bench/results).
+`LAMINA_KILLS` sets how many times (a few by default), `LAMINA_KILLS_SEED` which; `make bench-trust`
+runs a campaign of both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.index import pointers_of
 
 KILLS = int(os.environ.get("LAMINA_KILLS", "12"))
+SEED = int(os.environ.get("LAMINA_KILLS_SEED", "20261115"))
 
 WRITER = Path(__file__).with_name("memory_writer.py")
 
@@ -76,11 +78,11 @@ class Writers:
 
 @pytest.mark.spec("M9")
 def test_a_killed_writer_tears_no_file_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    chance = random.Random(20261115)
+    chance = random.Random(SEED)
     expected: dict[str, str | None] = {}
     writers = Writers(tmp_path)
     for round_number in range(KILLS):
-        lines = writers.run_and_kill(round_number, chance.random())
+        lines = writers.run_and_kill(SEED * 10_000 + round_number, chance.random())
         acknowledge(expected, lines)
         started = lines[-1].split()[1:] if lines and lines[-1].startswith("begin") else []
         check(tmp_path, expected, started)

@@ -92,6 +92,23 @@ def test_an_agents_words_need_what_the_user_typed(project: Path, home: Path) -> 
         assert [one.path for one in memory.all()] == [proven.path]
 
 
+@pytest.mark.spec("L5.6")
+def test_a_fact_is_the_programs_the_users_or_waits(project: Path, home: Path) -> None:
+    fact = "The build host is called pelican."
+    with lamina.Memory(project, home=home) as memory:
+        assert memory.remember(fact, said_by="agent").decision == "inbox"
+        told = memory.remember(fact, said_by="program")
+        assert (told.decision, told.origin) == ("accept", "program")
+        assert "(source: program)" in memory.prompt()
+        assert [change.writer for change in memory.why(told.path).changes] == ["program"]
+        theirs = memory.remember("I like tea.", type="user", said_by="program")
+        assert theirs.decision == "inbox", "a program does not speak for the person"
+        heard = memory.remember(
+            "The cron host is heron.", said_by="agent", typed=["our cron host is heron"]
+        )
+        assert heard.decision == "accept"
+
+
 def test_a_change_can_be_explained_and_undone(project: Path, home: Path) -> None:
     with lamina.Memory(project, home=home) as memory:
         outcome = memory.remember("The database is PostgreSQL 16.")

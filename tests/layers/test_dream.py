@@ -45,6 +45,7 @@ DAY = 86_400.0
 def place(tmp_path: Path) -> Place:
     place = Place(tmp_path)
     place.clock.at = time.time()
+    place.config = {"dream.non_interactive": True}
     return place
 
 
@@ -116,6 +117,19 @@ def other_sessions(session: Session, count: int, at: float) -> None:
 def dreams(state: State) -> bool:
     dream.after_turn(state)
     return "dream" in state.background.running()
+
+
+@pytest.mark.spec("L6.1")
+@pytest.mark.parametrize(("asked", "interactive"), [(False, False), (True, False), (False, True)])
+def test_a_programs_session_does_not_dream_unless_it_asks(
+    place: Place, *, asked: bool, interactive: bool
+) -> None:
+    config = {"dream.non_interactive": asked}
+
+    @story_of(place, config=config, interactive=interactive)
+    async def _(session: Session, heard: list[Event]) -> None:
+        other_sessions(session, 5, place.clock.now())
+        assert dreams(session.state) == (asked or interactive)
 
 
 @pytest.mark.spec("L6.1")

@@ -92,6 +92,22 @@ def test_a_damaged_record_is_named_and_not_guessed(tmp_path: Path) -> None:
         places.project_folder(tmp_path / "home", tmp_path)
 
 
+@pytest.mark.parametrize("last", ["flock", "write", "fsync"])
+def test_a_claim_that_is_killed_leaves_no_file_and_blocks_nobody(tmp_path: Path, last: str) -> None:
+    """The process ends before the named call, as by a kill: nothing of it tidies up."""
+    module = "fcntl" if last == "flock" else "os"
+    program = (
+        "import os, fcntl, sys, pathlib; from lamina.ledger import places;"
+        f"{module}.{last} = lambda *_: os._exit(9);"
+        "places.project_folder(pathlib.Path(sys.argv[1]), sys.argv[2])"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "home"), str(tmp_path / "shop")]
+    assert subprocess.run(words, check=False).returncode == 9
+    folder = places.project_folder(tmp_path / "home", tmp_path / "shop")
+    assert [entry.name for entry in folder.iterdir()] == ["project.json"]
+    assert folder == places.project_folder(tmp_path / "home", tmp_path / "shop")
+
+
 def test_a_home_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     with pytest.raises(StorageError, match="home"):

@@ -40,3 +40,11 @@ def test_a_file_without_a_day_is_no_diary() -> None:
 def test_any_text_is_read_without_a_fault(log: str) -> None:
     marks = [mark for mark, _ in distil({DAY: log})]
     assert len(marks) == len(list(entries(log)))
+
+
+@pytest.mark.spec("L6.7", "L5.6")
+def test_the_diary_is_the_agents_word_and_proves_nothing() -> None:
+    log = "- 10:12 The user said: I am a nurse.\n- 11:00 [feedback] Never mock the database.\n"
+    found = [one for _, proposals in distil({DAY: log}) for one in proposals]
+    assert [one.type for one in found] == ["user", "feedback"]
+    assert [one.evidence for one in found] == [(), ()]

@@ -241,6 +241,38 @@ def test_once_anything_else_was_in_view_a_plain_yes_lends_nothing(foreign: str) 
     assert decide(wanted, context).decision == "inbox"
 
 
+BUNDLE = "Should we use one bundled PR for refactors here, or several small ones?"
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    ("asked", "answer", "rule", "decision"),
+    [
+        (BUNDLE, "I'd use one bundled PR for refactors here.", "Use one bundled PR for refactors here.", "accept"),
+        ("Should I run the linter before each commit?", "Yes. Run the linter before each commit.", "Run the linter before each commit.", "accept"),
+        ("Sollen wir Tabs verwenden oder Leerzeichen nehmen?", "Tabs verwenden.", "Tabs verwenden.", "accept"),
+        ("我们应该使用制表符吗？", "使用制表符。", "使用制表符。", "accept"),
+        # What the answer adds, turns or takes from elsewhere is not what was asked.
+        (BUNDLE, "I'd use one bundled PR and mail it to a@b.example.", "Mail it to a@b.example.", "inbox"),
+        (BUNDLE, "I'd use many tiny branches.", "Use many tiny branches.", "inbox"),
+        (BUNDLE, "I would never use one bundled PR for refactors here.", "Use one bundled PR for refactors here.", "inbox"),
+        ("Should I read the notes?", "Deploy on Fridays.", "Deploy on Fridays.", "inbox"),
+        ("Never push to main. Should we push to a branch?", "Push to main.", "Push to main.", "inbox"),
+        ('Should we do what it says, "deploy on every Friday"?', "Deploy on every Friday.", "Deploy on every Friday.", "inbox"),
+    ],
+)  # fmt: skip
+def test_a_yes_to_what_the_user_asked_themselves_counts_though_tools_were_used(
+    asked: str, answer: str, rule: str, decision: str
+) -> None:
+    context = ledger(
+        [("typed", asked)], [("tool", "def f(): pass")], [("assistant", answer)], [("typed", "yes, keep that")]
+    )  # fmt: skip
+    wanted = proposal(
+        "yes, keep that", entry="3", type="feedback", path="feedback_x.md", name="x", description=rule, body=rule
+    )  # fmt: skip
+    assert decide(wanted, context).decision == decision
+
+
 @pytest.mark.parametrize(
     "answer",
     ["no", "not really", "yes but only for payments", "what do you mean?", "yes, drop staging"],

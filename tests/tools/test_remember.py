@@ -9,6 +9,7 @@ import pytest
 from tests.memories import directory, kinds, put, said
 from tests.sessions import Place, run, use
 
+import lamina
 from lamina.ledger.record import blocks_of_entry
 from lamina.memory.file_store import FileStore
 from lamina.memory.review import accept
@@ -221,3 +222,61 @@ def test_without_memory_there_are_no_such_tools_and_no_section(place: Place) -> 
             assert "Today is" not in said(session)
 
     run(story)
+
+
+RULE = "Never mock the database in integration tests, because a migration broke."
+EXPLAINED = (
+    "Never mock the database in integration tests.\n\n"
+    "**Why:** a migration broke.\n\n"
+    "**How to apply:** real databases in containers serve best."
+)
+
+
+@pytest.mark.spec("L5.6", "M11")
+def test_explanations_that_nothing_typed_proves_are_labelled_wherever_they_are_seen(
+    place: Place,
+) -> None:
+    """In the file, in what is recalled, in `why`; an agent can't take the label off, a person can."""
+    described = "Never mock the database in integration tests"
+    given = {"content": EXPLAINED, "name": "no mocks", "description": described}
+    told, _ = ask(place, (RULE, [remember(type="feedback", **given), "Saved."]))
+    assert "updated" in told
+    (file,) = directory(place).glob("feedback_*.md")
+    assert "**Why:** a migration broke." in file.read_text()
+    labelled = "**How to apply:** (assistant's words) real databases in containers serve best."
+    assert labelled in file.read_text()
+
+    async def again() -> str:
+        edit = use("Edit", file_path=str(file), old_string=" (assistant's words)", new_string="")
+        steps = ["ok", use("Read", file_path=str(file)), edit, "done"]
+        async with place.open(steps, config={"permissions.allow": ["Edit"]}) as session:
+            await session.ask("should I mock the database in integration tests?")
+            view = said(session)
+            await session.ask("tidy that file")
+            return view
+
+    assert labelled in run(again)
+    assert labelled in file.read_text()
+    with lamina.Memory(place.project, home=place.home) as memory:
+        assert labelled in memory.why(file.name).text
+        plain = file.read_text().replace(" (assistant's words)", "")
+        file.write_text(plain)
+        memory.store.catch_up()
+        assert file.read_text() == plain
+
+
+@pytest.mark.spec("L5.6")
+def test_a_labelled_line_proves_nothing_later_and_costs_an_update_nothing(place: Place) -> None:
+    described = "Never mock the database in integration tests"
+    given = {"content": EXPLAINED, "name": "no mocks", "description": described}
+    ask(place, (RULE, [remember(type="feedback", **given), "Saved."]))
+    (file,) = directory(place).glob("feedback_*.md")
+    with FileStore(directory(place)) as store:
+        store.catch_up()
+        assert "containers" not in store.admission.vouched(file.name)
+    more = "Name each test after what it proves."
+    grown = EXPLAINED.replace("tests.\n", f"tests.\n\n{more}\n", 1)
+    update = remember(type="feedback", **(given | {"content": grown, "file": file.name}))
+    told, _ = ask(place, (more, [update, "Saved."]))
+    assert "updated" in told
+    assert more in file.read_text()

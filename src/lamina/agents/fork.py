@@ -18,6 +18,7 @@ from lamina import turn
 from lamina.errors import LaminaError, PromptTooLong, UsageError
 from lamina.events import (
     AttemptBroke,
+    Emit,
     Event,
     ModelCalled,
     PermissionRefused,
@@ -60,6 +61,7 @@ class Forks:
         changes: Sequence[Json] = (),
         ends_with: Collection[str] = (),
         apart: bool = False,
+        hear: Emit | None = None,
     ) -> ForkResult:
         parent = self._parent
         if parent.forked:
@@ -69,6 +71,7 @@ class Forks:
             _say_once(parent, reason)
             return ForkResult("", "refused", error=reason)
         child = branch_of(parent, purpose, permit, max_calls, instead)
+        child.listeners += [hear] if hear else []
         if apart:
             _set_apart(parent, child, ends_with)
         if ends_with:

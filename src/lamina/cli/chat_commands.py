@@ -299,9 +299,19 @@ async def _dream(session: Session, argument: str) -> None:
     from lamina.layers import dream
     from lamina.layers.dream.record import DreamRecord
 
-    if argument not in ("", "--dry-run"):
-        raise UsageError("/dream takes no argument, or --dry-run to only show what would change.")
     store = _store(session)
+    if argument in ("status", "stop"):
+        from lamina.cli.dream import running, stop
+
+        if argument == "stop":
+            stop(store)
+        for line in running(store) or ["No dream is running."]:
+            out(f"  {line}")
+        return
+    if argument not in ("", "--dry-run"):
+        raise UsageError(
+            "/dream takes no argument, or status, stop, or --dry-run to only show what would change."
+        )
     with anyio.CancelScope() as scope:
         async with on_ctrl_c(scope.cancel):
             done = await dream.run(session.state, apply=not argument)
@@ -405,7 +415,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "/remember": SlashCommand(_remember, "save this for later sessions", "TEXT"),
     "/forget": SlashCommand(_forget, "remove a memory so that it stays away", "NAME OR WORDS"),
     "/dream": SlashCommand(
-        _dream, "tidy the memories now, or show what that would change", "[--dry-run]"
+        _dream,
+        "tidy the memories now, or show what that would change; watch or end one",
+        "[--dry-run | status | stop]",
     ),
     "/why": SlashCommand(_why, "say why memories were recalled, and if they were used", "[N]"),
     "/plan": SlashCommand(

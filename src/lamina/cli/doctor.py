@@ -6,6 +6,7 @@ folder that will hold it) and removes them again; it never shows a key.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import importlib
 import importlib.metadata
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -289,17 +291,23 @@ def check_memory(config: Config) -> Check:
 def check_daily_log(config: Config) -> Iterator[Check]:
     """In that mode only a dream makes memories of what is logged."""
     from lamina.cli.dream import has_timer
+    from lamina.cli.memory import open_store
+    from lamina.layers.dream.record import days_waiting
 
     if not config.bool("memory.daily_log"):
         return
-    if has_timer(config):
-        yield Check("daily log", "ok", "a timer distils it every night")
-    else:
-        yield Check(
-            "daily log",
-            "warn",
-            "nothing distils it: run `lamina dream --install-timer`, or `lamina dream --now` by hand",
-        )
+    with contextlib.suppress(LaminaError), open_store(config) as store:
+        waiting = len(days_waiting(store.directory, time.time()))
+        days = f"; {waiting} past day{'s' * (waiting != 1)} wait" if waiting else ""
+        if has_timer(config):
+            yield Check("daily log", "ok", f"a timer distils it every night{days}")
+        else:
+            yield Check(
+                "daily log",
+                "warn",
+                f"nothing distils it{days}: run `lamina dream --install-timer`, or `lamina dream "
+                "--now` by hand",
+            )
 
 
 # ---- programs, packages, keys

@@ -43,7 +43,6 @@ from lamina.state import State
 from lamina.wiring import Options
 
 if TYPE_CHECKING:
-    from lamina.config import Config
     from lamina.events import Event
     from lamina.layers.dream.runner import DreamResult
     from lamina.memories import Commit
@@ -55,6 +54,7 @@ lamina dream                             if one is due
 lamina dream --now                       even if none is due
 lamina dream --dry-run                   show what it would change, as a diff
 lamina dream diff                        what the last one changed
+lamina dream status                      what a running one does
 lamina dream log
 lamina dream undo                        undo the last one
 lamina dream kill                        stop a running one; memories stay as they were
@@ -77,7 +77,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--print", action="store_true", help="with --install-timer: only print the timer"
     )
     parser.add_argument("--uninstall-timer", action="store_true", help="stop dreaming every night")
-    verbs = parser.add_subparsers(dest="verb", metavar="diff | log | undo | kill", required=False)
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="status | diff | log | undo | kill", required=False
+    )
+    add_verb(verbs, "status", "show what a running dream does: its words, tools and files")
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
@@ -262,42 +265,70 @@ def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _log(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream import lock as dream_lock
     from lamina.layers.dream.record import DreamRecord
 
-    record = DreamRecord(store.state)
     if args.number < 0:
         raise UsageError("-n takes a number of dreams; 0 shows all.")
-    lines = record.log()
-    lines = lines[: args.number] if args.number else lines
+    lines = DreamRecord(store.state).log()[: args.number or None]
     if args.json:
         out_json(lines)
         return 0
-    status = record.status()
-    if status.get("status") == "running" and dream_lock.is_held(store.directory / dream_lock.NAME):
-        words = f"{status['phase']} · {status['step']} · {status['text']}"
-        note(f"A dream is running in process {status['process']}: {harmless(words)}")
-        for turn in status["turns"]:
-            note(f"  {harmless(str(turn))}")
+    for line in running(store):
+        note(line)
     if not lines:
         note("No dreams yet.")
         return 0
     room = max(20, width() - 45)
     rows: list[list[str]] = []
     for line in lines:
-        rows.append(
-            [
-                moment(float(line.get("when") or 0)),
-                style(str(line.get("status")), _COLOURS.get(str(line.get("status")), "bold")),
-                str(line.get("by")) + ("" if line.get("applied") else ", dry run"),
-                one_line(str(line.get("text")), room),
-            ]
-        )
+        status = str(line.get("status"))
+        how = style(status, _COLOURS.get(status, "bold"))
+        by = str(line.get("by")) + ("" if line.get("applied") else ", dry run")
+        text = one_line(str(line.get("text")), room)
+        rows.append([moment(float(line.get("when") or 0)), how, by, text])
         rows += [
             ["", "", "", one_line(f"not applied: {problem}", room)]
             for problem in _texts(line.get("problems"))
         ]
     out(table(rows))
+    return 0
+
+
+def running(store: MemoryStore) -> list[str]:
+    """What a running dream does, line by line; none where nobody dreams."""
+    from lamina.layers.dream import lock
+    from lamina.layers.dream.record import DreamRecord
+
+    status = DreamRecord(store.state).status()
+    if status.get("status") != "running" or not lock.is_held(store.directory / lock.NAME):
+        return []
+    words = harmless(f"{status['phase']} · {status['step']} · {status['text']}")
+    tools, files = plural(status["tools"], "tool call"), plural(len(status["files"]), "file")
+    return [
+        f"A dream is running in process {status['process']}: {words}",
+        f"  since {moment(float(status['started']))}, {tools}, {files} touched",
+        *(f"  {one_line(str(turn), max(40, width() - 2))}" for turn in status["turns"]),
+    ]
+
+
+def stop(store: MemoryStore) -> None:
+    """Ask a running dream to end."""
+    from lamina.layers.dream.record import DreamRecord
+
+    if not running(store):
+        raise UsageError("No dream is running.")
+    record = DreamRecord(store.state)
+    record.ask_to_end(str(record.status()["id"]))
+
+
+def _status(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.layers.dream.record import DreamRecord
+
+    lines, status = running(store), DreamRecord(store.state).status()
+    if args.json:
+        out_json({"running": bool(lines), **status})
+    else:
+        out("\n".join(lines or ["No dream is running."]))
     return 0
 
 
@@ -322,17 +353,11 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _kill(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream import lock as dream_lock
     from lamina.layers.dream.record import DreamRecord
 
     record = DreamRecord(store.state)
     status = record.status()
-    if (
-        not dream_lock.is_held(store.directory / dream_lock.NAME)
-        or status.get("status") != "running"
-    ):
-        raise UsageError("No dream is running.")
-    record.ask_to_end(str(status["id"]))
+    stop(store)
     until = time.monotonic() + _WAIT
     while time.monotonic() < until:
         now = record.status()
@@ -348,7 +373,7 @@ def _kill(args: argparse.Namespace, store: MemoryStore) -> int:
     )
 
 
-_VERBS = {"diff": _diff, "log": _log, "undo": _undo, "kill": _kill}
+_VERBS = {"status": _status, "diff": _diff, "log": _log, "undo": _undo, "kill": _kill}
 
 
 # ---- the nightly timer

@@ -107,7 +107,8 @@ def _by_rules(config: Config, file: Path) -> dict[str, Any]:
         raise UsageError("There is no place for memories here. `lamina doctor` says more.")
     said = [entry for entry in log.read(file).entries if entry["kind"] == "message"]
     with store:
-        done = extraction.save_by_rules(store, said, file.stem, time.time())
+        daily = config.bool("memory.daily_log")
+        done = extraction.save_by_rules(store, said, file.stem, time.time(), daily=daily)
     return {"session": file.stem, **{name: getattr(done, name) for name in _TOLD}}
 
 

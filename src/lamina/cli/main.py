@@ -107,9 +107,41 @@ def _report(error: BaseException, words: Sequence[str]) -> int:
     if isinstance(cause, OSError) and _came_from_output(cause):
         _write_no_more()
         return _complain(f"Can't write the output: {cause.strerror}.", FAILED)
+    if fault := _of_the_machine(cause):
+        return _complain(fault, FAILED)
     from lamina.cli import crash
 
     return _complain(crash.record(error, words), FAILED)
+
+
+def _of_the_machine(error: BaseException) -> str:
+    """What a failing disk or full memory did, as a sentence; "" if it may be a bug of ours."""
+    if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+        ours = os.path.dirname(os.path.dirname(__file__))
+        if not (error.path or ours).startswith(ours):
+            return (
+                f"A library that Lamina needs can't be loaded ({error}). Try again; if it stays so, "
+                "check the disk and install Lamina anew."
+            )
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Close other programs and try again."
+    import errno
+
+    worn = (errno.EIO, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+    if isinstance(error, OSError) and error.errno in worn:
+        where = f"Can't use {error.filename}" if error.filename else "The system gave up"
+        return f"{where}: {error.strerror}. Check disk, memory and open files, and try again."
+    return ""
+
+
+def _load_hashes() -> None:
+    """The standard library prints a traceback for every hash whose shared library can't be loaded, and
+    goes on without it. Whoever needs that hash then fails, and says so in a sentence."""
+    told, sys.stderr = sys.stderr, None  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        __import__("hashlib")
+    finally:
+        sys.stderr = told
 
 
 def _have_somewhere_to_write() -> None:
@@ -137,6 +169,7 @@ def _write_no_more() -> None:
 def _run(words: list[str]) -> int:
     if (code := _at_once(words)) is not None:
         return code
+    _load_hashes()
     name = _command_name(words)
     parser = build_parser(name)
     end = words.index("--") if name == "wrap" and "--" in words else len(words)

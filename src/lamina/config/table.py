@@ -204,6 +204,7 @@ _BACKGROUND = (
     Setting("dream.hours", "float", 24.0, "Hours between two dreams.", minimum=0, flag="dream.hours"),
     Setting("dream.sessions", "int", 5, "Sessions touched since the last dream that a new one needs.", minimum=0,
             flag="dream.sessions"),
+    Setting("dream.non_interactive", "bool", False, "Dream at the end of scripts' and programs' sessions too."),
     Setting("dream.scan_minutes", "float", 10.0, "Minutes between two looks at the sessions.", minimum=0),
     Setting("dream.max_minutes", "float", 60.0, "Minutes after which a dream stops.", "lower", minimum=1,
             maximum=1_440),

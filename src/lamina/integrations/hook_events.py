@@ -137,7 +137,8 @@ class _Here:
 
         session, entries = typed_prompts.since_last_look(self._config, self._client, self._session)
         if any("typed" in one["origins"] for one in entries):
-            done = save_by_rules(self._memory.store, entries, session, time.time())
+            daily = self._config.bool("memory.daily_log")
+            done = save_by_rules(self._memory.store, entries, session, time.time(), daily=daily)
             for reason in done.not_kept:
                 hook.log(str(self._config.own_home), f"not kept: {reason}")
         typed_prompts.mark_looked(self._config, self._client, self._session)

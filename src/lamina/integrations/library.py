@@ -103,7 +103,6 @@ class Memory:
         gate = GateContext(
             origin_text=self._origin_text,
             whole=self._quotes.whole,
-            complete=False,
             dates=self._dates,
             said_at=lambda session, entry: written_at({"ts": self._when(session, entry)}),
         )
@@ -151,11 +150,13 @@ class Memory:
     ) -> Outcome:
         """Save a memory; `decision` of the outcome says whether it was accepted or waits in the inbox.
 
-        `said_by="user"` takes the text as the person's own word. With `said_by="agent"` the words
-        are a model's: `typed` are then the messages that the person typed, and only what they bear
-        out is saved as `user` or `feedback`. GateRefused says why something can't be saved.
+        `said_by="user"` takes the text as the person's own word. `said_by="program"` is your program's:
+        facts, labelled so, and never `user` or `feedback`. With `said_by="agent"` the words are a
+        model's: `typed` are then the messages that the person typed, and what they don't bear out
+        waits. GateRefused says why something can't be saved.
         """
         from lamina.memory import proposed
+        from lamina.tools.memory_guard import in_their_words
 
         proposal = proposed(
             text,
@@ -166,13 +167,15 @@ class Memory:
         )
         if said_by == "user":
             proposal = replace(proposal, allow_secret=allow_secret)
-        elif said_by != "agent":
-            raise UsageError(f"said_by can't be {said_by!r}: it is 'user' or 'agent'.")
+        elif said_by not in ("agent", "program"):
+            raise UsageError(f"said_by can't be {said_by!r}: it is 'user', 'program' or 'agent'.")
         elif allow_secret:
             raise UsageError("Only the user may insist on a secret: leave out allow_secret.")
         with self._writing:  # the gate looks the typed words up while it decides
-            if said_by == "agent":
-                proposal = self._with_evidence(proposal, typed)
+            if said_by == "program":
+                proposal = replace(proposal, writer="program")
+            elif said_by == "agent":
+                proposal = in_their_words(self._store, self._with_evidence(proposal, typed))
             return self._store.remember(proposal, pointer=self._config.bool("memory.index"))
 
     def forget(self, what: str, *, purge: bool = False) -> list[str]:
@@ -287,7 +290,7 @@ class Memory:
         claim = f"{proposal.name}\n{proposal.description}\n{proposal.body}"
         users_word = proposal.type in ("user", "feedback")
         evidence = evidence_for(claim, entries, "", users_word=users_word)
-        return replace(proposal, writer="agent", evidence=tuple(evidence))
+        return replace(proposal, writer="agent", evidence=tuple(evidence), session="library")
 
     def _origin_text(self, session: str, entry: str) -> Sequence[tuple[Origin, str]]:
         if entry in self._typed:

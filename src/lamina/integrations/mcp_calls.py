@@ -73,7 +73,8 @@ class Calls:
         claim = f"{asked['name']}\n{asked['description']}\n{asked['content']}"
         session, entries = self._typed_for(claim, users_word=asked["type"] in ("user", "feedback"))
         with_index = self._config.bool("memory.index")
-        tool = Remember(self._store, session, lambda: entries, with_index=with_index)
+        log = time.time if self._config.bool("memory.daily_log") else None
+        tool = Remember(self._store, session, lambda: entries, with_index=with_index, log=log)
         return told(tool.save(asked, "", entries))
 
     def _forget(self, asked: Json) -> str:

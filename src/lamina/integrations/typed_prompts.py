@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.messages import Json
 
-_RECENT = 4  # sessions of a project that may be under way at once
+_RECENT = 4  # sessions of a project that may be under way at once …
+_UNDER_WAY = 86_400.0  # … if somebody typed into them so many seconds ago at most
 
 
 def folder_of(config: Config) -> Path:
@@ -65,11 +66,15 @@ def record(config: Config, client: str, session: str, said: str, now: float) -> 
 
 
 def recent(config: Config) -> list[tuple[str, Sequence[Json]]]:
-    """The sessions that were typed into last, newest first, with what was said."""
+    """The sessions that were typed into last, newest first, with what was said. Yesterday's are over:
+    their words prove nothing of a call now, and their silence nothing against it."""
+    import time
+
     files: list[tuple[float, Path]] = []
     for file in folder_of(config).glob("*.jsonl"):
         with suppress(OSError):
             files.append((file.stat().st_mtime, file))
+    files = [one for one in files if one[0] > time.time() - _UNDER_WAY]
     newest = [file for _, file in sorted(files, reverse=True)[:_RECENT]]
     return [(file.stem, _entries(file)) for file in newest]
 

@@ -243,7 +243,8 @@ class Between:
 
                 from lamina.layers.extraction import save_by_rules
 
-                save_by_rules(self._store, entries, conversation, time.time())
+                daily = self._config.bool("memory.daily_log")
+                save_by_rules(self._store, entries, conversation, time.time(), daily=daily)
         except Exception as error:  # noqa: BLE001 - nobody waits for it
             self.tell(f"{type(error).__name__}: {error}")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import re
-import secrets
 from pathlib import Path
 
 from lamina.errors import StorageError
@@ -147,36 +147,30 @@ def _owner(folder: Path) -> str | None:
 
 
 def _claim(folder: Path, path: str) -> bool:
-    """Write the record unless somebody else did first; say whether the folder is ours now."""
+    """Write the record unless somebody else did first; say whether the folder is ours now.
+
+    It is written in place under a lock: a kill leaves it empty, which is nobody's, and no other file.
+    """
     record = folder / RECORD
     # ASCII on purpose: a path that is not UTF-8 survives as escaped surrogates.
     content = json.dumps({"path": path}).encode() + b"\n"
-    temporary = folder / f".{RECORD}.{secrets.token_hex(6)}"
     try:
-        try:
-            with open(temporary, "xb", opener=open_private) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            _put_if_absent(temporary, record)
-        finally:
-            with contextlib.suppress(OSError):  # the record itself has its name, or has not
-                temporary.unlink()
+        with open(record, "ab", buffering=0, opener=open_private) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _owner(folder) is None:
+                _write_whole(file.fileno(), content)
     except OSError as error:
         raise StorageError(f"Can't write {record}: {error.strerror}.") from error
     return _owner(folder) == path
 
 
-def _put_if_absent(temporary: Path, record: Path) -> None:
-    """A hard link never replaces a file, so of two processes exactly one wins."""
-    with contextlib.suppress(FileNotFoundError):
-        if record.stat().st_size == 0:  # a crash on a file system without links left it so
-            os.replace(temporary, record)
-            return
+def _write_whole(record: int, content: bytes) -> None:
     try:
-        os.link(temporary, record)
-    except FileExistsError:
-        return
-    except OSError:  # this file system has no hard links
-        with contextlib.suppress(FileExistsError), open(record, "xb", opener=open_private) as file:
-            file.write(temporary.read_bytes())
+        os.ftruncate(record, 0)
+        if os.write(record, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(record)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(record, 0)
+        raise

@@ -403,7 +403,9 @@ class Quotes:
 
     def _recorded(self, session: str) -> Sequence[Json]:
         path = self._folder / f"{session}.jsonl"
-        if not _SESSION_ID.fullmatch(session) or not path.is_file():
+        # `hooks/NAME`: another agent's session, as far as our hooks saw what was typed there.
+        name = session.removeprefix("hooks/")
+        if not _SESSION_ID.fullmatch(name) or not path.is_file():
             return ()
         now = path.stat()  # a session that another process records grows meanwhile
         return self._read(path, now.st_size, now.st_mtime_ns)

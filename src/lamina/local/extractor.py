@@ -30,7 +30,7 @@ from lamina.local.finding import Find
 from lamina.local.judge import anchored, completed, judged, opinion, weighed
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
-from lamina.memories import Evidence, MemoryType, Proposal
+from lamina.memories import MEMORY_TYPES, Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
@@ -39,20 +39,26 @@ from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 
 
 def extract(
-    messages: Sequence[Mapping[str, Any]], *, now: datetime, session: str = ""
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    now: datetime,
+    session: str = "",
+    speaker: str = "typed",
 ) -> list[Proposal]:
     """Memories that the user's typed words plainly ask for, oldest first.
 
     A message is `{role, content, origin, time?, uuid?}`; content is a string or blocks, and a block
-    may carry its own `origin`. Only `typed` text is read. Dates count from the message's `time`,
-    else from `now`.
+    may carry its own `origin`. Only `typed` text is read, or that of another `speaker`, which proves
+    nothing. Dates count from the message's `time`, else from `now`.
     """
     proposals: dict[str, Proposal] = {}
     foreign = untyped_text(messages)
-    sentences = typed_sentences(messages, now)
+    sentences = typed_sentences(messages, now, speaker=speaker)
     for _, group in groupby(sentences, key=lambda sentence: sentence.message):
         for find in _finds_in(list(group), foreign):
             proposal = _proposal(find, session)
+            if speaker != "typed":
+                proposal = replace(proposal, evidence=())
             for path in free_names(proposal.path, proposal.body):
                 known = proposals.setdefault(path, replace(proposal, path=path))
                 if known.body == proposal.body:
@@ -262,12 +268,34 @@ def distil(
             mark = hashlib.sha256(f"{day[1]}\n{entry}".encode("utf-8", "replace")).hexdigest()[:20]
             if mark in known:
                 continue
-            for pattern, instead in _AS_SAID:
-                entry = pattern.sub(instead, entry, count=1)  # noqa: PLW2901 - step by step
-            message = {
-                "role": "user",
-                "content": entry,
-                "origin": "typed",
-                "time": said.isoformat(),
-            }
-            yield mark, extract([message], now=said)
+            yield mark, _made_of(entry, said)
+
+
+def _as_logged(kind: MemoryType, text: str, said: datetime) -> Proposal:
+    """What was saved as a memory, in a project that keeps a diary."""
+    name = finding.title(text, LANGUAGES["en"])
+    body = text
+    for label in ("**Why:**", "**How to apply:**"):  # an entry is one line
+        body = body.replace(f" {label}", f"\n{label}")
+    return Proposal(
+        path=file_name(kind, name, text),
+        name=name,
+        description=finding.shortened(text.partition("**Why:**")[0].strip(), 150),
+        type=kind,
+        body=f"{body.strip()}\n",
+        writer="extraction",
+        reason="logged as a memory",
+        extra={"said": said.date().isoformat()},
+    )
+
+
+def _made_of(entry: str, said: datetime) -> list[Proposal]:
+    """What one entry of the agent's becomes. It is the agent's own word, whatever it reports."""
+    kind, bracket, text = entry[1:].partition("] ")
+    if entry[:1] == "[" and bracket and kind in MEMORY_TYPES:
+        return [_as_logged(kind, text, said)]
+    for pattern, instead in _AS_SAID:
+        entry = pattern.sub(instead, entry, count=1)
+    when = said.isoformat()
+    message = {"role": "user", "content": entry, "origin": "assistant", "time": when}
+    return extract([message], now=said, speaker="assistant")

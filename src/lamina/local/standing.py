@@ -150,8 +150,11 @@ class Moved:
         for line in memory.body.splitlines():
             if paths := self._where(line, allowed):
                 found[line] = paths
+        said = {unit for line in memory.body.splitlines() for unit in _units(line)}
         for head in (memory.name, memory.description):
-            if paths := self._where(head, allowed) or self._pieced(head, allowed):
+            # A title cut out of a sentence ("he told me to …") does not vouch for a body that says it.
+            pieced = [] if said & {*_units(head)} else self._pieced(head, allowed)
+            if paths := self._where(head, allowed) or pieced:
                 found[head] = paths
         return found
 

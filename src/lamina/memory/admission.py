@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import BlamedLine, Commit, Memory, Proposal, Verdict, Writer
 from lamina.memory.commits import blame, teammate_of, users_word
+from lamina.memory.evidence import unproven_explanations
 from lamina.memory.gate import (
     GateContext,
     decide,
@@ -87,6 +88,10 @@ class Admission:
                 leaving = self._leaving(old, read_topic(path, after), unsettled, mtime)
                 context = dataclasses.replace(context, leaving=leaving)
             verdict = decide(proposal, context)
+            if verdict.origin == "typed" and proposal.writer in ("agent", "extraction"):
+                vouched = context.vouched(path)
+                theirs = unproven_explanations(proposal, context.record, vouched)
+                verdict = dataclasses.replace(verdict, unproven=theirs)
         return _let_in(verdict)
 
     def judge_removed(

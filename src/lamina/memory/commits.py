@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, cast
 
-from lamina.memories import BlamedLine, Commit, Note
+from lamina.memories import LABEL, BlamedLine, Commit, Note
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
@@ -33,7 +33,8 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
 
 def users_word(lines: Sequence[BlamedLine], path: str = "") -> str:
     """The lines that rest on what the user typed, by the history; frontmatter proves nothing."""
-    return "\n".join(line.text for line in lines if rests_on_user(line.commit, path))
+    theirs = (line.text for line in lines if rests_on_user(line.commit, path))
+    return "\n".join(text for text in theirs if LABEL not in text)
 
 
 def rests_on_user(commit: Commit, path: str = "") -> bool:

@@ -2,16 +2,17 @@
 
 Pure: the ledger's blocks come in through the callables of a `Record`. Only what was typed proves, and
 each sentence of a memory must be said by one typed sentence; a plain "yes" may lend the assistant's
-answer before it if nothing but the user's words was in view.
+answer before it if nothing but the user's words was in view, else what the user had asked themselves.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
-from lamina.memories import Evidence, Memory, Proposal
+from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import wording
@@ -23,7 +24,15 @@ from lamina.text.about import (
     speaks_of,
     turned_round,
 )
-from lamina.text.asks import find_order, permits, speaks_for_user, stated_in, told, told_everywhere
+from lamina.text.asks import (
+    asked_for,
+    find_order,
+    permits,
+    speaks_for_user,
+    stated_in,
+    told,
+    told_everywhere,
+)
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
 
@@ -136,8 +145,34 @@ def told_apart(claim: str) -> tuple[str, str]:
             lines = explained
         elif not line.strip():
             lines = rule
-        lines.append(_TEMPLATE_WORDS.sub(" ", line))
+        lines.append(_TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
     return "\n".join(rule), "\n".join(explained)
+
+
+def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
+    """The lines of a proven memory that explain it and that the user did not say themselves."""
+    support = _supported(proposal, record) if proposal.evidence else _Support()
+    proof = "\n".join([*support.stated, *support.besides])
+    known = {wording.fold(line) for line in vouched.splitlines()}
+    return [
+        line
+        for line in proposal.body.splitlines()
+        if _TEMPLATE_WORDS.match(line.strip())
+        and LABEL not in line
+        and wording.fold(line) not in known
+        and _share(_TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
+    ]
+
+
+def labelled(content: bytes, lines: Collection[str]) -> bytes:
+    """A file with these lines marked as the assistant's, where a person sees it and may take it off."""
+    text = content.decode("utf-8", "surrogateescape")
+    for line in lines:
+        bare = line.strip()
+        found = _TEMPLATE_WORDS.match(bare)
+        if found is not None:
+            text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _share(claim: str, proof: str) -> float:
@@ -221,13 +256,14 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
         for place in where:
             for sentence in place.sentences:
                 found.proofs += stated_in(sentence, wished=place.wished)
-        if confirmed := _confirmed_text(record, session, item.entry):
-            found.besides.append(confirmed)
-            found.proofs += [
-                reading
-                for one in wording.sentences(confirmed)
-                for reading in (one, _PROPOSES.sub("", one))
-            ]
+        confirmed = _confirmed(record, session, item.entry)
+        found.besides += confirmed
+        found.proofs += [
+            reading
+            for text in confirmed
+            for one in wording.sentences(text)
+            for reading in (one, _PROPOSES.sub("", one))
+        ]
         found.days.extend(record.dates(item.quote, session, item.entry))
     found.besides.extend(found.days)
     if not found.stated:
@@ -257,7 +293,8 @@ def weakest_origin(proposal: Proposal, record: Record) -> str:
     for origin in _LEAST_TRUSTED:
         if origin in seen:
             return origin
-    return {"team": "teammate", "outside": "outside"}.get(proposal.writer, "assistant")
+    writers = {"team": "teammate", "outside": "outside", "program": "program"}
+    return writers.get(proposal.writer, "assistant")
 
 
 def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
@@ -337,24 +374,29 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
     )
 
 
-def _confirmed_text(record: Record, session: str, entry: str) -> str:
-    """The assistant's text that a plain confirmation answers, or "" if it can't be taken for it.
-
-    It must be the assistant's own answer to the user. Where a file, a page or a paste was in view,
-    nobody can tell whose idea it was, in whatever words or language it comes back.
+def _confirmed(record: Record, session: str, entry: str) -> list[str]:
+    """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
+    user. Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever
+    words or language it comes back; then only what the user had asked in their own words and the
+    answer says in the same.
     """
     blocks = record.origin_text(session, entry)
     if not is_plain_confirmation(typed_parts(blocks)):
-        return ""
+        return []
     earlier = [block for block in record.before(session, entry) if block[0] != "system"]
-    if untyped_parts([*earlier, *blocks]):
-        return ""
-    said: list[str] = []
-    for origin, text in reversed(earlier):
-        if origin != "assistant":
-            break
-        said.append(text)
-    return "\n".join(reversed(said))
+    said = [text for _, text in takewhile(lambda one: one[0] == "assistant", reversed(earlier))]
+    if not untyped_parts([*earlier, *blocks]):
+        return ["\n".join(reversed(said))] if said else []
+    answers = [one for text in said for one in wording.sentences(text)]
+    answers += [_PROPOSES.sub("", one) for one in answers]
+    asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
+    return [
+        one
+        for part in typed_parts([("typed", asked)])
+        for sentence in wording.sentences(own_text(part))
+        for one in asked_for(sentence)
+        if any(said_in_one(one, answer, Reading()) for answer in answers)
+    ]
 
 
 def echoes(text: str, sources: Iterable[str]) -> bool:

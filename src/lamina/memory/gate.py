@@ -83,8 +83,6 @@ class GateContext:
     before: Callable[[str, str], OriginTexts] = evidence.nothing_recorded
     # Everything recorded in a session.
     whole: Callable[[str], OriginTexts] = evidence.nothing_said
-    # Does the record hold all that the writer saw? Of another program's agent only prompts are known.
-    complete: bool = True
     # Days that follow from a quote and the time of its entry, so that a date made absolute counts
     # as said.
     dates: Callable[[str, str, str], Sequence[str]] = evidence.no_dates
@@ -245,7 +243,7 @@ def decide_index(
     if warnings and context.scope == "team":
         return Verdict("refuse", warnings[0])
     new = [leak for leak in leaks if leak.value not in before]
-    if new and not allow_secret and writer in ("user", "agent"):
+    if new and not allow_secret and writer in ("user", "agent", "program"):
         return Verdict("refuse", _leave_out(new[0], writer))
     if writer == "user":
         return Verdict("accept", "", warnings, origin="typed")
@@ -361,7 +359,7 @@ def _why_refused(
 
 def _why_secret(proposal: Proposal, new: Sequence[Leak], *, named: bool) -> str:
     """Who can be told saves no secret unawares; what works in the background waits without it."""
-    if proposal.writer not in ("user", "agent"):
+    if proposal.writer not in ("user", "agent", "program"):
         return ""
     if new and not proposal.allow_secret:
         return _leave_out(new[0], proposal.writer)
@@ -442,8 +440,8 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         text = evidence.claimed_text(new, context.known, known)
         what = evidence.no_statement(text, proposal.name)
         why = f"a {proposal.type or 'memory'} states facts, and this {what}" if what else ""
-        # With no session at all there is nothing to look things up in.
-        recorded = context.complete and bool(proposal.session or proposal.evidence)
+        # With no session at all (an agent whose prompts nobody records) there is nowhere to look.
+        recorded = bool(proposal.session or proposal.evidence)
         said_by_us = origin == "assistant" and proposal.writer in ("agent", "extraction")
         if not why and said_by_us and recorded:
             why = evidence.why_unfounded(new, text, record)

@@ -31,6 +31,7 @@ from lamina.memories import (
 from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
+from lamina.memory.evidence import labelled
 from lamina.memory.gate import GateContext
 from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.inbox import MOST, Inbox, Pins
@@ -293,7 +294,7 @@ class JournalledFiles:
                 return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
             if conflict is not None:
                 raise conflict
-            changes = [Change(path, current, after)]
+            changes = [Change(path, current, after and labelled(after, verdict.unproven))]
             rework = None
             if pointer and not is_index(path):
                 shown = for_index(proposal, self.admission.rules.secret_rules)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from lamina.memories import Memory, Parted
+from lamina.memories import LABEL, Memory, Parted
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget, told, wishes_in
 from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in, statements
@@ -111,8 +111,9 @@ def _texts(memory: Memory) -> list[str]:
 
 
 def left_out(before: Memory, after: Memory | None) -> list[Saying]:
-    """What the one says and the other does not."""
-    others = [after] if after is not None else []
+    """What the one says and the other does not; a label is no part of what is said."""
+    before = replace(before, body=before.body.replace(LABEL, ""))
+    others = [replace(after, body=after.body.replace(LABEL, ""))] if after is not None else []
     return [one for one in sayings(before) if not still_said(one.text, others, key=one.key)]
 
 

@@ -164,6 +164,25 @@ def stated_in(sentence: str, *, wished: bool) -> list[str]:
     return [one for one in dict.fromkeys(ways) if one]
 
 
+_LEAST_ASKED = 4  # characters: less says nothing by itself
+
+
+def asked_for(sentence: str) -> list[str]:
+    """What a question puts up for decision: "Should we squash or rebase?" names two things. Empty for
+    what is no such question."""
+    plain = sentence.strip().rstrip("?？!. 吗")
+    opened = _whether().match(plain)
+    if opened is None:
+        return []
+    choices = plain[opened.end() :].replace("还是", " or ").replace(" oder ", " or ").split(" or ")
+    return [one.strip(" ,") for one in choices if len(one.strip(" ,")) >= _LEAST_ASKED]
+
+
+@lru_cache(maxsize=1)
+def _whether() -> re.Pattern[str]:
+    return anywhere(sections("proof.txt")["whether"], start="^")
+
+
 @lru_cache(maxsize=1)
 def _polite() -> re.Pattern[str]:
     return anywhere(sections("proof.txt")["polite"], start="^")

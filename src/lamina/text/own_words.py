@@ -56,15 +56,18 @@ class Sentence:
     document: bool  # part of a long or structured text that was probably pasted
 
 
-def typed_sentences(messages: Sequence[Mapping[str, Any]], now: datetime) -> list[Sentence]:
-    """All sentences typed by the user, in order. A message without an origin is not trusted."""
+def typed_sentences(
+    messages: Sequence[Mapping[str, Any]], now: datetime, *, speaker: str = "typed"
+) -> list[Sentence]:
+    """All sentences typed by the user, in order. A message without an origin is not trusted.
+    `speaker`: another origin whose words are read instead, and stay its own."""
     found: list[Sentence] = []
     said_before = ""
     for number, message in enumerate(messages):
         if message.get("role") == "assistant":
             said_before = "\n".join(_texts(message, "assistant")) or said_before
             continue
-        texts = _texts(message, "typed")
+        texts = _texts(message, speaker)
         for text in texts:
             found += _sentences(text[:_LONGEST_MESSAGE], message, number, said_before, now)
         if texts:

@@ -8,8 +8,10 @@ and what the gate does not accept is taken back. Touches the memory through its 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,10 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from lamina.errors import GateRefused, LaminaError, ToolError
+from lamina.errors import Conflict, GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.record import blocks_of_entry
-from lamina.memories import Change, Evidence, Memory, Note
+from lamina.memories import Change, Evidence, Memory, Note, Outcome, Proposal
 from lamina.memory import (
     HEAD_BYTES,
     is_memory_path,
@@ -45,6 +47,7 @@ _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
+_LONGEST_DESCRIPTION = 500
 
 
 def evidence_for(
@@ -57,6 +60,20 @@ def evidence_for(
     if not users_word:
         found += echoed(claim, recent, session)
     return found
+
+
+def in_their_words(store: MemoryStore, proposal: Proposal) -> Proposal:
+    """A new memory of the user's word whose description sums up in other words: then the first sentence
+    of the rule describes it, if that is what keeps it from being taken."""
+    if proposal.type not in ("user", "feedback") or not proposal.evidence:
+        return proposal
+    first = next((line for line in proposal.body.splitlines() if line.strip()), "")
+    said = next(iter(wording.sentences(first)), "").strip(" *_-").rstrip(".")
+    if not said or said.startswith(("Why:", "How to apply:")) or len(said) > _LONGEST_DESCRIPTION:
+        return proposal
+    plain = replace(proposal, description=said)
+    verdicts = [store.judge_among(one, (), "").decision for one in (proposal, plain)]
+    return plain if verdicts == ["inbox", "accept"] else proposal
 
 
 def taken_back(
@@ -154,6 +171,73 @@ def _runs(text: str) -> set[tuple[str, ...]]:
     return {tuple(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
 
 
+# ---- the log of a day
+
+
+def log_instead(store: MemoryStore, proposal: Proposal, now: float) -> Outcome | None:
+    """Log a memory, in a project that keeps a diary: a dream makes it one later. The gate judges it as
+    if memory were empty, since nothing is doubled by a log; None: a person should look first."""
+    verdict = store.judge_among(proposal, (), "")
+    if verdict.decision == "refuse":
+        raise GateRefused(verdict.reason)
+    if verdict.decision == "inbox":
+        return None
+    when = datetime.fromtimestamp(now, UTC).astimezone()
+    said = [line.strip() for line in proposal.body.splitlines() if line.strip()]
+    if said and wording.fold(proposal.description) not in wording.fold(" ".join(said)):
+        said.insert(0, proposal.description)
+    entry = "\n  ".join(said or [proposal.description])
+    path = f"{when:logs/%Y/%m/%Y-%m-%d}.md"
+    note = Note(
+        writer=proposal.writer,
+        subject=f"log in {path}",
+        session=proposal.session,
+        entries=tuple(dict.fromkeys(one.entry for one in proposal.evidence if one.entry)),
+        origin=verdict.origin,
+        reason=proposal.reason,
+    )
+    kind = proposal.type or "project"
+    append_to_log(store, path, f"- {when:%H:%M} [{kind}] {entry}\n".encode(), note)
+    return Outcome(path, "accept", warnings=verdict.warnings, origin=verdict.origin)
+
+
+def append_to_log(store: MemoryStore, path: str, added: bytes, note: Note) -> None:
+    """Through the store, so that it is in the history and nobody's entry is lost."""
+    for last in (False, False, False, False, True):
+        now = store.content(path)
+        between = b"\n" if now and not now.endswith(b"\n") and not added.startswith(b"\n") else b""
+        try:
+            store.apply(
+                [Change(path, now, (now or b"") + between + added)], note, first=lambda: None
+            )
+        except Conflict:
+            if last:
+                raise
+        else:
+            return
+
+
+Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content
+
+
+def logs_of(directory: Path, known: Mapping[str, Stamped]) -> dict[str, Stamped]:
+    """Every log of a day; those that are as they were are not read again."""
+    found: dict[str, Stamped] = {}
+    for path in (directory / "logs").glob("*/*/*.md"):
+        try:
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
+            name = path.relative_to(directory).as_posix()
+            before = known.get(name)
+            same = before is not None and before[0] == stamp
+            found[name] = before if before and same else (stamp, path.read_bytes())
+        except OSError:
+            continue
+    return found
+
+
 T = TypeVar("T")
 Work = Callable[[], Awaitable[ToolOutcome]]
 Keep = Callable[[Path, bytes, bytes | None], os.stat_result | None]
@@ -179,6 +263,7 @@ class MemoryGuard:
         self._store = store
         self._session = session
         self._entries = entries
+        self._logs: dict[str, Stamped] = {}
 
     async def around(
         self, spec: ToolSpec, input_: Json, context: ToolContext, work: Work
@@ -198,7 +283,7 @@ class MemoryGuard:
 
         session = context.session
         try:
-            await self._in_thread(self._store.note_outside, context)
+            await self._in_thread(self._before, context)
             context.session = _Guarded(session, keep)
             outcome = await work()
         finally:
@@ -211,6 +296,10 @@ class MemoryGuard:
             return outcome
         content = "\n".join([text_of(outcome.content), *said, *remarks])
         return replace(outcome, content=content, is_error=bool(said) or outcome.is_error)
+
+    def _before(self) -> None:
+        self._logs = logs_of(self._store.directory, self._logs)
+        self._store.note_outside()
 
     async def _in_thread(self, look: Callable[[], T], context: ToolContext) -> T | None:
         try:
@@ -264,13 +353,33 @@ class MemoryGuard:
                 f"Not written: {below} is a log, whose lines stay as they are. Use Edit or Write to "
                 "add your entry behind the last of them."
             )
-        now = self._store.content(below)
-        added = data[len(old or b"") :]
-        between = b"\n" if now and not now.endswith(b"\n") and not added.startswith(b"\n") else b""
-        note = Note(writer="agent", subject=f"log in {below}", session=self._session, reason=reason)
-        change = Change(below, now, (now or b"") + between + added)
-        self._store.apply([change], note, first=lambda: None)
+        append_to_log(self._store, below, data[len(old or b"") :], self._note(below, reason))
         return os.stat(path)
+
+    def _note(self, path: str, reason: str) -> Note:
+        return Note(writer="agent", subject=f"log in {path}", session=self._session, reason=reason)
+
+    def _logs_after(self, reason: str) -> Iterator[str]:
+        """What a command added to logs goes in by the store; what it took away is put back."""
+        before, now = self._logs, logs_of(self._store.directory, self._logs)
+        for path in sorted({*before, *now}):
+            old = before[path][1] if path in before else None
+            new = now[path][1] if path in now else None
+            if new == old:
+                continue
+            note, added = self._note(path, reason), b""
+            try:
+                if new is not None and new.startswith(old or b""):
+                    self._demand_no_secret(path, new, old)
+                    added = new[len(old or b"") :]
+                else:
+                    yield f"Taken back: {path} is a log, whose lines stay as they are."
+            except ToolError as error:
+                yield f"Taken back: {error}"
+            current = self._store.content(path)
+            self._store.apply([Change(path, current, old)], note, first=lambda: None)
+            if added:
+                append_to_log(self._store, path, added, note)
 
     def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:
         """The diary is no memory that the gate judges, but what it says becomes some."""
@@ -293,8 +402,9 @@ class MemoryGuard:
 
     def _after(self, input_: Json, reason: str, remarks: list[str]) -> list[str]:
         """Gate what the call changed; a sentence for the model about each file that was not taken."""
+        said = [*self._logs_after(reason)]
         if not self._store.changed_outside():
-            return []
+            return said
         outcomes = self._store.attribute(
             writer="agent",
             session=self._session,
@@ -302,7 +412,6 @@ class MemoryGuard:
             takes_back=lambda one: self._taken_back(one.path, one.before, one.after),
             reason=reason,
         )
-        said: list[str] = []
         for outcome in outcomes:
             if isinstance(outcome, GateRefused):
                 said.append(f"Taken back, the memory gate refused it: {outcome}")

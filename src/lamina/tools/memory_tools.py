@@ -24,7 +24,14 @@ from lamina.memory import file_name, read_header, read_topic
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
-from lamina.tools.memory_guard import asked_to_forget, evidence_for, last_typed, taken_back
+from lamina.tools.memory_guard import (
+    asked_to_forget,
+    evidence_for,
+    in_their_words,
+    last_typed,
+    log_instead,
+    taken_back,
+)
 
 if TYPE_CHECKING:
     from lamina.memories import Forgotten, Outcome, Parted
@@ -241,8 +248,10 @@ class Remember:
         entries: Callable[[], Sequence[Json]],
         *,
         with_index: bool = True,  # False: MEMORY.md is not kept
+        log: Callable[[], float] | None = None,  # the clock of a diary: it is logged instead
     ) -> None:
         self._store = store
+        self._log = log
         self._with_index = with_index
         self._session = session
         self._entries = entries
@@ -284,7 +293,9 @@ class Remember:
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        return self._store.remember(proposal, base=base, pointer=self._with_index)
+        proposal = proposal if base else in_their_words(self._store, proposal)
+        logged = log_instead(self._store, proposal, self._log()) if self._log else None
+        return logged or self._store.remember(proposal, base=base, pointer=self._with_index)
 
     def _existing(self, path: str) -> Memory | None:
         """The memory that is to be changed; of a name that can't be one, the gate says why."""

@@ -8,10 +8,12 @@ journalled step that one command undoes. Whatever ends it before that leaves mem
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lamina.events import LayerActed
 from lamina.layers.dream import lock as dream_lock
-from lamina.layers.dream.record import DreamRecord
+from lamina.layers.dream.record import DreamRecord, days_waiting
 from lamina.ledger import edits
 from lamina.state import State
 
@@ -48,14 +50,28 @@ def at_open(state: State) -> None:
     store = state.deps.memory
     if store is not None and store.in_files and state.purpose == "main":
         dream_lock.repair(store.directory / dream_lock.NAME)
+        if state.flags.on("daily_log") and state.deps.interactive:
+            _offer(state, store)
+
+
+def _offer(state: State, store: MemoryStore) -> None:
+    """Once a day, in a conversation: nothing but a dream makes memories of a diary."""
+    now = state.deps.clock.now()
+    days = days_waiting(store.directory, now)
+    today = f"{datetime.fromtimestamp(now, UTC).astimezone():%Y-%m-%d}"
+    if days and not DreamRecord(store.state).offered(today):
+        what = days[0] if len(days) == 1 else f"{days[0]} and {len(days) - 1} more"
+        state.emit(LayerActed(LAYER, f"the log of {what} waits: /dream makes memories of it"))
 
 
 def wanted(state: State) -> bool:
-    """On, not in daily-log mode (the night does it there), not remote, main agent only."""
+    """On, not in daily-log mode (the night does it there), not remote, main agent only; a program that
+    opens a session does not wait and pay for one unless it asks for that."""
     return (
         state.flags.on("dream")
         and not state.flags.on("daily_log")
         and state.purpose == "main"
+        and (state.deps.interactive or state.config.bool("dream.non_interactive"))
         and not state.forked
         and not state.config.bool("remote")
     )
@@ -108,11 +124,17 @@ async def run(
     if not store.in_files:
         return DreamResult("refused", "This memory is not in files, and a dream works on files.")
     path = store.directory / dream_lock.NAME
+    before = None if apply else dream_lock.left_at(path)
     try:
         lock = dream_lock.acquire(path, now=state.deps.clock.now(), claude=state.config.claude)
     except dream_lock.LockHeld as held:
         return DreamResult("refused", f"No dream now: {held}.")
     try:
-        return await DreamRun(state, store, lock, apply=apply, prepared=prepared).dream()
+        if apply:
+            return await DreamRun(state, store, lock, apply=True, prepared=prepared).dream()
+        with DreamRecord(store.state).as_it_was():
+            return await DreamRun(state, store, lock, apply=False, prepared=prepared).dream()
     finally:
+        if not apply:
+            lock.put_back(before)
         lock.release()

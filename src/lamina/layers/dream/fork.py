@@ -8,6 +8,7 @@ reason, nothing said that stood nowhere before. Whether all still stands is judg
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +20,22 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.errors import LaminaError, ModelError
+from lamina.events import Event
 from lamina.layers import fork_tools
 from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
+from lamina.layers.dream.record import new_logs
 from lamina.ledger import log
 from lamina.ledger.places import private_folder, write_private
 from lamina.ledger.record import blocks_of_entry
-from lamina.memories import Memory
+from lamina.memories import Evidence, Memory
 from lamina.memory import INDEX, manifest, missing_files, read_topic
 from lamina.messages import Json
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
 from lamina.state import State
 from lamina.text import wording
-from lamina.text.claims import same_words, statements
+from lamina.text.claims import statements
 from lamina.text.origins import typed_parts
 
 MOST_CALLS = 30
@@ -40,13 +43,20 @@ _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
 _MOST_NAMED = 20
 _MOST_SESSIONS = 200  # the newest, in which the user's words are looked for
 _LARGEST_COPY = 1_000_000
+_HEARD = 0.7  # of a statement's words in one sentence: worth showing to the gate
+_MOST_HEARD = 40  # sentences for one file, the newest
 
 T = TypeVar("T")
 Tell = Callable[[str, str], None]  # a tool, and the file it works on
 
 
 async def dream(
-    state: State, planner: DreamPlanner, copy: Path, logs: Mapping[str, str], tell: Tell
+    state: State,
+    planner: DreamPlanner,
+    copy: Path,
+    logs: Mapping[str, str],
+    tell: Tell,
+    hear: Callable[[Event], None],
 ) -> WantedMemory | None:
     """What the model makes of memory; None where no model can be asked."""
     if state.fork is None or state.deps.model.name == "none":
@@ -60,6 +70,7 @@ async def dream(
         permit=_told(fork_tools.permit_for(state, copy, why_not, unread=sessions), copy, tell),
         max_calls=MOST_CALLS,
         instead=fork_tools.tools_for(state, None, unread=sessions),
+        hear=hear,
     )
     if result.stop == "refused" or result.too_long is not None:
         return None  # no money, or a window too small for it: the rules serve
@@ -69,8 +80,12 @@ async def dream(
     rules = planner.store.secret_rules
 
     def reviewed() -> WantedMemory:
-        planner.judge.heard = heard_in(sessions, planner.before, left)
-        told = [*logs.values(), *planner.judge.heard, *planner.dated()]
+        planner.judge.heard = heard_in(state.deps.transcript.parent, planner.before, left)
+        typed = [one.quote for heard in planner.judge.heard.values() for one in heard]
+        corrected = corrections(planner.before, left, state.config.project)
+        planner.judge.correct(corrected)
+        right = [content.decode("utf-8", "replace") for content in corrected.values()]
+        told = [*logs.values(), *typed, *planner.dated(), *right]
         wanted = review(planner.before, left, "\n".join(told), planner.held)
         return _masked(wanted, left, rules)
 
@@ -162,34 +177,45 @@ def sessions_of(state: State, planner: DreamPlanner) -> Path:
     return beside if state.config.claude else state.deps.transcript.parent
 
 
-def heard_in(sessions: Path, before: MemorySnapshot, left: Mapping[str, bytes]) -> list[str]:
-    """Statements that the fork added and that the user typed, as whole sentences, in a past session.
-    Only our own recordings tell what was typed from what was pasted."""
-    wanted: dict[str, str] = {}
+def heard_in(
+    folder: Path, before: MemorySnapshot, left: Mapping[str, bytes]
+) -> dict[str, list[Evidence]]:
+    """For each changed file, sentences that the user typed in past sessions and that may carry what
+    it says: the gate decides. Only our own recordings tell what was typed from what was pasted; what
+    hooks saw of other agents' sessions is among them."""
+    wanted: list[tuple[frozenset[str], list[Evidence]]] = []
+    found: dict[str, list[Evidence]] = {}
     for path, content in left.items():
         if content != before.files.get(path):
             memory = read_topic(path, content)
-            lines = (memory.description, *(part.text for part in statements(memory.body)))
-            wanted.update((same_words(line), line) for line in lines)
-    recorded = sorted(sessions.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    found: dict[str, None] = {}
-    for path in recorded[-_MOST_SESSIONS:] if wanted else ():
+            found[path] = []
+            lines = {memory.description, *(part.text for part in statements(memory.body))}
+            wanted += [(wording.content_stems(line), found[path]) for line in lines]
+    wanted = [one for one in wanted if one[0]]
+    recorded = [*folder.glob("*.jsonl"), *folder.glob("hooks/*.jsonl")] if wanted else []
+    newest = sorted(recorded, key=lambda path: path.stat().st_mtime)[-_MOST_SESSIONS:]
+    for path in newest:
+        session = path.relative_to(folder).with_suffix("").as_posix()
         with contextlib.suppress(LaminaError, OSError):
             for entry in log.read(path).entries:
                 for part in typed_parts(blocks_of_entry(entry)):
-                    said = map(same_words, wording.sentences(part))
-                    found |= {wanted[one]: None for one in said if one in wanted}
-    return [*found]
+                    for said in wording.sentences(part):
+                        stems = wording.content_stems(said)
+                        quote = Evidence(said, session, str(entry.get("uuid")))
+                        for needed, heard in wanted:
+                            if len(needed & stems) >= _HEARD * len(needed):
+                                heard.append(quote)
+    return {path: heard[-_MOST_HEARD:] for path, heard in found.items()}
 
 
 def read_logs(directory: Path, since: float) -> dict[str, str]:
     """Days of the diary that were written to since then."""
-    found: dict[str, str] = {}
-    for path in sorted((directory / "logs").glob("[0-9]*/[0-9]*/[0-9]*.md")):
-        if path.is_file() and not path.is_symlink() and path.stat().st_mtime > since:
-            text = path.read_bytes()[:_LARGEST_COPY].decode("utf-8", "replace")
-            found[path.relative_to(directory).as_posix()] = text
-    return found
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()[:_LARGEST_COPY].decode(
+            "utf-8", "replace"
+        )
+        for path in new_logs(directory, since)
+    }
 
 
 def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
@@ -198,6 +224,42 @@ def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
         one.path: missing_files(one, lambda name: (project / name).exists()) for one in memories
     }
     return [f"{path} names {', '.join(missing[:5])}" for path, missing in found.items() if missing]
+
+
+def paths_in(text: str) -> list[str]:
+    """Files in folders that a text names; not what stands in links."""
+    bare = [word.strip("`'\"“”*_()[]{}<>,;:.!?") for word in text.replace("`", " ` ").split()]
+    return [one for one in bare if "/" in one and "." in Path(one).name and "://" not in one]
+
+
+def corrections(
+    before: MemorySnapshot, left: Mapping[str, bytes], project: Path
+) -> dict[str, bytes]:
+    """Files as they were, but for paths that the project has no more: in their place what the fork
+    wrote, if that is there and is called the same, or is the one new path of that kind."""
+    root = os.path.realpath(project)
+
+    def exists(name: str) -> bool:
+        real = Path(os.path.realpath(project / name))
+        return real.is_relative_to(root) and real.exists()
+
+    found: dict[str, bytes] = {}
+    for path, content in left.items():
+        was = before.files.get(path)
+        if was is None or content == was:
+            continue
+        text, new = (one.decode("utf-8", "surrogateescape") for one in (was, content))
+        old, now = paths_in(text), paths_in(new)
+        fresh = [one for one in dict.fromkeys(now) if one not in old and exists(one)]
+        for gone in dict.fromkeys(one for one in old if one not in now and not exists(one)):
+            fits = [one for one in fresh if Path(one).name == Path(gone).name]
+            if not fits and exists(gone.split("/", 1)[0]):
+                fits = [one for one in fresh if Path(one).suffix == Path(gone).suffix]
+            if len(fits) == 1:
+                text = text.replace(gone, fits[0])
+        if (right := text.encode("utf-8", "surrogateescape")) != was:
+            found[path] = right
+    return found
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property, partial
 
@@ -15,7 +15,7 @@ from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing
 from lamina.local.working_set import dated, stamp
-from lamina.memories import Commit, Memory, Proposal, Verdict
+from lamina.memories import Commit, Evidence, Memory, Proposal, Verdict
 from lamina.memory import (
     INDEX,
     LARGEST,
@@ -190,13 +190,31 @@ class Judge:
     ) -> None:
         self._store = store
         self._before = before
+        self._files = before.files  # as they are on disk
+        self._corrected: Mapping[str, bytes] = {}
         self._authors = authors
         self._labels = labels
         self._memories = {memory.path: memory for memory in before.memories()}
-        self.heard: Sequence[
-            str
-        ] = ()  # what the user typed in past sessions, of what is written now
+        # By path, what the user typed in past sessions of what is written there now.
+        self.heard: Mapping[str, Sequence[Evidence]] = {}
         self._hooks = {one.file: one.hook for one in pointers_of(before.index or b"")}
+
+    def correct(self, corrected: Mapping[str, bytes]) -> None:
+        """Files whose paths had drifted count as if they had named the right ones all along."""
+        self._corrected = corrected
+        self._before = replace(self._before, files={**self._before.files, **corrected})
+        self._memories = {memory.path: memory for memory in self._before.memories()}
+
+    def _stands(self, path: str, content: bytes | MemoryStoreError | None) -> bool:
+        """Is a file as it was, but perhaps for such a path?"""
+        return content in (self._files.get(path), self._before.files.get(path))
+
+    def _still_typed(self, path: str) -> bool:
+        """Were the lines whose paths are put right the user's own word?"""
+        vouched = self._authors.vouched(path).splitlines()
+        now = self._corrected[path].decode("utf-8", "replace").splitlines()
+        was = self._files[path].decode("utf-8", "replace").splitlines()
+        return all(line in vouched for line in was if line not in now)
 
     @cached_property
     def _moved(self) -> Moved:
@@ -209,7 +227,9 @@ class Judge:
         taken_in = {merge.into: merge.absorbed for merge in plan.merges}
         found = GateFindings()
         for path, content in after.items():
-            if content == self._before.files.get(path):
+            if self._stands(path, content):
+                if content == self._corrected.get(path) and self._still_typed(path):
+                    found.typed.append(path)
                 continue
             if isinstance(content, MemoryStoreError):
                 found.bad[path] = str(content)
@@ -236,7 +256,9 @@ class Judge:
         """First as the gate asks everybody; then without the lines that only moved."""
         memory = read_topic(path, content)
         proposal = proposal_of(memory, "dream", "")
-        vouched = "\n".join([self._vouched(sources, path), *(self.heard if path in own else ())])
+        if path in own:
+            proposal = replace(proposal, evidence=tuple(self.heard.get(path, ())))
+        vouched = self._vouched(sources, path)
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
         if verdict.decision == "accept" and verdict.origin == "typed":
@@ -291,7 +313,7 @@ class Judge:
         changed = [
             memory
             for path, memory in self._memories.items()
-            if files.get(path) != self._before.files[path] and path not in aged
+            if not self._stands(path, files.get(path)) and path not in aged
         ]
         if not changed:
             return {}

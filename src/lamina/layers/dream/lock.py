@@ -45,6 +45,18 @@ class DreamLock:
         with contextlib.suppress(OSError):
             _write(self.descriptor, self.last_ns)
 
+    def put_back(self, before: bytes | None) -> None:
+        """Leave the file as it was before a dream that only looked, while it is still held."""
+        with contextlib.suppress(OSError):
+            if before is None and not self.last_ns:
+                self.path.unlink()
+            elif before and before.split()[1:2] == [
+                str(self.last_ns).encode()
+            ]:  # else another dreamt since
+                os.pwrite(self.descriptor, before, 0)
+                os.ftruncate(self.descriptor, len(before))
+                os.utime(self.descriptor, ns=(self.last_ns, self.last_ns))
+
     def release(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -57,6 +69,14 @@ def last_dream(path: Path) -> float:
         return os.stat(path, follow_symlinks=False).st_mtime
     except OSError:
         return 0.0
+
+
+def left_at(path: Path) -> bytes | None:
+    """What the last holder left; None if nobody ever dreamt."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def acquire(path: Path, *, now: float, claude: bool = False) -> DreamLock:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from lamina.errors import UsageError
+from lamina.layers.dream import lock as dream_lock
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Commit, InForce
 from lamina.memory import is_index
@@ -56,6 +58,21 @@ class DreamRecord:
 
     def __init__(self, state: Path) -> None:
         self.folder = state / "dream"
+
+    @contextlib.contextmanager
+    def as_it_was(self) -> Generator[None]:
+        """Inside, a dream that only looks: it can be watched and ended like any other, and leaves no
+        trace here. The caller holds the lock."""
+        there = self.folder.is_dir()
+        known = {path: _kept(path) for path in self.folder.glob("*")}
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                for path in self.folder.glob("*"):
+                    _put_back(path, known.get(path))
+                if not there and self.folder.is_dir():
+                    self.folder.rmdir()
 
     # ---- progress and kill
 
@@ -136,6 +153,14 @@ class DreamRecord:
     def note_distilled(self, marks: Mapping[str, str]) -> None:
         self._put("diary.json", msgspec.json.encode({**self._table("diary.json"), **marks}))
 
+    def offered(self, day: str) -> bool:
+        """Was the diary offered on this day already? From now on it was."""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if (self.folder / "offered").read_text("utf-8") == day:
+                return True
+        self._put("offered", day.encode())
+        return False
+
     # ---- what the user took back
 
     def take_back(self, contents: Mapping[str, bytes]) -> None:
@@ -160,6 +185,23 @@ class DreamRecord:
             return {}
 
 
+Kept = tuple[bytes, os.stat_result]
+
+
+def _kept(path: Path) -> Kept | None:
+    with contextlib.suppress(OSError):
+        return path.read_bytes(), path.stat()
+    return None
+
+
+def _put_back(path: Path, kept: Kept | None) -> None:
+    if kept is None:
+        path.unlink(missing_ok=True)
+    elif _kept(path) not in (None, kept):
+        path.write_bytes(kept[0])
+        os.utime(path, ns=(kept[1].st_atime_ns, kept[1].st_mtime_ns))
+
+
 def _sound(line: Mapping[str, Any]) -> bool:
     """Are its times times? A line that is not ours must not stop every dream from now on."""
     times = [line.get(key) or 0 for key in ("when", "started", "diary")]
@@ -168,6 +210,20 @@ def _sound(line: Mapping[str, Any]) -> bool:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def new_logs(directory: Path, since: float) -> list[Path]:
+    """Days of the diary that were written to since then, oldest first."""
+    found = sorted((directory / "logs").glob("[0-9]*/[0-9]*/[0-9]*.md"))
+    plain = [path for path in found if path.is_file() and not path.is_symlink()]
+    return [path for path in plain if path.stat().st_mtime > since]
+
+
+def days_waiting(directory: Path, now: float) -> list[str]:
+    """Days before today whose log no dream has worked in since it was written."""
+    today = f"{datetime.fromtimestamp(now, UTC).astimezone():%Y-%m-%d}"
+    logs = new_logs(directory, dream_lock.last_dream(directory / dream_lock.NAME))
+    return [path.stem for path in logs if path.stem < today]
 
 
 # ---- taking a dream back

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import LaminaError, MemoryStoreError, alone
-from lamina.events import DreamChanged, MemoryUpdated, Warned
+from lamina.events import DreamChanged, Event, MemoryUpdated, ModelCalled, TextDelta, Warned
 from lamina.layers.dream import fork
 from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.lock import DreamLock
@@ -28,10 +28,12 @@ from lamina.layers.dream.record import DreamRecord, Progress
 from lamina.memory import diff_text, free_names, new_topic, safe_path
 from lamina.messages import Json
 from lamina.ports import MemoryStore
+from lamina.secrets import redact
 from lamina.state import State
 
 T = TypeVar("T")
 _LOOK = 0.1  # seconds between two looks whether somebody wants it to end
+_SHOWN = 500  # characters of what the model says
 NO_CHANGE = DreamStep()
 
 
@@ -99,6 +101,7 @@ class DreamRun:
         self._killed = False
         self._brought_in: DreamResult | None = None  # from then on nothing ends it any more
         self._by = "rules"
+        self._words = ""  # of the model, not shown yet
         self._diary = self._record.diary_since(lock.last_ns / 1e9)
         self._marks: dict[str, str] = {}  # entries of the diary that the rules work in now
 
@@ -204,6 +207,8 @@ class DreamRun:
                     extra=one.extra,
                 )
                 self._marks[mark] = name
+        folder = self._state.deps.transcript.parent
+        planner.judge.heard = fork.heard_in(folder, planner.before, files)
         return WantedMemory(files) if len(files) > len(planner.before.files) else None
 
     async def _asked(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
@@ -211,13 +216,23 @@ class DreamRun:
         for left in self._record.folder.glob("copy-*"):  # of dreams that were killed
             shutil.rmtree(left, ignore_errors=True)
         try:
-            wanted = await fork.dream(self._state, planner, copy, logs, self._tool)
+            wanted = await fork.dream(self._state, planner, copy, logs, self._tool, self._hear)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         if wanted is not None:
             self._by = "model"
             self._diary = self._progress.started
         return wanted
+
+    def _hear(self, event: Event) -> None:
+        """What the model says while it works."""
+        if isinstance(event, TextDelta):
+            self._words += event.text
+        elif isinstance(event, ModelCalled) and self._words.strip():
+            words = redact(" ".join(self._words.split())[:_SHOWN], self._store.secret_rules)
+            self._words = ""
+            self._progress.turn(words)
+            self._tell("consolidate", words)
 
     def _tool(self, name: str, file: str) -> None:
         self._progress.tools += 1
@@ -315,7 +330,8 @@ class DreamRun:
                 line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
             if self._marks and self._by == "rules":
                 self._record.note_distilled(self._marks)
-        self._record.ended(line)
+        if self._apply:
+            self._record.ended(line)
         self._show()
 
 

@@ -9,8 +9,8 @@ memory directory through the store, and its own entries in the ledger.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,18 +24,16 @@ from lamina.cache.account import keep_warm_after
 from lamina.errors import GateRefused, InboxFull, LaminaError, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
-from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
+from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
-from lamina.memory import holds, manifest, read_topic, team_is_on, topic_at
+from lamina.memory import edit_topic, manifest, proposal_of, read_topic, team_is_on, topic_at
 from lamina.messages import Json, text_of
 from lamina.secrets import secrets_in
 from lamina.state import State
-from lamina.text import wording
-from lamina.text.asks import wishes_in
 from lamina.text.origins import typed_parts
-from lamina.tools.memory_guard import taken_back
+from lamina.tools.memory_guard import in_their_words, log_instead, taken_back
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
@@ -264,13 +262,16 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     calls = state.config.int("extraction.max_calls")
     known = await anyio.to_thread.run_sync(_manifest, state, store, words)
     team = _for_team(state, store)
-    directive = directive_for(words, str(store.directory), known, calls, team=team)
+    log = _log_of(state, store)
+    directive = directive_for(
+        words, str(store.directory), known, calls, team=team, daily=log is not None
+    )
     ask = partial(
         state.fork,
         purpose="extraction",
         permit=fork_tools.permit_for(state, store.directory, why_not),
         max_calls=calls,
-        instead=fork_tools.tools_for(state, partial(_keep, store, words, done)),
+        instead=fork_tools.tools_for(state, partial(_keep, store, words, done, log)),
         ends_with=fork_tools.WRITING if state.thrifty else (),
     )
     alone = f"<conversation>\n{told(entries)}\n</conversation>\n\n{directive}"
@@ -320,18 +321,30 @@ def told(entries: Sequence[Json]) -> str:
 
 
 def directive_for(
-    words: NewWords, directory: str, known: str, calls: int, *, team: bool = False
+    words: NewWords,
+    directory: str,
+    known: str,
+    calls: int,
+    *,
+    team: bool = False,
+    daily: bool = False,
 ) -> str:
     """What a fork is asked, given the files that it may already find."""
+    more = [name for name, on in (("extraction_daily", daily), ("extraction_team", team)) if on]
     return prompts.load(
         "extraction",
         count=str(len(words.entries)),
         directory=directory,
-        team=f" {prompts.load('extraction_team')}" if team else "",
+        team="".join(f" {prompts.load(name)}" for name in more[:1]),
         manifest=known or "(no files yet)",
         calls=str(calls),
         words=words.shown,
     )
+
+
+def _log_of(state: State, store: MemoryStore) -> Callable[[], float] | None:
+    """The clock of the diary, where one is kept instead of memories."""
+    return state.deps.clock.now if state.flags.on("daily_log") and store.in_files else None
 
 
 def _for_team(state: State, store: MemoryStore) -> bool:
@@ -351,6 +364,7 @@ def _keep(
     store: MemoryStore,
     words: NewWords,
     done: Extracted,
+    log: Callable[[], float] | None,
     path: str,
     content: bytes,
     before: bytes | None,
@@ -372,6 +386,11 @@ def _keep(
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
+        if before is None:
+            data = _described(store, _proposed(words, path, data, evidence), data)
+        proposal = _proposed(words, path, data, evidence)
+        if log is not None and (logged := _logged(store, proposal, before, log())):
+            return done.take(logged)
         outcome = store.write_file(
             path,
             data,
@@ -391,6 +410,27 @@ def _keep(
     return done.take(outcome)
 
 
+def _proposed(words: NewWords, path: str, data: bytes, evidence: Sequence[Evidence]) -> Proposal:
+    made = proposal_of(read_topic(path, data), "extraction", words.session)
+    return replace(made, evidence=tuple(evidence), reason="extracted from the conversation")
+
+
+def _described(store: MemoryStore, proposal: Proposal, data: bytes) -> bytes:
+    """A new file; its description in the user's words where its own would keep it waiting."""
+    said = in_their_words(store, proposal).description
+    return data if said == proposal.description else edit_topic(data, description=said)
+
+
+def _logged(
+    store: MemoryStore, proposal: Proposal, before: bytes | None, now: float
+) -> Outcome | None:
+    """What a file says beyond what it said, as an entry of the day's log."""
+    old = topic_at(proposal.path, before)
+    known = old.body.splitlines() if old is not None else []
+    body = "\n".join(line for line in proposal.body.splitlines() if line not in known)
+    return log_instead(store, replace(proposal, body=f"{body}\n"), now)
+
+
 def _manifest(state: State, store: MemoryStore, words: NewWords) -> str:
     """The newest files; where there are too many, those that share words with what was said."""
     most = state.config.int("memory.manifest_files")
@@ -408,17 +448,23 @@ def _manifest(state: State, store: MemoryStore, words: NewWords) -> str:
 
 async def _by_rules(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted:
     session, now = state.deps.session_id, state.deps.clock.now()
+    daily = _log_of(state, store) is not None
     # Aside: rules and judge take most of a second to load, and the user may be typing.
-    return await anyio.to_thread.run_sync(save_by_rules, store, entries, session, now)
+    save = partial(save_by_rules, store, entries, session, now, daily=daily)
+    return await anyio.to_thread.run_sync(save)
 
 
 def save_by_rules(
-    store: MemoryStore, entries: Sequence[Json], session: str, now: float
+    store: MemoryStore, entries: Sequence[Json], session: str, now: float, *, daily: bool = False
 ) -> Extracted:
     """Save what the local extractor finds in ledger entries, as far as the gate lets it."""
     done = Extracted(by="rules")
     for proposal in proposals(entries, session, now):
-        _write(store, proposal, done)
+        try:
+            logged = log_instead(store, proposal, now) if daily else None
+            done.take(logged or store.remember(proposal))
+        except GateRefused as error:
+            done.turn_away(error)
     return done
 
 
@@ -443,41 +489,3 @@ def _message(entry: Json) -> Mapping[str, Any]:
         "time": said.isoformat() if (said := said_at(entry)) else None,
         "uuid": entry["uuid"],
     }
-
-
-def _write(store: MemoryStore, proposal: Proposal, done: Extracted) -> None:
-    try:
-        done.take(store.remember(proposal))
-    except GateRefused as error:
-        done.turn_away(error)
-
-
-# ---- what the user wants forgotten
-
-
-class Unwanted:
-    """What the user asked to forget in these messages."""
-
-    def __init__(self, entries: Sequence[Json]) -> None:
-        self._at = {str(entry.get("uuid")): place for place, entry in enumerate(entries)}
-        self._wishes = [
-            (place, wish.words)
-            for place, entry in enumerate(entries)
-            for part in typed_parts(blocks_of_entry(entry))
-            for wish in wishes_in(part)
-        ]
-
-    def __call__(self, said: str, evidence: Sequence[Evidence]) -> bool:
-        """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
-        if not self._wishes:
-            return False
-        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
-            return True
-        last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
-        return any(last < place and holds(words, said) for place, words in self._wishes)
-
-
-def _says_beside(quote: str, said: str) -> bool:
-    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
-    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
-    return holds(said, "\n".join(others))

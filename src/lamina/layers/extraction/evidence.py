@@ -14,9 +14,10 @@ from datetime import datetime
 
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence
-from lamina.memory import edit_topic, read_topic
+from lamina.memory import edit_topic, holds, read_topic
 from lamina.messages import Json
 from lamina.text import wording
+from lamina.text.asks import wishes_in
 from lamina.text.origins import split, typed_parts
 from lamina.tools.memory_guard import echoed
 
@@ -135,3 +136,34 @@ def said_at(entry: Json) -> datetime | None:
         return datetime.fromisoformat(str(entry.get("ts"))).astimezone()
     except (ValueError, OverflowError, OSError):
         return None
+
+
+# ---- what the user wants forgotten
+
+
+class Unwanted:
+    """What the user asked to forget in these messages."""
+
+    def __init__(self, entries: Sequence[Json]) -> None:
+        self._at = {str(entry.get("uuid")): place for place, entry in enumerate(entries)}
+        self._wishes = [
+            (place, wish.words)
+            for place, entry in enumerate(entries)
+            for part in typed_parts(blocks_of_entry(entry))
+            for wish in wishes_in(part)
+        ]
+
+    def __call__(self, said: str, evidence: Sequence[Evidence]) -> bool:
+        """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
+        if not self._wishes:
+            return False
+        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
+            return True
+        last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
+        return any(last < place and holds(words, said) for place, words in self._wishes)
+
+
+def _says_beside(quote: str, said: str) -> bool:
+    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
+    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
+    return holds(said, "\n".join(others))
