@@ -10,9 +10,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from lamina.memories import Memory
-from lamina.text.claims import carries, covered, fenced_blocks, headings, said_in, statements
+from lamina.text.claims import (
+    carries,
+    covered,
+    fenced_blocks,
+    headings,
+    said_in,
+    same_words,
+    statements,
+)
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.wording import content_stems
 
@@ -56,6 +65,17 @@ class Doubt:
 Overrules = Callable[[Memory, str, Memory, str], bool]
 
 
+class Numbers(dict[str, int]):
+    """Numbers for words, given out in order."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+T = TypeVar("T")
+
+
 class WorkingSet:
     """The memories of one dream, and the record of what happened to them."""
 
@@ -88,9 +108,30 @@ class WorkingSet:
         self._absorbed: dict[str, list[str]] = {}
         self._drops: dict[str, Drop] = {}
         self._doubts: dict[Doubt, None] = {}
+        self._seen: dict[tuple[str, str], tuple[Memory, Any]] = {}
+        self._compared: dict[str, Memory] = {}
+        self.numbers = Numbers()
 
     def all(self) -> list[Memory]:
         return [self._now[path] for path in sorted(self._now)]
+
+    def seen(self, memory: Memory, look: Callable[[Memory], T], what: str) -> T:
+        """What a look at a memory shows, kept until the memory changes."""
+        known = self._seen.get((what, memory.path))
+        if known is not None and known[0] is memory:
+            return known[1]
+        found = look(memory)
+        self._seen[what, memory.path] = memory, found
+        return found
+
+    def fresh(self) -> set[str]:
+        """Memories that say something else than when this was last asked."""
+        before, self._compared = self._compared, dict(self._now)
+        return {
+            path
+            for path, now in self._now.items()
+            if (old := before.get(path)) is not now and (old is None or not _says_as_much(old, now))
+        }
 
     def open(self) -> list[Memory]:
         """Those that may be changed, in a fixed order."""
@@ -182,6 +223,10 @@ class WorkingSet:
         return tuple(sorted(there, key=lambda doubt: (doubt.paths, doubt.reason)))
 
 
+def _says_as_much(old: Memory, now: Memory) -> bool:
+    return (old.name, old.description, old.body) == (now.name, now.description, now.body)
+
+
 def stamp(memory: Memory) -> float:
     """When a memory was last said to be so: its own word for it, else the file's time."""
     for key in ("modified", "metadata.modified", "updated", "last_confirmed", "said"):
@@ -262,13 +307,18 @@ def text_of(memory: Memory) -> str:
 
 def missing_statements(into: Memory, other: Memory) -> list[str]:
     """What `other` says and `into` does not, as lines."""
+    if _says_as_much(into, other):
+        return []
     said = said_in(into)
+    exact = set(map(same_words, said))
     lines = [
         line.text
         for line in statements(other.body)
-        if any(map(str.isalnum, line.text)) and not any(carries(one, line.text) for one in said)
+        if any(map(str.isalnum, line.text))
+        and same_words(line.text) not in exact
+        and not any(carries(one, line.text) for one in said)
     ]
-    grown = replace(into, body=with_lines(into.body, lines))
+    grown = replace(into, body=with_lines(into.body, lines)) if lines else into
     if other.description.strip() and not covered(other.description, grown):
         lines.append(other.description.strip())
         grown = replace(into, body=with_lines(into.body, lines))

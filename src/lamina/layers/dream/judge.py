@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
-from lamina.local.standing import THE_USERS, Fate, Moved, Standing
+from lamina.local.standing import THE_USERS, Fate, Moved, Standing, all_said
 from lamina.local.working_set import dated, stamp
 from lamina.memories import Commit, Memory, Proposal, Verdict
 from lamina.memory import (
@@ -42,6 +42,7 @@ class MemorySnapshot:
     files: Mapping[str, bytes]
     index: bytes | None
     times: Mapping[str, float] = field(default_factory=dict[str, float])
+    _parsed: dict[str, Memory] = field(default_factory=dict[str, Memory], compare=False)
 
     @classmethod
     def of(cls, store: MemoryStore) -> MemorySnapshot:
@@ -59,10 +60,16 @@ class MemorySnapshot:
 
     def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
         chosen = self.files if files is None else files
-        return [
-            read_topic(path, content, mtime=self.times.get(path, 0.0))
-            for path, content in sorted(chosen.items())
-        ]
+        return [self._memory(path, content) for path, content in sorted(chosen.items())]
+
+    def _memory(self, path: str, content: bytes) -> Memory:
+        known = self.files.get(path) is content
+        if known and path in self._parsed:
+            return self._parsed[path]
+        memory = read_topic(path, content, mtime=self.times.get(path, 0.0))
+        if known:
+            self._parsed[path] = memory
+        return memory
 
     @property
     def digest(self) -> str:
@@ -115,6 +122,10 @@ class Authors:
             if commit.writer not in ("dream", "outside") and commit.origin:
                 return commit.origin
         return ""
+
+    def only_outside(self, path: str) -> bool:
+        """Was it never written through the store?"""
+        return all(one.writer == "outside" for one in self._commits.get(path, ()))
 
     def words(self, path: str, mtime: float) -> dict[str, Word]:
         """Each statement of a memory, by `same_words`; nothing where the history is damaged."""
@@ -295,14 +306,18 @@ class Judge:
         ]
         if not changed:
             return {}
-        standing = Standing(self._before.memories(files))
+        texts = (text for one in changed for text in (*all_said(one), self._hook(one.path, files)))
+        standing = Standing(self._before.memories(files), texts)
         found: dict[str, Fate] = {}
         for memory in changed:
-            path, hook = memory.path, self._hooks.get(memory.path, "")
-            hook = "" if path in files else hook.removesuffix(self._labels.get(path, ""))
             overruled = partial(self._overruled, memory, standing)
-            found[path] = standing.fate(memory, overruled, hook)
+            found[memory.path] = standing.fate(memory, overruled, self._hook(memory.path, files))
         return found
+
+    def _hook(self, path: str, files: Collection[str]) -> str:
+        """What the index said of a file that is no more."""
+        hook = "" if path in files else self._hooks.get(path, "")
+        return hook.removesuffix(self._labels.get(path, ""))
 
     def _overruled(self, older: Memory, standing: Standing, old: str) -> str:
         """The file whose statement took the place of this one."""
@@ -340,6 +355,8 @@ class Judge:
 
     def by_hand(self, path: str) -> bool:
         """Is a line of it somebody's own, written past the store?"""
+        if self._authors.only_outside(path):
+            return True
         known = self._memories.get(path)
         found = self._authors.words(path, known.mtime) if known else {}
         return not found or any(word.by_hand for word in found.values())
