@@ -8,27 +8,24 @@ A plan of a carried-out plan is empty. Pure: values in, values out; no files, no
 from __future__ import annotations
 
 import re
-from array import array
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from functools import partial
-from typing import NamedTuple
 
 from lamina.local.index_order import TidyIndex, fits, long_pointers, repaired, shortened
 from lamina.local.working_set import (
     Doubt,
     Drop,
     Merge,
-    Numbers,
     Overrules,
     Rewrite,
+    SpokenStatements,
     WorkingSet,
     covered,
     dated,
     missing_statements,
+    plain_statements,
     stamp,
     text_of,
     with_lines,
@@ -37,7 +34,6 @@ from lamina.memories import Memory
 from lamina.memory import contradicting, resolver
 from lamina.text.claims import (
     Statement,
-    claim,
     declares_over,
     judge,
     negations,
@@ -54,10 +50,8 @@ _PAST = timedelta(days=30)  # after its date a project fact may still be asked f
 _IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and never of use
 _USED = timedelta(days=90)  # and one that was of use stays this long after the last time
 _SHARED = 6  # rare stems that two memories have in common before they are compared
-_MAY_END = re.compile(r"(?i)longer|any ?more|mehr\b|不再|不")
 _MOST_ENDED = 200  # statements that share their rarest word
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
-_SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
 _UNTIL = re.compile(
     r"(?i)\b(?:due|deadline|until|by|freeze|release[sd]?|launch\w*|ships?|demo|expires?|ends?|bis|"
     r"frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
@@ -182,110 +176,9 @@ def quarrels(memories: Sequence[Memory]) -> list[Doubt]:
     ]
 
 
-class _Spoken(NamedTuple):
-    """The statements of a memory as numbers: of a large store the texts themselves are too much."""
-
-    texts: array[int]  # a hash for each statement
-    keys: array[
-        int
-    ]  # two for each: hashes of what it makes a claim about (0: of nothing) and rules
-    stems: array[int]  # the numbers of all its words, one statement after the other …
-    ends: array[int]  # … and where those of each end
-    over: tuple[int, ...]  # statements that may end another
-
-
-def _plain_statements(memory: Memory) -> list[Statement]:
-    return [one for one in statements(memory.body) if not one.label]
-
-
-def _spoken(memory: Memory, numbers: Numbers) -> _Spoken:
-    found = _Spoken(array("q"), array("q"), array("I"), array("I"), ())
-    over: list[int] = []
-    for place, statement in enumerate(_plain_statements(memory)):
-        text, stems = statement.text, content_stems(statement.text)
-        made = claim(text)
-        found.texts.append(hash(text))
-        found.keys.append(hash(("claim", memory.type, made.subject)) | 1 if made else 0)
-        found.keys.append(hash(("rule", memory.type, stems - negations(text) - _SIGNS)) | 1)
-        found.stems.extend(numbers[stem] for stem in stems if stem not in _SIGNS)
-        found.ends.append(len(found.stems))
-        if _MAY_END.search(text):
-            over.append(place)
-    return found._replace(over=tuple(over))
-
-
-class _Statements:
-    """The statements of all memories, side by side."""
-
-    def __init__(self, working: WorkingSet) -> None:
-        import numpy as np
-
-        self.memories = [memory for memory in working.all() if not memory.team]
-        self.spoken = [
-            working.seen(one, partial(_spoken, numbers=working.numbers), "spoken")
-            for one in self.memories
-        ]
-        self._firsts = np.cumsum([0, *(len(one.texts) for one in self.spoken)]).tolist()
-        self.numbers = working.numbers
-
-    def at(self, place: int) -> tuple[Memory, Statement]:
-        number = bisect_right(self._firsts, place) - 1
-        memory = self.memories[number]
-        return memory, _plain_statements(memory)[place - self._firsts[number]]
-
-    def together(self) -> Iterator[list[int]]:
-        """Places of statements with the same key, where not all say the same; by the first of each."""
-        import numpy as np
-
-        keys = np.array([key for one in self.spoken for key in one.keys], dtype=np.int64)
-        texts = np.array([text for one in self.spoken for text in one.texts], dtype=np.int64)
-        order = np.argsort(keys, kind="stable")
-        order = order[keys[order] != 0]
-        if not len(order):
-            return
-        starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
-        said = texts[order // 2]
-        differ = np.minimum.reduceat(said, starts) != np.maximum.reduceat(said, starts)
-        ends = np.append(starts[1:], len(order))
-        groups = sorted(zip(starts[differ].tolist(), ends[differ].tolist(), strict=True),
-                        key=lambda group: int(order[group[0]]))  # fmt: skip
-        for start, end in groups:
-            yield (order[start:end] // 2).tolist()
-
-    def ending(self) -> list[int]:
-        return [
-            first + place
-            for first, one in zip(self._firsts, self.spoken, strict=False)
-            for place in one.over
-        ]
-
-    def stems(self, place: int) -> array[int]:
-        number = bisect_right(self._firsts, place) - 1
-        one, at = self.spoken[number], place - self._firsts[number]
-        return one.stems[one.ends[at - 1] if at else 0 : one.ends[at]]
-
-    def by_rarest(self, wanted: Collection[int]) -> dict[int, list[int]]:
-        """Places of statements by their rarest word, where that is one of these."""
-        often = Counter[int]()
-        for one in self.spoken:
-            often.update(one.stems)
-        names = list(self.numbers)
-        found: defaultdict[int, list[int]] = defaultdict(list)
-        for first, one in zip(self._firsts, self.spoken, strict=False):
-            if not often or wanted.isdisjoint(one.stems):
-                continue
-            for at in range(len(one.ends)):
-                stems = self.stems(first + at)
-                if stems:
-                    rarest = min(stems, key=lambda stem: (often[stem], names[stem]))
-                    if rarest in wanted:
-                        found[rarest].append(first + at)
-        return found
-
-
 def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
     """Pairs of statements of two memories that speak of the same: by subject, by rule, by "no longer"."""
-    spoken = _Statements(working)
+    spoken = SpokenStatements(working)
     for places in spoken.together():
         members = [spoken.at(place) for place in places]
         for place, (memory, statement) in enumerate(members):
@@ -296,7 +189,7 @@ def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Sta
 
 
 def _endings(
-    spoken: _Statements,
+    spoken: SpokenStatements,
 ) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
     """What ends a statement has all of its words, its rarest too: only those are compared."""
     ending = spoken.ending()
@@ -383,7 +276,7 @@ def _due(memory: Memory) -> date | None:
         pass
     if not _DAY.search(memory.body):
         return None
-    plain = [part.text for part in _plain_statements(memory)]
+    plain = [part.text for part in plain_statements(memory)]
     if len(plain) != 1 or not _UNTIL.search(plain[0]) or _SINCE.search(plain[0]):
         return None
     days = _DAY.findall(plain[0])

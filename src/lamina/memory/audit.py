@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory
@@ -24,6 +24,7 @@ from lamina.memory.index import (
     LOADED_BYTES,
     LOADED_LINES,
     files_named,
+    index_of,
     links_of,
     pointers_of,
     resolver,
@@ -99,13 +100,13 @@ def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
             content = store.content(listed.path, LARGEST)
             if content is None:
                 continue
-            memory = read_topic(listed.path, content, mtime=listed.mtime)
             mark = blake2b(content, digest_size=16).digest()
-            if (same := known.setdefault(mark, memory)) is not memory:
-                memory = replace(memory, description=same.description, body=same.body)
-                texts[memory.path] = texts[same.path]
-            else:
-                texts[memory.path] = content.decode("utf-8", "replace")
+            if (same := known.get(mark)) and not same.path.endswith(f"{same.name}.md"):
+                memory = replace(same, path=listed.path, mtime=listed.mtime)
+            else:  # what has no name is called by its file
+                memory = read_topic(listed.path, content, mtime=listed.mtime)
+            first = known.setdefault(mark, memory).path
+            texts[memory.path] = texts.get(first) or content.decode("utf-8", "replace")
             memories.append(memory)
     return memories, texts
 
@@ -120,9 +121,8 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
         new = edit_topic(old, type=memory_type(step.value))
         store.write_file(step.path, new, writer="user", base=old, reason=reason)
         return
-    name = index.index_of(step.path)
+    name, link = index_of(step.path), index.link_of(step.path)
     before = store.content(name)
-    link = index.link_of(step.path)
     if step.action == "drop_pointer":
         after = without_pointer(before or b"", link)
     else:
@@ -135,9 +135,7 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
 FaultKind = Literal[
     "secret", "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled"
 ]
-KINDS: tuple[FaultKind, ...] = (
-    "secret", "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled",
-)  # fmt: skip
+KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
@@ -216,7 +214,8 @@ def audit(
         *(_text_in_index(index, team_index) if with_index else ()),
     ]
     hide = secrets_in(*{texts[one.path] for one in faults if one.rule}, rules=secret_rules)
-    if hide:
+    reasons = "\n".join(fault.reason for fault in faults)
+    if hide.mask(reasons) != reasons:
         faults = [replace(fault, reason=hide.mask(fault.reason)) for fault in faults]
     order = {kind: number for number, kind in enumerate(KINDS)}
     faults.sort(key=lambda fault: (order[fault.kind], fault.path, fault.line, fault.reason))
@@ -309,9 +308,11 @@ def _duplicates(
     # Of those that are word for word the same one stays, and speaks for all: a fault for each pair
     # would be too many to read.
     same: dict[tuple[object, ...], list[Memory]] = {}
+    folded = cache(_folded)
     for memory in memories:
         if said[memory.description, memory.body]:
-            same.setdefault((*_bare(memory), memory.team), []).append(memory)
+            key = (memory.type, folded(memory.description), folded(memory.body), memory.team)
+            same.setdefault(key, []).append(memory)
     stay: list[Memory] = []
     for group in same.values():
         *older, newest = sorted(group, key=staying)
@@ -326,12 +327,17 @@ def _duplicates(
         yield Fault("duplicate", older.path, reason, doubtful=True, other=newer.path)
 
 
-def _bare(memory: Memory) -> tuple[str | None, str, str]:
-    return memory.type, wording.fold(memory.description), wording.fold(memory.body)
+def _folded(text: str) -> bytes:
+    return blake2b(wording.fold(text).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
-    for one, other, reason in contradictions([contradicting(memory) for memory in memories]):
+    known: dict[str, str] = {}  # copies share one text
+    texts = [
+        (path, head, known.setdefault(text, text))
+        for path, head, text in map(contradicting, memories)
+    ]
+    for one, other, reason in contradictions(texts):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
 
 
@@ -414,18 +420,14 @@ def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> It
     for path, line in _listed(index, team_index):
         # A link into another folder leads elsewhere, perhaps into the project.
         if not resolve(path) and path.rpartition("/")[0] in folders:
-            reason = f"line {line} of {_index_of(path)} points to it, but it is not there"
+            reason = f"line {line} of {index_of(path)} points to it, but it is not there"
             yield Fault("dangling", path, reason)
     for prefix, content in (("team/", team_index), ("", index)):
-        here = [p.removeprefix(prefix) for p in paths if _index_of(p) == f"{prefix}MEMORY.md"]
+        here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
         for path in here:
             if path not in named and path.casefold() != "readme.md":
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
-
-
-def _index_of(path: str) -> str:
-    return "team/MEMORY.md" if path.startswith("team/") else "MEMORY.md"
 
 
 def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
@@ -446,8 +448,7 @@ def _link_key(name: str) -> str:
 
 def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
     for memory in memories:
-        lines = memory.body.count("\n") + 1
-        size = len(memory.body.encode("utf-8", "replace"))
+        lines, size = memory.body.count("\n") + 1, len(memory.body.encode("utf-8", "replace"))
         if lines > _SHOWN_LINES or size > _SHOWN_BYTES:
             reason = (
                 f"{lines:,} lines, {size:,} bytes: recall shows {_SHOWN_LINES} and {_SHOWN_BYTES:,}"
@@ -456,8 +457,7 @@ def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> I
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
         lines = content.splitlines()
         if len(lines) > LOADED_LINES or len(content) > LOADED_BYTES:
-            has = f"{len(lines):,} lines, {len(content):,} bytes"
-            reason = f"{has}: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
+            reason = f"{len(lines):,} lines, {len(content):,} bytes: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
             yield Fault("oversized", path, reason)
         long = [
             n

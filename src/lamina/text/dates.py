@@ -353,7 +353,8 @@ _WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 def _needed(parsed: Iterable[tuple[Any, Any]]) -> Iterator[frozenset[str]]:
     """Of each of these sets one stands, in lower case, in whatever a parsed pattern matches."""
     run = ""
-    for kind, value in (*parsed, ("", None)):
+    end: tuple[Any, Any] = ("", None)
+    for kind, value in (*parsed, end):
         if str(kind) == "LITERAL":
             run += chr(value).casefold()
             continue

@@ -141,9 +141,12 @@ def contradictions(
     same words, in the same scope, that differ in a sign, an opposite or a single value."""
     most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, len(texts))))
     spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
+    known: dict[str, list[str]] = {}
     place = 0
     for number, (_, _, text) in enumerate(texts):
-        for sentence in islice(_sentences(text), most):
+        if text not in known:
+            known[text] = list(islice(_sentences(text), most))
+        for sentence in known[text]:
             spoken.setdefault(sentence, []).append((place, number))
             place += 1
     seen: set[tuple[str, str]] = set()
