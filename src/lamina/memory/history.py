@@ -274,10 +274,8 @@ class History:
         from dulwich.objects import Tree
 
         store = self._open().object_store
-        tree = Tree()
-        if tree_id is not None:
-            for name, mode, sha in cast("Tree", store[tree_id]).iteritems():
-                tree.add(name, mode, sha)
+        # Read anew for each change, so it may be changed itself: a copy is slow where files are many.
+        tree = Tree() if tree_id is None else cast("Tree", store[tree_id])
         below: dict[bytes, dict[tuple[bytes, ...], ObjectID | None]] = {}
         for (first, *rest), blob in blobs.items():
             if rest:
