@@ -92,13 +92,19 @@ def cost(root: Path, command: Sequence[str]) -> Cost:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, "HOME": str(root), "OPENBLAS_NUM_THREADS": "1"},
+        env=_environment(root),
     )
     _, status, used = os.wait4(process.pid, 0)
     if os.waitstatus_to_exitcode(status) not in (0, 1):
         said = process.stderr.read().decode() if process.stderr else ""
         raise SystemExit(f"lamina {' '.join(command)} failed: {said}")
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """An installed program has its modules compiled, whatever is set here."""
+    own = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**own, "HOME": str(root), "OPENBLAS_NUM_THREADS": "1"}
 
 
 def project(root: Path) -> Path:
@@ -118,8 +124,12 @@ def costs(root: Path, files: int, names: Sequence[str]) -> tuple[float, dict[str
 def growth(sizes: Sequence[int] = SIZES, names: Sequence[str] = tuple(_COMMANDS)) -> list[Figure]:
     figures: list[Figure] = []
     smallest: dict[str, float] = {}
+    if not sources():
+        print("Growth is not measured: there are no real memory directories (LAMINA_DATA).")
+        return figures
     with tempfile.TemporaryDirectory(prefix="lamina-growth-") as folder:
         places = (Path(folder) / str(number) for number in count())
+        costs(next(places), 0, names)  # so that all modules are compiled
         _, bare = costs(next(places), 0, names)
         for files in sizes:
             unit, spent = costs(next(places), files, names)
@@ -127,7 +137,7 @@ def growth(sizes: Sequence[int] = SIZES, names: Sequence[str] = tuple(_COMMANDS)
                 taken = max(0.0, one.seconds - bare[name].seconds)
                 smallest.setdefault(name, taken)
                 figures.append(_figure(name, files, taken, unit, one, smallest[name]))
-                print(figures[-1], flush=True)
+                print(figures[-1].id, figures[-1].value, figures[-1].peers, flush=True)
     return figures
 
 

@@ -260,7 +260,8 @@ def _spoken(memory: Memory, numbers: Numbers) -> _Spoken:
         made = claim(text)
         found.texts.append(hash(text))
         found.keys.append(hash(("claim", memory.type, made.subject)) | 1 if made else 0)
-        found.keys.append(hash(("rule", memory.type, stems - negations(text) - _SIGNS)) | 1)
+        rule = stems - negations(text) - _SIGNS
+        found.keys.append(hash(("rule", memory.type, rule)) | 1 if rule else 0)
         found.stems.extend(numbers[stem] for stem in stems if stem not in _SIGNS)
         found.ends.append(len(found.stems))
         if _MAY_END.search(text):

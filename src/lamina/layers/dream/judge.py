@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property, partial
+from itertools import chain
 
 from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
@@ -229,7 +230,9 @@ class Judge:
             ):
                 found.bad[path] = f"it can be read in two ways: {why}"
             else:
-                gone = [one for one in self._before.files if one not in after]
+                gone = (
+                    [one for one in self._before.files if one not in after] if path in own else ()
+                )
                 wider = (*own, *gone) if path in own else ()
                 sources = (path, *taken_in.get(path, ()), *wider)
                 self._ask(path, content, sources, plan.memories, found, own)
@@ -345,7 +348,7 @@ class Judge:
     def _word(self, memory: Memory, text: str) -> Word | None:
         """Whose word a statement is, by its file's history or that of a file which it came from."""
         key = same_words(text)
-        for path in dict.fromkeys([memory.path, *self._memories]):
+        for path in chain((memory.path,), self._memories):
             known = self._memories.get(path)
             if known is None or not (path == memory.path or text in known.body):
                 continue
