@@ -153,8 +153,7 @@ def drop_replaced(working: WorkingSet) -> bool:
     """One pass; whether anything changed."""
     changed = False
     for one, first, other, second in list(_pairs(working)):
-        first_said, then_said = (working.seen(memory, stamp, "stamp") for memory in (one, other))
-        older, newer = (one, other) if first_said < then_said else (other, one)
+        older, newer = (one, other) if stamp(one) < stamp(other) else (other, one)
         old, new = (first, second) if older is one else (second, first)
         current = working.get(older.path)
         if current is None or working.get(newer.path) is None or old.text not in current.body:

@@ -127,8 +127,11 @@ class Standing:
         around = "\n".join([memory.path.replace("_", " "), *past, *texts])
         known = content_stems(around)
         begun = {stem[:_LIKE] for stem in known}
+        lines = {line.lstrip("#").strip() for line in around.split("\n")}
         heads = [*headings(memory.body), memory.description, memory.name, hook]
         for head in heads:
+            if "_" not in head and head.strip() in lines:
+                continue  # as it was: the usual case, and soon told
             alike = _alike(content_stems(head.replace("_", " ")), known, begun)
             if not alike or missing_tokens(head.replace("_", " "), around):
                 if holder := self.holder(head, memory):

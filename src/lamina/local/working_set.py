@@ -27,6 +27,7 @@ from lamina.text.claims import (
     negations,
     said_in,
     same_words,
+    speaks_of_an_end,
     statements,
 )
 from lamina.text.dates import find_dates, with_absolute_dates
@@ -115,7 +116,7 @@ class WorkingSet:
         self._absorbed: dict[str, list[str]] = {}
         self._drops: dict[str, Drop] = {}
         self._doubts: dict[Doubt, None] = {}
-        self._seen: dict[tuple[str, str], tuple[Memory, Any]] = {}
+        self._seen: dict[tuple[str, str, str, str], Any] = {}
         self._compared: dict[str, Memory] = {}
         self.numbers = Numbers()
 
@@ -123,13 +124,11 @@ class WorkingSet:
         return [self._now[path] for path in sorted(self._now)]
 
     def seen(self, memory: Memory, look: Callable[[Memory], T], what: str) -> T:
-        """What a look at a memory shows, kept until the memory changes."""
-        known = self._seen.get((what, memory.path))
-        if known is not None and known[0] is memory:
-            return known[1]
-        found = look(memory)
-        self._seen[what, memory.path] = memory, found
-        return found
+        """What a look at the text of a memory shows, once for all that say the same."""
+        key = (what, memory.type or "", memory.description, memory.body)
+        if key not in self._seen:
+            self._seen[key] = look(memory)
+        return self._seen[key]
 
     def fresh(self) -> set[str]:
         """Memories that say something else than when this was last asked."""
@@ -264,7 +263,7 @@ def _spoken(memory: Memory, numbers: Numbers) -> _Spoken:
         found.keys.append(hash(("rule", memory.type, rule)) | 1 if rule else 0)
         found.stems.extend(numbers[stem] for stem in stems if stem not in _SIGNS)
         found.ends.append(len(found.stems))
-        if _MAY_END.search(text):
+        if _MAY_END.search(text) and speaks_of_an_end(text):
             over.append(place)
     return found._replace(over=tuple(over))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property, partial
 from itertools import chain
@@ -44,18 +44,20 @@ class MemorySnapshot:
     index: bytes | None
     times: Mapping[str, float] = field(default_factory=dict[str, float])
     _parsed: dict[str, Memory] = field(default_factory=dict[str, Memory], compare=False)
+    _bodies: dict[str, str] = field(default_factory=dict[str, str], compare=False)
 
     @classmethod
     def of(cls, store: MemoryStore) -> MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
+        known: dict[bytes, bytes] = {}  # copies share their bytes
         for path, (mtime_ns, size, _) in store.stamps().items():
             if size > LARGEST:
                 continue
             with contextlib.suppress(MemoryStoreError):
                 content = store.content(path)
                 if content is not None and not is_binary(content):
-                    files[path] = content
+                    files[path] = known.setdefault(content, content)
                     times[path] = mtime_ns / 1e9
         return cls(files, store.content(INDEX), times)
 
@@ -64,11 +66,12 @@ class MemorySnapshot:
         return [self._memory(path, content) for path, content in sorted(chosen.items())]
 
     def _memory(self, path: str, content: bytes) -> Memory:
-        known = self.files.get(path) is content
-        if known and path in self._parsed:
-            return self._parsed[path]
+        found = self._parsed.get(path)
+        if found is not None and self.files.get(path) is content:
+            return found
         memory = read_topic(path, content, mtime=self.times.get(path, 0.0))
-        if known:
+        memory = replace(memory, body=self._bodies.setdefault(memory.body, memory.body))
+        if self.files.get(path) is content:
             self._parsed[path] = memory
         return memory
 
