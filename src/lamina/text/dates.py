@@ -8,14 +8,13 @@ Pure functions of their arguments; nothing here asks the clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
-from lamina.text.lists import entries
+from lamina.text.lists import ANY_DIGIT, entries, needs_of
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
@@ -350,51 +349,20 @@ _COMPILED = tuple(_rules())
 _WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
 
 
-def _needed(parsed: Iterable[tuple[Any, Any]]) -> Iterator[frozenset[str]]:
-    """Of each of these sets one stands, in lower case, in whatever a parsed pattern matches."""
-    run = ""
-    end: tuple[Any, Any] = ("", None)
-    for kind, value in (*parsed, end):
-        if str(kind) == "LITERAL":
-            run += chr(value).casefold()
-            continue
-        if run:
-            yield frozenset((run,))
-        run = ""
-        if str(kind) == "SUBPATTERN" or (str(kind) == "MAX_REPEAT" and value[0]):
-            yield from _needed(value[-1])
-        elif str(kind) == "IN" and all(str(one) == "LITERAL" for one, _ in value):
-            yield frozenset(chr(sign).casefold() for _, sign in value)
-        elif str(kind) == "IN" and [*map(str, value[0])] == ["CATEGORY", "CATEGORY_DIGIT"]:
-            yield _DIGIT
-        elif str(kind) == "BRANCH":
-            ways = [max(_needed(way), key=_tells, default=frozenset[str]()) for way in value[1]]
-            if all(ways):
-                yield frozenset().union(*ways)
-
-
-def _tells(words: frozenset[str]) -> tuple[int, int]:
-    return -len(words), min(map(len, words))
-
-
-_DIGIT = frozenset(("\0digit",))  # stands for any
-
-
 @lru_cache(maxsize=4)
 def _by_need(
     complete: bool, plain: bool
 ) -> tuple[list[frozenset[str]], list[tuple[_Rule, list[int]]]]:
     """The rules, each with the numbers of the sets of which a text must hold one word to be worth a
     look; for `plain` (ASCII) texts without those that need other letters."""
-    parser = import_module("re._parser")
     sets: dict[frozenset[str], int] = {}
     rules: list[tuple[_Rule, list[int]]] = []
     for rule in _WITH_YEAR if complete else _COMPILED:
-        needs = [*_needed(parser.parse(rule[0].pattern, rule[0].flags))]
+        needs = needs_of(rule[0])
         if plain:
             needs = [frozenset(filter(str.isascii, words)) for words in needs]
         if all(needs):
-            telling = [words for words in needs if words == _DIGIT or not _common(words)]
+            telling = [words for words in needs if words == ANY_DIGIT or not _common(words)]
             telling.sort(key=len)  # what is soon looked up first
             rules.append((rule, [sets.setdefault(words, len(sets)) for words in telling]))
     return list(sets), rules
@@ -409,7 +377,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
     sets, rules = _by_need(complete, text.isascii())
     folded = text.casefold().replace("ı", "i")  # one letter where case is ignored
     if re.search(r"\d", text):
-        folded += min(_DIGIT)
+        folded += min(ANY_DIGIT)
     held: list[bool | None] = [None] * len(sets)
     for rule, needs in rules:
         for one in needs:
