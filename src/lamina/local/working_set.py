@@ -232,7 +232,7 @@ class WorkingSet:
 # ---- what all of them say
 
 _SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
-_MAY_END = re.compile(r"(?i)longer|any ?more|mehr\b|不再|不")
+_MAY_END = re.compile(r"(?i)longer|any ?more|mehr\b|不")
 
 
 class _Spoken(NamedTuple):

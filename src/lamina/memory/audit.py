@@ -305,8 +305,7 @@ def _duplicates(
         """The one that the index does not know is to go, else the older."""
         return memory.path in listed, _written(memory), memory.path
 
-    # Of those that are word for word the same one stays, and speaks for all: a fault for each pair
-    # would be too many to read.
+    # Of copies one stays and speaks for all: a fault for each pair would be too many to read.
     same: dict[tuple[object, ...], list[Memory]] = {}
     folded = cache(_folded)
     for memory in memories:
@@ -457,7 +456,8 @@ def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> I
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
         lines = content.splitlines()
         if len(lines) > LOADED_LINES or len(content) > LOADED_BYTES:
-            reason = f"{len(lines):,} lines, {len(content):,} bytes: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
+            has = f"{len(lines):,} lines, {len(content):,} bytes"
+            reason = f"{has}: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
             yield Fault("oversized", path, reason)
         long = [
             n
