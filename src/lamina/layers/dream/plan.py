@@ -64,7 +64,8 @@ class DreamStep:
 
     @property
     def improved(self) -> list[str]:
-        return [path for path in self.files if path not in self.removed]
+        gone = set(self.removed)
+        return [path for path in self.files if path not in gone]
 
     @property
     def files(self) -> list[str]:
