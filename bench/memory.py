@@ -1,4 +1,5 @@
-"""The memory directory: scans with a warm and a cold index, and writes through the gate.
+"""The memory directory: scans with a warm and a cold index, writes through the gate, and what commands
+cost as it grows.
 
 Scans are compared in the same run with the bare system calls that they can't do without. The kills
 are counted by `tests/faults/test_memory_kills.py` (LAMINA_KILLS=1000), not here.
@@ -17,6 +18,7 @@ from pathlib import Path
 from time import perf_counter, thread_time
 
 from bench.figures import Figure, at_most, median, p95, report, seconds
+from bench.memory_growth import growth
 
 from lamina.memory.beneath import Beneath
 from lamina.memory.file_store import FileStore
@@ -223,4 +225,4 @@ def writes(root: Path) -> list[Figure]:
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lamina-bench-") as folder:
         root = Path(folder)
-        return report("memory", [*writes(root), *scans(root)])
+        return report("memory", [*writes(root), *scans(root), *growth()])

@@ -37,6 +37,13 @@ def again(plan: ConsolidationPlan, **more: object) -> ConsolidationPlan:
 # --- near-duplicates ---
 
 
+def test_copies_become_one_whatever_they_compare() -> None:
+    text = "The corpus demo decodes end to end, and nobody reads it by hand any more."
+    plan = dream(*(memory(f"copy_{number}.md", text) for number in range(4)))
+    assert [(one.into, len(one.absorbed)) for one in plan.merges] == [("copy_0.md", 3)]
+    assert again(plan).empty
+
+
 @pytest.mark.spec("L6.6")
 def test_what_says_the_same_becomes_one_and_keeps_the_extra_fact() -> None:
     one = memory("deploy.md", "We deploy the warehouse service from the release branch.")

@@ -96,8 +96,10 @@ def test_of_three_equal_memories_one_stays() -> None:
     three = [
         memory(f"{n}.md", "Same words in all of these memories", description="d") for n in "abc"
     ]
-    deleted = {step.path for step in plan_fixes(three, look(*three)) if step.action == "delete"}
-    assert len(deleted) == 2
+    found = look(*three)
+    assert [(one.path, one.other) for one in found.faults] == [("a.md", "c.md"), ("b.md", "c.md")]
+    deleted = {step.path for step in plan_fixes(three, found) if step.action == "delete"}
+    assert deleted == {"a.md", "b.md"}
 
 
 @pytest.mark.parametrize(
@@ -236,6 +238,12 @@ def test_pairs_found_by_rare_words_are_those_found_by_comparing_all(
         if sets[one] & sets[other]
     }
     assert {(one, other) for one, other, _ in alike_pairs(sets, least)} == slow
+    near = {
+        (one, other)
+        for one, other in slow
+        if max(len(sets[one] - sets[other]), len(sets[other] - sets[one])) <= 1
+    }
+    assert {(one, other) for one, other, _ in alike_pairs(sets, least, apart=1)} == near
 
 
 @given(

@@ -111,3 +111,14 @@ NOVEMBER = date(2026, 11, 16)
 )
 def test_only_what_is_sure_and_not_written_out_yet_gets_a_date(text: str, written: str) -> None:
     assert with_absolute_dates(text, NOVEMBER) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("SINCE LAST FRIDAY", "2026-02-27"), ("IN 3 WEEKS", "2026-03-25"), ("ÜBERMORGEN", "2026-03-06"),
+        ("TOMORROW", "2026-03-05"), ("ON MARCH 20", "2026-03-20"), ("bis ٣ — tomorrow", "2026-03-05"),
+    ],
+)  # fmt: skip
+def test_a_day_is_found_in_whatever_case_and_company(text: str, day: str) -> None:
+    assert [hit.day.isoformat() for hit in find_dates(text, WEDNESDAY)] == [day]

@@ -20,10 +20,12 @@ from lamina.local.working_set import (
     Merge,
     Overrules,
     Rewrite,
+    SpokenStatements,
     WorkingSet,
     covered,
     dated,
     missing_statements,
+    plain_statements,
     stamp,
     text_of,
     with_lines,
@@ -32,7 +34,6 @@ from lamina.memories import Memory
 from lamina.memory import contradicting, resolver
 from lamina.text.claims import (
     Statement,
-    claim,
     declares_over,
     judge,
     negations,
@@ -48,13 +49,14 @@ _FEWEST = 3  # stems that a memory must have before it counts as part of a longe
 _PAST = timedelta(days=30)  # after its date a project fact may still be asked for …
 _IN_VAIN = timedelta(days=7)  # … but not if it was shown again and again and never of use
 _USED = timedelta(days=90)  # and one that was of use stays this long after the last time
+_SHARED = 6  # rare stems that two memories have in common before they are compared
 _MOST_ENDED = 200  # statements that share their rarest word
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
-_SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
 _UNTIL = re.compile(
     r"(?i)\b(?:due|deadline|until|by|freeze|release[sd]?|launch\w*|ships?|demo|expires?|ends?|bis|"
     r"frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
 )
+_DAY = re.compile(r"\b(\d{4}-\d\d-\d\d)\b")
 _SINCE = re.compile(r"(?i)\b(?:since|seit)\b|自从")
 
 
@@ -175,42 +177,29 @@ def quarrels(memories: Sequence[Memory]) -> list[Doubt]:
 
 def _pairs(working: WorkingSet) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
     """Pairs of statements of two memories that speak of the same: by subject, by rule, by "no longer"."""
-    groups: defaultdict[tuple[object, ...], list[tuple[Memory, Statement]]] = defaultdict(list)
-    spoken: list[tuple[Memory, Statement]] = []
-    for memory in working.all():
-        for statement in statements(memory.body):
-            if statement.label or memory.team:
-                continue
-            spoken.append((memory, statement))
-            made = claim(statement.text)
-            if made:
-                groups["claim", memory.type, made.subject].append((memory, statement))
-            rule = content_stems(statement.text) - negations(statement.text) - _SIGNS
-            groups["rule", memory.type, rule].append((memory, statement))
-    for members in groups.values():
+    spoken = SpokenStatements(working)
+    for places in spoken.together():
+        members = [spoken.at(place) for place in places]
         for place, (memory, statement) in enumerate(members):
             for other, second in members[place + 1 : place + 50]:
-                if other.path != memory.path:
+                if other.path != memory.path and second.text != statement.text:
                     yield memory, statement, other, second
     yield from _endings(spoken)
 
 
 def _endings(
-    spoken: list[tuple[Memory, Statement]],
+    spoken: SpokenStatements,
 ) -> Iterator[tuple[Memory, Statement, Memory, Statement]]:
     """What ends a statement has all of its words, its rarest too: only those are compared."""
-    stems = [content_stems(statement.text) - _SIGNS for _, statement in spoken]
-    often = Counter(stem for found in stems for stem in found)
-    by_rarest: defaultdict[str, list[int]] = defaultdict(list)
-    for number, found in enumerate(stems):
-        if found:
-            by_rarest[min(found, key=lambda stem: (often[stem], stem))].append(number)
-    for number, (memory, statement) in enumerate(spoken):
-        if not re.search(r"(?i)longer|any ?more|mehr\b|不再|不", statement.text):
-            continue
-        for stem in sorted(stems[number]):
+    ending = spoken.ending()
+    wanted = {stem for place in ending for stem in spoken.stems(place)}
+    by_rarest = spoken.by_rarest(wanted) if wanted else {}
+    names = list(spoken.numbers)
+    for number in ending:
+        memory, statement = spoken.at(number)
+        for stem in sorted(spoken.stems(number), key=names.__getitem__):
             for place in by_rarest.get(stem, ())[:_MOST_ENDED]:
-                other, second = spoken[place]
+                other, second = spoken.at(place)
                 same = other.path != memory.path and other.type == memory.type
                 if same and declares_over(statement.text, second.text):
                     yield other, second, memory, statement
@@ -284,10 +273,12 @@ def _due(memory: Memory) -> date | None:
         return date.fromisoformat(memory.extra.get("due", ""))
     except ValueError:
         pass
-    plain = [part.text for part in statements(memory.body) if not part.label]
+    if not _DAY.search(memory.body):
+        return None
+    plain = [part.text for part in plain_statements(memory)]
     if len(plain) != 1 or not _UNTIL.search(plain[0]) or _SINCE.search(plain[0]):
         return None
-    days = re.findall(r"\b(\d{4}-\d\d-\d\d)\b", plain[0])
+    days = _DAY.findall(plain[0])
     try:
         return max((date.fromisoformat(day) for day in days), default=None)
     except ValueError:
@@ -359,29 +350,51 @@ def merge_alike(working: WorkingSet) -> bool:
 
 
 def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
-    """Pairs that share most of their stems, or of which one has all stems of the other."""
-    stems = {memory.path: content_stems(text_of(memory)) for memory in working.open()}
+    """Pairs that share most of their stems, or of which one has all stems of the other; none that was
+    looked at before, nor one of which a part is gone meanwhile."""
+    fresh = working.fresh()
+    if not fresh:
+        return
+    stems = {memory.path: working.seen(memory, _stems_of, "stems") for memory in working.open()}
     often = Counter(stem for found in stems.values() for stem in found)
-    holders: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted(stems):
+    paths = sorted(stems)
+    holders: defaultdict[str, list[int]] = defaultdict(list)
+    for number, path in enumerate(paths):
         for stem in stems[path]:
-            holders[stem].append(path)
-    for path in sorted(stems):
+            holders[stem].append(number)
+    for number, path in enumerate(paths):
+        if working.get(path) is None:
+            continue
         own = sorted(stems[path], key=lambda stem: (often[stem], stem))
-        # Two sets this alike share one of these few rarest stems: exact, and cheap to look up.
-        rare = own[: len(own) - int(_ALIKE * len(own) + 0.999) + 1]
-        partners = {other for stem in rare for other in holders[stem] if other != path}
-        for other in sorted(partners):
-            shared = len(stems[path] & stems[other])
-            alike = shared >= _ALIKE * (len(stems[path]) + len(stems[other]) - shared)
-            if alike or shared == len(stems[path]) >= _FEWEST:
+        mine = set(own)
+        # Two sets this alike share so many of these rarest stems: exact, and cheap to look up.
+        least = int(_ALIKE * len(own) + 0.999)
+        shared = min(_SHARED, least)
+        rare = own[: len(own) - least + shared]
+        hits: Counter[int] = Counter()
+        for stem in rare:
+            hits.update(holders[stem])
+        partners = sorted(one for one, count in hits.items() if count >= shared and one != number)
+        for other in map(paths.__getitem__, partners):
+            gone = working.get(path) is None or working.get(other) is None
+            if gone or not (path in fresh or other in fresh):
+                continue
+            both = len(mine.intersection(stems[other]))
+            alike = both >= _ALIKE * (len(own) + len(stems[other]) - both)
+            if alike or both == len(own) >= _FEWEST:
                 yield other, path
+
+
+def _stems_of(memory: Memory) -> tuple[str, ...]:
+    return tuple(content_stems(text_of(memory)))
 
 
 def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
     if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
         return False
     first, second = text_of(one), text_of(other)
+    if first == second:
+        return True
     if negations(first) != negations(second) or tells_apart(first, second):
         return False
     left, right = hard_tokens(first), hard_tokens(second)

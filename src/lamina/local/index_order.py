@@ -60,8 +60,10 @@ def repaired(
     repeated a description, as `before` had it, follows it. Repairing a repaired index changes nothing."""
     known = {memory.path: memory for memory in memories if not memory.team}
     content = _bytes(index)
+    linked = {one.file for one in links_of(content)}
     for path in sorted(removed):
-        content = without_pointer(content, path)
+        if path in linked or not path[:1].isalnum() or ":" in path:  # such may be no plain link
+            content = without_pointer(content, path)
     resolve = resolver(known)
     astray = [one for one in links_of(content) if not resolve(one.file)]
     for one in links_of(content):

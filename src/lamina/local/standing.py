@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 from lamina.memories import Memory
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
@@ -37,15 +39,27 @@ class Fate:
 class Standing:
     """All that some memories say, to be looked up statement by statement."""
 
-    def __init__(self, memories: Iterable[Memory]) -> None:
+    def __init__(self, memories: Iterable[Memory], texts: Iterable[str] = ()) -> None:
+        """`texts` will be asked for, and are looked up in one pass."""
         self.memories = {memory.path: memory for memory in memories}
+        wanted = set(map(same_words, texts))
         self._exact: defaultdict[str, list[str]] = defaultdict(list)
-        self._by_stem: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for memory in self.memories.values() if wanted else ():
+            for text in all_said(memory):
+                if (words := same_words(text)) in wanted:
+                    self._exact[words].append(memory.path)
+        self._wanted = wanted
+
+    @cached_property
+    def _by_stem(self) -> Mapping[str, list[tuple[str, str]]]:
+        """What is said, by each of its words: only where something is not said word for word."""
+        found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for memory in self.memories.values():
             for text in all_said(memory):
-                self._exact[same_words(text)].append(memory.path)
+                said = (memory.path, text)
                 for stem in content_stems(text):
-                    self._by_stem[stem].append((memory.path, text))
+                    found[stem].append(said)
+        return found
 
     def fate(self, memory: Memory, overruled: Callable[[str], str], hook: str = "") -> Fate:
         """What of an earlier memory stands here, and of its index line where that goes too.
@@ -73,13 +87,23 @@ class Standing:
 
     def holder(self, text: str, of: Memory) -> str:
         """The file that says all of a statement, its own first; "" if there is none."""
-        exact = [path for path in self._exact.get(same_words(text), ()) if self._may_hold(path, of)]
+        words = same_words(text)
+        places = self._exact.get(words, ()) if words in self._wanted else self._places(words)
+        exact = [path for path in places if self._may_hold(path, of)]
         if exact:
             return of.path if of.path in exact else exact[0]
         alike = [self._by_stem.get(stem, []) for stem in content_stems(text)]
         rare = min(alike, key=len) if alike else []
         found = [p for p, said in rare if self._may_hold(p, of) and carries(said, text)]
         return of.path if of.path in found else (found[0] if found else "")
+
+    def _places(self, words: str) -> list[str]:
+        return [
+            memory.path
+            for memory in self.memories.values()
+            for text in all_said(memory)
+            if same_words(text) == words
+        ]
 
     def _may_hold(self, path: str, of: Memory) -> bool:
         """What the user said of themselves or corrected stands as that, and with the user."""
@@ -90,19 +114,26 @@ class Standing:
         self, memory: Memory, hook: str, holders: dict[str, None], past: list[str]
     ) -> list[str]:
         """Code, titles and the description: what of them the holders don't have."""
-        bodies = [
-            self.memories[path].body for path in self.memories if self._may_hold(path, memory)
-        ]
         lost = [
             block
             for block in fenced_blocks(memory.body)
-            if not any(block.strip() in body for body in bodies)
+            if not any(
+                block.strip() in self.memories[path].body
+                for path in chain(holders, self.memories)
+                if path in self.memories and self._may_hold(path, memory)
+            )
         ]
         texts = [whole_text(self.memories[path]) for path in holders if path in self.memories]
         around = "\n".join([memory.path.replace("_", " "), *past, *texts])
+        known = content_stems(around)
+        begun = {stem[:_LIKE] for stem in known}
+        lines = {line.lstrip("#").strip() for line in around.split("\n")}
         heads = [*headings(memory.body), memory.description, memory.name, hook]
         for head in heads:
-            if not _summed_up(head, around):
+            if "_" not in head and head.strip() in lines:
+                continue  # as it was: the usual case, and soon told
+            alike = _alike(content_stems(head.replace("_", " ")), known, begun)
+            if not alike or missing_tokens(head.replace("_", " "), around):
                 if holder := self.holder(head, memory):
                     holders[holder] = None
                 else:
@@ -122,12 +153,8 @@ def whole_text(memory: Memory) -> str:
     return f"{memory.name}\n{memory.description}\n{memory.body}"
 
 
-def _summed_up(head: str, text: str) -> bool:
-    known = content_stems(text)
-    begun = {stem[:_LIKE] for stem in known}
-    stems = content_stems(head.replace("_", " "))
-    alike = all(stem in known or (len(stem) >= _LIKE and stem[:_LIKE] in begun) for stem in stems)
-    return alike and not missing_tokens(head.replace("_", " "), text)
+def _alike(stems: Iterable[str], known: Collection[str], begun: Collection[str]) -> bool:
+    return all(stem in known or (len(stem) >= _LIKE and stem[:_LIKE] in begun) for stem in stems)
 
 
 # ---- moved word for word

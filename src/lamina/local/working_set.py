@@ -6,13 +6,30 @@ Holds values only; nothing here touches files or the clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from array import array
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
 
 from lamina.memories import Memory
-from lamina.text.claims import carries, covered, fenced_blocks, headings, said_in, statements
+from lamina.text.claims import (
+    Statement,
+    carries,
+    claim,
+    covered,
+    fenced_blocks,
+    headings,
+    negations,
+    said_in,
+    same_words,
+    speaks_of_an_end,
+    statements,
+)
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.wording import content_stems
 
@@ -56,6 +73,17 @@ class Doubt:
 Overrules = Callable[[Memory, str, Memory, str], bool]
 
 
+class Numbers(dict[str, int]):
+    """Numbers for words, given out in order."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+T = TypeVar("T")
+
+
 class WorkingSet:
     """The memories of one dream, and the record of what happened to them."""
 
@@ -88,9 +116,28 @@ class WorkingSet:
         self._absorbed: dict[str, list[str]] = {}
         self._drops: dict[str, Drop] = {}
         self._doubts: dict[Doubt, None] = {}
+        self._seen: dict[tuple[str, str, str, str], Any] = {}
+        self._compared: dict[str, Memory] = {}
+        self.numbers = Numbers()
 
     def all(self) -> list[Memory]:
         return [self._now[path] for path in sorted(self._now)]
+
+    def seen(self, memory: Memory, look: Callable[[Memory], T], what: str) -> T:
+        """What a look at the text of a memory shows, once for all that say the same."""
+        key = (what, memory.type or "", memory.description, memory.body)
+        if key not in self._seen:
+            self._seen[key] = look(memory)
+        return self._seen[key]
+
+    def fresh(self) -> set[str]:
+        """Memories that say something else than when this was last asked."""
+        before, self._compared = self._compared, dict(self._now)
+        return {
+            path
+            for path, now in self._now.items()
+            if (old := before.get(path)) is not now and (old is None or not _says_as_much(old, now))
+        }
 
     def open(self) -> list[Memory]:
         """Those that may be changed, in a fixed order."""
@@ -182,6 +229,119 @@ class WorkingSet:
         return tuple(sorted(there, key=lambda doubt: (doubt.paths, doubt.reason)))
 
 
+# ---- what all of them say
+
+_SIGNS = frozenset("alway ever pleas immer stets bitt now use".split())  # noqa: SIM905 - a word list
+_MAY_END = re.compile(r"(?i)longer|any ?more|mehr\b|不")
+
+
+class _Spoken(NamedTuple):
+    """The statements of a memory as numbers: of a large store the texts themselves are too much."""
+
+    texts: array[int]  # a hash for each statement
+    keys: array[
+        int
+    ]  # two for each: hashes of what it makes a claim about (0: of nothing) and rules
+    stems: array[int]  # the numbers of all its words, one statement after the other …
+    ends: array[int]  # … and where those of each end
+    over: tuple[int, ...]  # statements that may end another
+
+
+def plain_statements(memory: Memory) -> list[Statement]:
+    return [one for one in statements(memory.body) if not one.label]
+
+
+def _spoken(memory: Memory, numbers: Numbers) -> _Spoken:
+    found = _Spoken(array("q"), array("q"), array("I"), array("I"), ())
+    over: list[int] = []
+    for place, statement in enumerate(plain_statements(memory)):
+        text, stems = statement.text, content_stems(statement.text)
+        made = claim(text)
+        found.texts.append(hash(text))
+        found.keys.append(hash(("claim", memory.type, made.subject)) | 1 if made else 0)
+        rule = stems - negations(text) - _SIGNS
+        found.keys.append(hash(("rule", memory.type, rule)) | 1 if rule else 0)
+        found.stems.extend(numbers[stem] for stem in stems if stem not in _SIGNS)
+        found.ends.append(len(found.stems))
+        if _MAY_END.search(text) and speaks_of_an_end(text):
+            over.append(place)
+    return found._replace(over=tuple(over))
+
+
+class SpokenStatements:
+    """The statements of all memories, side by side."""
+
+    def __init__(self, working: WorkingSet) -> None:
+        self.memories = [memory for memory in working.all() if not memory.team]
+        self.spoken = [
+            working.seen(one, partial(_spoken, numbers=working.numbers), "spoken")
+            for one in self.memories
+        ]
+        self._firsts = [*accumulate((len(one.texts) for one in self.spoken), initial=0)]
+        self.numbers = working.numbers
+
+    def at(self, place: int) -> tuple[Memory, Statement]:
+        number = bisect_right(self._firsts, place) - 1
+        memory = self.memories[number]
+        return memory, plain_statements(memory)[place - self._firsts[number]]
+
+    def together(self) -> Iterator[list[int]]:
+        """Places of statements with the same key, where not all say the same; by the first of each."""
+        import numpy as np
+
+        keys = np.array([key for one in self.spoken for key in one.keys], dtype=np.int64)
+        texts = np.array([text for one in self.spoken for text in one.texts], dtype=np.int64)
+        order = np.argsort(keys, kind="stable")
+        order = order[keys[order] != 0]
+        if not len(order):
+            return
+        starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
+        said = texts[order // 2]
+        differ = np.minimum.reduceat(said, starts) != np.maximum.reduceat(said, starts)
+        ends = np.append(starts[1:], len(order))
+        groups = sorted(zip(starts[differ].tolist(), ends[differ].tolist(), strict=True),
+                        key=lambda group: int(order[group[0]]))  # fmt: skip
+        for start, end in groups:
+            yield (order[start:end] // 2).tolist()
+
+    def ending(self) -> list[int]:
+        return [
+            first + place
+            for first, one in zip(self._firsts, self.spoken, strict=False)
+            for place in one.over
+        ]
+
+    def stems(self, place: int) -> array[int]:
+        number = bisect_right(self._firsts, place) - 1
+        one, at = self.spoken[number], place - self._firsts[number]
+        return one.stems[one.ends[at - 1] if at else 0 : one.ends[at]]
+
+    def by_rarest(self, wanted: set[int]) -> dict[int, list[int]]:
+        """Places of statements by their rarest word, where that is one of these."""
+        often = Counter[int]()
+        for one in self.spoken:
+            often.update(one.stems)
+        names = list(self.numbers)
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for first, one in zip(self._firsts, self.spoken, strict=False):
+            if wanted.isdisjoint(one.stems):
+                continue
+            for at in range(len(one.ends)):
+                stems = self.stems(first + at)
+                if stems:
+                    rarest = min(stems, key=lambda stem: (often[stem], names[stem]))
+                    if rarest in wanted:
+                        found[rarest].append(first + at)
+        return found
+
+
+# ---- what one of them says
+
+
+def _says_as_much(old: Memory, now: Memory) -> bool:
+    return (old.name, old.description, old.body) == (now.name, now.description, now.body)
+
+
 def stamp(memory: Memory) -> float:
     """When a memory was last said to be so: its own word for it, else the file's time."""
     for key in ("modified", "metadata.modified", "updated", "last_confirmed", "said"):
@@ -262,13 +422,18 @@ def text_of(memory: Memory) -> str:
 
 def missing_statements(into: Memory, other: Memory) -> list[str]:
     """What `other` says and `into` does not, as lines."""
+    if _says_as_much(into, other):
+        return []
     said = said_in(into)
+    exact = set(map(same_words, said))
     lines = [
         line.text
         for line in statements(other.body)
-        if any(map(str.isalnum, line.text)) and not any(carries(one, line.text) for one in said)
+        if any(map(str.isalnum, line.text))
+        and same_words(line.text) not in exact
+        and not any(carries(one, line.text) for one in said)
     ]
-    grown = replace(into, body=with_lines(into.body, lines))
+    grown = replace(into, body=with_lines(into.body, lines)) if lines else into
     if other.description.strip() and not covered(other.description, grown):
         lines.append(other.description.strip())
         grown = replace(into, body=with_lines(into.body, lines))

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, cast
+from functools import cache
+from hashlib import blake2b
+from typing import Literal, cast, get_args
 
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory
@@ -21,6 +24,7 @@ from lamina.memory.index import (
     LOADED_BYTES,
     LOADED_LINES,
     files_named,
+    index_of,
     links_of,
     pointers_of,
     resolver,
@@ -29,7 +33,7 @@ from lamina.memory.index import (
     without_pointer,
 )
 from lamina.memory.journalled import INDEX_READ
-from lamina.memory.leaks import for_index, leaks_in
+from lamina.memory.leaks import Leak, for_index, leaks_in
 from lamina.memory.scan import LARGEST
 from lamina.memory.topics import age_days, edit_topic, memory_type, read_topic
 from lamina.ports import MemoryStore
@@ -87,17 +91,23 @@ def repair(store: MemoryStore, steps: Iterable[Step]) -> list[Repaired]:
 
 
 def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
-    """All memories, and their files as they are."""
+    """All memories, and their files as they are. Copies of a file share one text."""
     memories: list[Memory] = []
     texts: dict[str, str] = {}
-    for memory in store.list():
-        try:
-            content = store.content(memory.path, LARGEST)
-            if content is not None:
-                memories.append(read_topic(memory.path, content, mtime=memory.mtime))
-                texts[memory.path] = content.decode("utf-8", "replace")
-        except MemoryStoreError:
-            continue  # gone meanwhile
+    known: dict[bytes, Memory] = {}
+    for listed in store.list():
+        with suppress(MemoryStoreError):  # gone meanwhile
+            content = store.content(listed.path, LARGEST)
+            if content is None:
+                continue
+            mark = blake2b(content, digest_size=16).digest()
+            if (same := known.get(mark)) and not same.path.endswith(f"{same.name}.md"):
+                memory = replace(same, path=listed.path, mtime=listed.mtime)
+            else:  # what has no name is called by its file
+                memory = read_topic(listed.path, content, mtime=listed.mtime)
+            first = known.setdefault(mark, memory).path
+            texts[memory.path] = texts.get(first) or content.decode("utf-8", "replace")
+            memories.append(memory)
     return memories, texts
 
 
@@ -111,9 +121,8 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
         new = edit_topic(old, type=memory_type(step.value))
         store.write_file(step.path, new, writer="user", base=old, reason=reason)
         return
-    name = index.index_of(step.path)
+    name, link = index_of(step.path), index.link_of(step.path)
     before = store.content(name)
-    link = index.link_of(step.path)
     if step.action == "drop_pointer":
         after = without_pointer(before or b"", link)
     else:
@@ -126,9 +135,7 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
 FaultKind = Literal[
     "secret", "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled"
 ]
-KINDS: tuple[FaultKind, ...] = (
-    "secret", "junk", "duplicate", "contradiction", "stale", "dangling", "oversized", "unlabelled",
-)  # fmt: skip
+KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
@@ -193,12 +200,13 @@ def audit(
         **(texts or {}),
         **{path: one.decode("utf-8", "replace") for path, one in indexes.items()},
     }
+    said = _stems_by_text(memories)
     faults = [
         *_secrets(texts, secret_rules),
-        *_junk(memories),
-        *_duplicates(memories, {path for path, _ in _listed(index, team_index)}),
+        *_junk(memories, said),
+        *_duplicates(memories, {path for path, _ in _listed(index, team_index)}, said),
         *_contradictions(memories),
-        *_stale(memories, now, last_used or {}, exists),
+        *_stale(memories, now, last_used or {}, cache(exists) if exists else None),
         *(_dangling(memories, index, team_index) if with_index else ()),
         *_dead_links(memories),
         *_oversized(memories, index, team_index),
@@ -206,7 +214,9 @@ def audit(
         *(_text_in_index(index, team_index) if with_index else ()),
     ]
     hide = secrets_in(*{texts[one.path] for one in faults if one.rule}, rules=secret_rules)
-    faults = [replace(fault, reason=hide.mask(fault.reason)) for fault in faults]
+    reasons = "\n".join(fault.reason for fault in faults)
+    if hide.mask(reasons) != reasons:
+        faults = [replace(fault, reason=hide.mask(fault.reason)) for fault in faults]
     order = {kind: number for number, kind in enumerate(KINDS)}
     faults.sort(key=lambda fault: (order[fault.kind], fault.path, fault.line, fault.reason))
     return Audit(len(memories), tuple(faults))
@@ -237,13 +247,18 @@ def plan_fixes(memories: Sequence[Memory], found: Audit) -> tuple[Step, ...]:
 
 
 def _secrets(texts: Mapping[str, str], rules: Rules | None) -> Iterator[Fault]:
+    known: dict[str, Sequence[Leak]] = {}
     for path, text in texts.items():
-        for leak in leaks_in(text, path, rules):
+        if text not in known:
+            known[text] = leaks_in(text, "", rules)
+        for leak in known[text]:
             reason = f"line {leak.line} looks like a secret ({leak.rule})"
             yield Fault("secret", path, reason, line=leak.line, rule=leak.rule)
 
 
 def _prose(body: str) -> str:
+    if "```" not in body and "~~~" not in body:
+        return body
     for block in fenced_blocks(body):
         body = body.replace(block, "")
     return body
@@ -253,10 +268,22 @@ def _said(memory: Memory) -> str:
     return f"{memory.description}\n{memory.body}"
 
 
-def _junk(memories: Iterable[Memory]) -> Iterator[Fault]:
+def _stems_by_text(memories: Iterable[Memory]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """What each memory says as stems, once for all that say the same."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for memory in memories:
+        key = (memory.description, memory.body)
+        if key not in found:
+            found[key] = tuple(wording.content_stems(_said(memory)))
+    return found
+
+
+def _junk(
+    memories: Iterable[Memory], said: Mapping[tuple[str, str], Collection[str]]
+) -> Iterator[Fault]:
     for memory in memories:
         body = memory.body.strip()
-        stems = wording.content_stems(_said(memory))
+        stems = said[memory.description, memory.body]
         if not body and not memory.description.strip():
             yield Fault("junk", memory.path, "it is empty")
         elif _PLACEHOLDERS.fullmatch(body) and len(stems) < 4:
@@ -269,27 +296,47 @@ def _junk(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("junk", memory.path, "it is code or output only", doubtful=True)
 
 
-def _duplicates(memories: Sequence[Memory], listed: Collection[str]) -> Iterator[Fault]:
-    sets = [wording.content_stems(_said(memory)) for memory in memories]
+def _duplicates(
+    memories: Sequence[Memory],
+    listed: Collection[str],
+    said: Mapping[tuple[str, str], Collection[str]],
+) -> Iterator[Fault]:
+    def staying(memory: Memory) -> tuple[bool, float, str]:
+        """The one that the index does not know is to go, else the older."""
+        return memory.path in listed, _written(memory), memory.path
+
+    # Of copies one stays and speaks for all: a fault for each pair would be too many to read.
+    same: dict[tuple[object, ...], list[Memory]] = {}
+    folded = cache(_folded)
+    for memory in memories:
+        if said[memory.description, memory.body]:
+            key = (memory.type, folded(memory.description), folded(memory.body), memory.team)
+            same.setdefault(key, []).append(memory)
+    stay: list[Memory] = []
+    for group in same.values():
+        *older, newest = sorted(group, key=staying)
+        stay.append(newest)
+        for memory in older:
+            reason = f"{newest.path} says the same word for word"
+            yield Fault("duplicate", memory.path, reason, other=newest.path)
+    sets = [said[memory.description, memory.body] for memory in stay]
     for one, other, likeness in alike_pairs(sets, _ALIKE):
-        # The one that the index does not know is to go, else the older.
-        older, newer = sorted(
-            (memories[one], memories[other]),
-            key=lambda memory: (memory.path in listed, _written(memory), memory.path),
-        )
-        certain = _bare(older) == _bare(newer) and older.team == newer.team
-        how = "word for word" if certain else f"to {likeness:.0%}"
-        yield Fault(
-            "duplicate", older.path, f"{newer.path} says the same {how}", not certain, newer.path
-        )
+        older, newer = sorted((stay[one], stay[other]), key=staying)
+        reason = f"{newer.path} says the same to {likeness:.0%}"
+        yield Fault("duplicate", older.path, reason, doubtful=True, other=newer.path)
 
 
-def _bare(memory: Memory) -> tuple[str | None, str, str]:
-    return memory.type, wording.fold(memory.description), wording.fold(memory.body)
+def _folded(text: str) -> bytes:
+    return blake2b(wording.fold(text).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
-    for one, other, reason in contradictions([contradicting(memory) for memory in memories]):
+    known: dict[str, str] = {}  # copies share one text
+    texts = [
+        (path, head, known.setdefault(text, text))
+        for path, head, text in map(contradicting, memories)
+    ]
+    for one, other, reason in contradictions(texts):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
 
 
@@ -344,7 +391,9 @@ def superseded(memories: Sequence[Memory]) -> dict[str, str]:
         for key in ("superseded_by", "metadata.superseded_by"):
             if by := memory.extra.get(key, ""):
                 found[memory.path] = f"{by} supersedes it"
-        for name in _SUPERSEDES.findall(memory.body):
+        folded = memory.body.casefold()
+        says = any(word in folded for word in ("supersedes", "replaces", "ersetzt"))
+        for name in _SUPERSEDES.findall(memory.body) if says else ():
             if (old := resolve(name)) and old != memory.path:
                 found.setdefault(old, f"{memory.path} says that it supersedes it")
     return found
@@ -352,7 +401,7 @@ def superseded(memories: Sequence[Memory]) -> dict[str, str]:
 
 def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
     """Files that a memory names in folders of the project, and that are not there any more."""
-    named = dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}"))
+    named = dict.fromkeys(_NAMED_FILE.findall(_said(memory)))
     return [name for name in named if exists(name.split("/", 1)[0]) and not exists(name)]
 
 
@@ -370,24 +419,22 @@ def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> It
     for path, line in _listed(index, team_index):
         # A link into another folder leads elsewhere, perhaps into the project.
         if not resolve(path) and path.rpartition("/")[0] in folders:
-            reason = f"line {line} of {_index_of(path)} points to it, but it is not there"
+            reason = f"line {line} of {index_of(path)} points to it, but it is not there"
             yield Fault("dangling", path, reason)
     for prefix, content in (("team/", team_index), ("", index)):
-        here = [p.removeprefix(prefix) for p in paths if _index_of(p) == f"{prefix}MEMORY.md"]
+        here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
         for path in here:
             if path not in named and path.casefold() != "readme.md":
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
 
 
-def _index_of(path: str) -> str:
-    return "team/MEMORY.md" if path.startswith("team/") else "MEMORY.md"
-
-
 def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
     by_path = resolver(memory.path for memory in memories)
     names = {_link_key(memory.name) for memory in memories}
     for memory in memories:
+        if "[[" not in memory.body:
+            continue
         for target in dict.fromkeys(_WIKI_LINK.findall(_prose(memory.body))):
             if not by_path(target) and _link_key(target) not in names:
                 reason = f"its link [[{target}]] leads nowhere"
@@ -400,8 +447,7 @@ def _link_key(name: str) -> str:
 
 def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
     for memory in memories:
-        lines = memory.body.count("\n") + 1
-        size = len(memory.body.encode("utf-8", "replace"))
+        lines, size = memory.body.count("\n") + 1, len(memory.body.encode("utf-8", "replace"))
         if lines > _SHOWN_LINES or size > _SHOWN_BYTES:
             reason = (
                 f"{lines:,} lines, {size:,} bytes: recall shows {_SHOWN_LINES} and {_SHOWN_BYTES:,}"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _BRANCH: Any = b"refs/heads/main"
 _DAMAGED = "damaged"  # a file in the repository
+_TREES = 8  # that are kept in memory
 _SPARE = 64 * 1024  # bytes on the disk that a commit needs besides its contents, at most
 _TELLING = 12  # bytes of a line by which a nameless copy of a memory is known
 _FILE_MODE = 0o100644
@@ -54,12 +55,14 @@ class History:
         self.folder = folder
         self._now = now
         self._repo: Repo | None = None
+        self._trees: dict[ObjectID, Tree] = {}
         self._lock = threading.RLock()  # the writer in the background and a reader share it
 
     def close(self) -> None:
         if self._repo is not None:
             self._repo.close()
             self._repo = None
+            self._trees.clear()
 
     @property
     def in_use(self) -> bool:
@@ -171,7 +174,8 @@ class History:
     def content(self, path: str, commit: str = "") -> bytes | None:
         """A file as it was after a commit (the newest if none is named)."""
         with self._reporting():
-            head = self.find(commit).encode() if commit else self._head()
+            full = commit if len(commit) == 40 or not commit else self.find(commit)
+            head = full.encode() or self._head()
             return self._blob(head, path) if head else None
 
     def find(self, prefix: str) -> str:
@@ -240,14 +244,23 @@ class History:
         return self._text(self._blob_id(commit, path))
 
     def _blob_id(self, commit: bytes, path: str) -> ObjectID | None:
-        store = self._open().object_store
         current = self._git_commit(commit).tree
         for part in os.fsencode(path).split(b"/"):
-            tree = cast("Tree", store[current])
+            tree = self._tree(current)
             if part not in tree:
                 return None
             current = tree[part][1]
         return current
+
+    def _tree(self, tree_id: ObjectID) -> Tree:
+        """Kept for a while: of a large directory many files are asked for, one after the other."""
+        tree = self._trees.pop(tree_id, None)
+        if tree is None:
+            tree = cast("Tree", self._open().object_store[tree_id])
+        self._trees[tree_id] = tree
+        if len(self._trees) > _TREES:
+            del self._trees[next(iter(self._trees))]
+        return tree
 
     def _text(self, blob: ObjectID | None) -> bytes | None:
         if blob is None:
@@ -261,10 +274,8 @@ class History:
         from dulwich.objects import Tree
 
         store = self._open().object_store
-        tree = Tree()
-        if tree_id is not None:
-            for name, mode, sha in cast("Tree", store[tree_id]).iteritems():
-                tree.add(name, mode, sha)
+        # Read anew for each change, so it may be changed itself: a copy is slow where files are many.
+        tree = Tree() if tree_id is None else cast("Tree", store[tree_id])
         below: dict[bytes, dict[tuple[bytes, ...], ObjectID | None]] = {}
         for (first, *rest), blob in blobs.items():
             if rest:

@@ -93,13 +93,16 @@ def joined(stems: Iterable[str]) -> str:
 
 
 class Neighbours:
-    """The words of many memories, and for each word which memories have it."""
+    """The words of many memories, and who has how many of them. For each word which memories have it
+    is worked out only for a process that asks again and again: for a single answer that is too dear."""
 
     def __init__(self, alike: float) -> None:
         self._alike = alike
         self._numbers: dict[str, int] = {}
         self._known: dict[int, tuple[str, str]] = {}  # path and words
+        self._sized: dict[int, set[int]] = {}  # by the number of words
         self._having: dict[str, list[int]] = {}  # those of dropped memories too, until `_renumber`
+        self._asked = 0
         self._next = 0
 
     def words(self, path: str) -> str:
@@ -112,6 +115,11 @@ class Neighbours:
         self._next += 1
         self._numbers[path] = number
         self._known[number] = (path, stems)
+        self._sized.setdefault(_amount(stems), set()).add(number)
+        if self._asked > _OFTEN:
+            self._look_into(number, stems)
+
+    def _look_into(self, number: int, stems: str) -> None:
         having = self._having
         for word in stems.split("\0") if stems else ():
             if word in having:
@@ -122,13 +130,15 @@ class Neighbours:
     def drop(self, path: str) -> None:
         number = self._numbers.pop(path, None)
         if number is not None:
-            del self._known[number]
+            _, stems = self._known.pop(number)
+            self._sized[_amount(stems)].discard(number)
             if self._next > 2 * len(self._known) + 1000:
                 self._renumber()
 
     def _renumber(self) -> None:
-        known = list(self._known.values())
+        known, asked = list(self._known.values()), self._asked
         self.__init__(self._alike)
+        self._asked = asked
         for path, stems in known:
             self.put(path, stems)
 
@@ -137,17 +147,14 @@ class Neighbours:
         equals. ("", 0.0) if there is none."""
         size = len(stems)
         least = math.ceil(self._alike * size - 1e-9)  # words that a memory shares if it is alike
-        shared = min(_SHARED, least)
-        having = sorted((self._having.get(stem, ()) for stem in stems), key=len)
-        hits: Counter[int] = Counter()
-        for numbers in having[: size - least + shared]:
-            hits.update(numbers)
+        self._asked += 1
+        if self._asked == _OFTEN + 1:
+            for number, (_, words) in self._known.items():
+                self._look_into(number, words)
         best, at = 0.0, ""
-        for number, count in hits.items():
-            if count < shared or number not in self._known:
-                continue
+        for number in self._rivals(stems, least) if size else ():
             path, words = self._known[number]
-            others = words.count("\0") + 1
+            others = _amount(words)
             if path == without or not least <= others <= size / self._alike + 1e-9:
                 continue
             common = len(stems.intersection(words.split("\0")))
@@ -155,6 +162,29 @@ class Neighbours:
             if likeness > best or (likeness == best and path < at):
                 best, at = likeness, path
         return (at, best) if best >= self._alike else ("", 0.0)
+
+    def _rivals(self, stems: frozenset[str], least: int) -> Iterator[int]:
+        """Those that may be alike: of about the same size, or, where it is known, with enough of the
+        rarest words."""
+        if self._asked <= _OFTEN:
+            for amount in range(least, int(len(stems) / self._alike + 1e-9) + 1):
+                yield from self._sized.get(amount, ())
+            return
+        shared = min(_SHARED, least)
+        having = sorted((self._having.get(stem, ()) for stem in stems), key=len)
+        hits: Counter[int] = Counter()
+        for numbers in having[: len(stems) - least + shared]:
+            hits.update(numbers)
+        for number, count in hits.items():
+            if count >= shared and number in self._known:
+                yield number
+
+
+_OFTEN = 2  # answers
+
+
+def _amount(stems: str) -> int:
+    return stems.count("\0") + 1
 
 
 _TRUSTED = 1.0  # seconds

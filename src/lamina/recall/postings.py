@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
@@ -23,7 +24,7 @@ import numpy as np
 from lamina.errors import StorageError
 from lamina.ledger.places import make_private, open_private
 from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
-from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, sorted_by
+from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, order_of
 
 Found: TypeAlias = tuple[Numbers, Floats]  # places, and how often each holds it
 
@@ -58,6 +59,11 @@ class Rows:
     def keys(self, place: int) -> array[int]:
         return self._keys[self._ends[place] : self._ends[place + 1]]
 
+    @property
+    def highest(self) -> int:
+        """The largest key; -1 if there is none."""
+        return int(np.frombuffer(self._keys, dtype=np.uint32).max()) if self._keys else -1
+
     def reach(self, first: int, entries: int) -> int:
         """The place behind as many rows from `first` on as hold so many entries; at least one."""
         return max(first + 1, bisect_right(self._ends, self._ends[first] + entries) - 1)
@@ -88,9 +94,9 @@ class Rows:
         other._keys.frombytes(keys.tobytes())
         return other
 
-    def to_state(self) -> dict[str, bytes]:
+    def to_state(self) -> dict[str, memoryview]:
         arrays = {"ends": self._ends, "keys": self._keys, "counts": self._counts}
-        return {name: values.tobytes() for name, values in arrays.items()}
+        return {name: memoryview(values).cast("B") for name, values in arrays.items()}
 
     @classmethod
     def from_state(cls, state: dict[str, bytes]) -> Rows:
@@ -111,12 +117,32 @@ class Rows:
 class PlacesByKey:
     """Where each key stands, for the rows from one place to before another."""
 
-    def __init__(self, rows: Rows, first: int, last: int) -> None:
+    def __init__(self, places: Numbers, counts: Floats, ends: array[int]) -> None:
+        self._places, self._counts = places, counts
+        self._ends = ends  # by key: where its places end
+
+    @classmethod
+    def of(cls, rows: Rows, first: int, last: int) -> PlacesByKey:
         places, keys, counts = rows.between(first, last)
-        _, order = sorted_by(keys)
-        self._places, self._counts = places[order], counts[order]
-        self._ends = array("Q")  # by key: where its places end
-        self._ends.frombytes(np.cumsum(np.bincount(keys), dtype=np.uint64).tobytes())
+        ends = array("Q")
+        ends.frombytes(np.cumsum(np.bincount(keys), dtype=np.uint64).tobytes())
+        order = order_of(keys)
+        return cls(places[order], counts[order], ends)
+
+    def to_state(self) -> dict[str, memoryview]:
+        arrays = {"places": self._places.data, "counts": self._counts.data, "ends": self._ends}
+        return {name: memoryview(values).cast("B") for name, values in arrays.items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, bytes]) -> PlacesByKey:
+        """What `to_state` described; ValueError when it contradicts itself."""
+        ends = array("Q")
+        ends.frombytes(state["ends"])
+        places = np.frombuffer(state["places"], dtype=np.uint32)
+        counts = np.frombuffer(state["counts"], dtype=np.float32)
+        if not len(places) == len(counts) == (ends[-1] if ends else 0):
+            raise ValueError("the places don't add up")
+        return cls(places, counts, ends)
 
     def find(self, key: int) -> Found | None:
         if key >= len(self._ends):
@@ -210,10 +236,10 @@ class Postings:
         rows = len(self._rows)
         self._unsorted = False
         if rows - self._most > max(_APART, self._most * _APART_SHARE):
-            self._sorted, self._most = [PlacesByKey(self._rows, 0, rows)], rows
+            self._sorted, self._most = [PlacesByKey.of(self._rows, 0, rows)], rows
         else:
             most = self._sorted[:1] if self._most else []
-            self._sorted = [*most, PlacesByKey(self._rows, self._most, rows)]
+            self._sorted = [*most, PlacesByKey.of(self._rows, self._most, rows)]
 
     def remove(self, slot: int) -> None:
         self._count_in()
@@ -315,21 +341,45 @@ class Postings:
         return np.array(self._lengths[field], dtype=np.float32), mean
 
     def to_state(self) -> dict[str, Any]:
-        """Enough to build the index again, as plain values. Call `sweep` before: no gaps here."""
-        self._count_in()
-        return {"words": list(self._words), "rows": self._rows.to_state()}
+        """The index as plain values, so that a process that only asks has nothing to work out. Call
+        `sweep` before: no gaps here."""
+        self._sort_in()
+        if self._most < len(self._rows):
+            self._most = len(self._rows)
+            self._sorted = [PlacesByKey.of(self._rows, 0, self._most)]
+        return {
+            "words": list(self._words),
+            "rows": self._rows.to_state(),
+            "sorted": [part.to_state() for part in self._sorted[: bool(self._most)]],
+            "lengths": [lengths.tobytes() for lengths in self._lengths],
+        }
 
     @classmethod
     def from_state(cls, fields: int, state: Mapping[str, Any]) -> Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
         index = cls(fields)
-        index._take(list(state["words"]), Rows.from_state(state["rows"]))
+        index._rows = rows = Rows.from_state(state["rows"])
+        index._words = _Words(zip(state["words"], count(), strict=False))
+        index._lengths = [array("f", lengths) for lengths in state["lengths"]]
+        index._sorted = [PlacesByKey.from_state(part) for part in state["sorted"]]
+        index._most = len(rows)
+        if len(index._words) < len(state["words"]):
+            raise ValueError("a word stands twice")
+        fit = len(index._sorted) == bool(len(rows)) and len(index._lengths) == fields
+        if not fit or any(len(lengths) != len(rows) for lengths in index._lengths):
+            raise ValueError("rows and lengths don't fit")
+        if rows.highest >= len(index._words) * fields:
+            raise ValueError("a row names a word that does not exist")
+        for field, lengths in enumerate(index._lengths):
+            here = np.frombuffer(lengths, dtype=np.float32)
+            index._totals[field] = float(here.sum(dtype=np.float64))
+            index._filled[field] = int(np.count_nonzero(here))
         return index
 
 
 # ---- an index in a file
 
-_VERSION = 5  # raised whenever terms, fields or vectors change their meaning
+_VERSION = 6  # raised whenever terms, fields or vectors change their meaning
 _ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
 
@@ -347,7 +397,6 @@ def save(index: Savable, path: Path) -> None:
     """Writes the index beside its old self and swaps them; the old one stays whole till then. What
     killed processes left half written of it is removed first."""
     body = msgspec.msgpack.encode({"version": _VERSION, "state": index.to_state()})
-    whole = _MAGIC + zlib.crc32(body).to_bytes(4, "big") + body
     fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     try:
         make_private(path.parent)
@@ -357,7 +406,8 @@ def save(index: Savable, path: Path) -> None:
                     left.unlink()
         # What was said and remembered can be read from it: it is the owner's alone.
         with open(fresh, "wb", opener=open_private) as file:
-            file.write(whole)
+            file.write(_MAGIC + zlib.crc32(body).to_bytes(4, "big"))
+            file.write(body)
         fresh.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -381,6 +431,7 @@ def load(kind: type[_Index], path: Path) -> _Index | None:
         return None
     try:
         saved = msgspec.msgpack.decode(body)
+        del whole, body
         return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
         return None

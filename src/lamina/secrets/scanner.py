@@ -103,9 +103,23 @@ def _re2() -> tuple[Any, Any]:
 
 def _worth_trying(rules: Rules, data: bytes) -> list[Rule]:
     """The rules of which a keyword is in the text: one pass for all of them together."""
+    keywords, always = _keywords_of(rules)
+    found = sorted({*always, *(keywords.Match(data) or ())})
+    return [rules.rules[number] for number in found]
+
+
+_last_rules: list[tuple[Rules, Any, list[int]]] = []  # thousands of texts go by the same ones
+
+
+def _keywords_of(rules: Rules) -> tuple[Any, list[int]]:
+    """The automaton of all keywords, and the rules that have none."""
+    for known, keywords, always in _last_rules:
+        if known is rules:
+            return keywords, always
     keywords = _keyword_set(tuple((rule.keywords, rule.folded) for rule in rules.rules))
-    found: set[int] = set(keywords.Match(data) or ())
-    return [rule for number, rule in enumerate(rules.rules) if not rule.keywords or number in found]
+    always = [number for number, rule in enumerate(rules.rules) if not rule.keywords]
+    _last_rules[:] = [(rules, keywords, always)]
+    return keywords, always
 
 
 @lru_cache(maxsize=16)

@@ -172,9 +172,13 @@ def negations(text: str) -> frozenset[str]:
     return content_stems(text) & _NEGATIONS
 
 
+def speaks_of_an_end(text: str) -> bool:
+    return bool(_OVER.search(text))
+
+
 def declares_over(later: str, earlier: str) -> bool:
     """ "We no longer deploy on Fridays" ends "We deploy on Fridays"."""
-    if not _OVER.search(later) or _OVER.search(earlier):
+    if not speaks_of_an_end(later) or speaks_of_an_end(earlier):
         return False
     old, new = content_stems(earlier), content_stems(later) - _OVER_STEMS
     return len(old) >= 2 and old - _WEIGHTLESS <= new and len(new) <= 3 * len(old)

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
-from lamina.text.lists import Listed, entries
+from lamina.text.lists import ANY_DIGIT, Listed, entries, needs_of
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
@@ -105,6 +106,7 @@ class SaidDate:
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
+_Rule = tuple[re.Pattern[str], _Resolve]
 _SMALL_NUMBERS = {
     **dict.fromkeys(("a", "an", "one", "einem", "einer", "ein", "eine", "一"), 1),
     **dict.fromkeys(("two", "zwei", "两", "二", "a couple of"), 2),
@@ -327,7 +329,7 @@ _PARTS = {
 }
 
 
-def _rules() -> Iterator[tuple[re.Pattern[str], _Resolve]]:
+def _rules() -> Iterator[_Rule]:
     resolve: _Resolve = _numeric
     for line in entries("dates.txt"):
         if line.startswith("[") and line.endswith("]"):
@@ -341,6 +343,49 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Resolve]]:
 
 _COMPILED = tuple(_rules())
 _WITH_YEAR = [rule for rule in _COMPILED if "year" in rule[0].groupindex]
+
+
+@lru_cache(maxsize=4)
+def _by_need(
+    complete: bool, plain: bool
+) -> tuple[list[frozenset[str]], list[tuple[_Rule, list[int]]]]:
+    """The rules, each with the numbers of the sets of which a text must hold one word to be worth a
+    look; for `plain` (ASCII) texts without those that need other letters."""
+    sets: dict[frozenset[str], int] = {}
+    rules: list[tuple[_Rule, list[int]]] = []
+    for rule in _WITH_YEAR if complete else _COMPILED:
+        needs = needs_of(rule[0])
+        if plain:
+            needs = [frozenset(filter(str.isascii, words)) for words in needs]
+        if all(needs):
+            telling = [words for words in needs if words == ANY_DIGIT or not _common(words)]
+            telling.sort(key=len)  # what is soon looked up first
+            rules.append((rule, [sets.setdefault(words, len(sets)) for words in telling]))
+    return list(sets), rules
+
+
+def _common(words: frozenset[str]) -> bool:
+    return any(len(word) == 1 and word.isascii() for word in words)
+
+
+def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
+    """The rules that may find something in a text: most texts hold the words of few."""
+    sets, rules = _by_need(complete, text.isascii())
+    folded = text.casefold().replace("ı", "i")  # one letter where case is ignored
+    if re.search(r"\d", text):
+        folded += min(ANY_DIGIT)
+    held: list[bool | None] = [None] * len(sets)
+    for rule, needs in rules:
+        for one in needs:
+            found = held[one]
+            if found is None:
+                found = held[one] = any(word in folded for word in sets[one])
+            if not found:
+                break
+        else:
+            yield rule
+
+
 _UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
@@ -357,17 +402,15 @@ def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDat
     """All date expressions that mean one day, in order, none overlapping; or those with a year."""
     found: list[SaidDate] = []
     taken = bytearray(len(text))
-    for hit in _hits(text, said, _WITH_YEAR if complete else _COMPILED):
+    for hit in _hits(text, said, complete=complete):
         if taken.find(1, hit.start, hit.end) < 0:
             taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
             found.append(hit)
     return sorted(found, key=lambda hit: hit.start)
 
 
-def _hits(
-    text: str, said: date, rules: Sequence[tuple[re.Pattern[str], _Resolve]]
-) -> Iterator[SaidDate]:
-    for pattern, resolve in rules:
+def _hits(text: str, said: date, *, complete: bool) -> Iterator[SaidDate]:
+    for pattern, resolve in _possible(text, complete=complete):
         for match in pattern.finditer(text):
             try:
                 day = resolve(match, said)
@@ -375,9 +418,9 @@ def _hits(
                 continue
             if day is not None:
                 at = "hit" if "hit" in pattern.groupindex else 0
-                complete = bool(match.groupdict().get("year"))
                 start, end = match.span(at)
-                yield SaidDate(start, end, day, resolve is _coming_weekday, complete)
+                named = bool(match.groupdict().get("year"))
+                yield SaidDate(start, end, day, resolve is _coming_weekday, named)
 
 
 def with_absolute_dates(

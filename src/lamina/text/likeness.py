@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
 from lamina.text import wording
 from lamina.text.about import negates
-from lamina.text.wording import sentences
+from lamina.text.wording import spans
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
+_MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite
+_SHARED = 6  # of the rarest words, before two long texts are compared
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
@@ -62,6 +66,7 @@ _WORN = frozenset(  # words of titles that say nothing of the matter
     """project feedback refer memory note rule user plan statu update state summari detail relat see md file
     work claud workflow""".split()  # noqa: SIM905 - a word list
 )
+_NO_MATTER = _WORN.union(_DAYS, _MONTHS)
 _RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
 _UNITS = frozenset(
     """% ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
@@ -114,7 +119,6 @@ _COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als
 class _Said:
     """One sentence of a memory, taken apart: what it speaks of, and what of that may decide."""
 
-    path: str
     text: str
     about: frozenset[str]  # stems without signs and values
     no: bool
@@ -122,7 +126,6 @@ class _Said:
     values: Mapping[str, frozenset[str]]  # by kind: numbers with their unit, days, months
     where: frozenset[str]  # words that narrow it: an environment, a platform, a day of its own
     labels: frozenset[str]  # "plan 12", "#4711": names of things, which differ without a quarrel
-    file: frozenset[str]  # stems of the memory's title and description
     keyed: bool  # "Port: 8080" says of what
     rule: bool  # "always …", "never …", or in short what "the …" is
     tells: bool  # it has the verb or preposition that a value follows
@@ -135,34 +138,84 @@ def contradictions(
     head, text) of each. Only sentences about the same thing are held against each other: nearly the
     same words, in the same scope, that differ in a sign, an opposite or a single value."""
     most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, len(texts))))
-    spoken: list[_Said] = []
-    for path, head, text in texts:
-        spoken += [_taken_apart(path, head, one) for one in [*_sentences(text)][:most]]
-    spoken = [one for one in spoken if one.about]
+    spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
+    known: dict[str, list[str]] = {}
+    place = 0
+    for number, (_, _, text) in enumerate(texts):
+        if text not in known:
+            known[text] = list(islice(_sentences(text), most))
+        for sentence in known[text]:
+            spoken.setdefault(sentence, []).append((place, number))
+            place += 1
     seen: set[tuple[str, str]] = set()
-    for first, second, _ in alike_pairs([one.about for one in spoken], _ALIKE):
-        one, other = spoken[first], spoken[second]
-        pair = (one.path, other.path)
-        if one.path != other.path and pair not in seen and (reason := _quarrel(one, other)):
+    for _, _, first, second, reason in sorted(_quarrels(texts, spoken)):
+        pair = (texts[first][0], texts[second][0])
+        if pair not in seen:
             seen.add(pair)
-            yield *pair, f"{reason} (“{_short(one.text)}” / “{_short(other.text)}”)"
+            yield *pair, reason
+
+
+def _quarrels(
+    texts: Sequence[tuple[str, str, str]], spoken: Mapping[str, list[tuple[int, int]]]
+) -> Iterator[tuple[int, int, int, int, str]]:
+    """Places of two sentences, the later first, the memories that they stand in, and the reason."""
+    sentences = list(spoken)
+    taken_apart = lru_cache(maxsize=4096)(_taken_apart)
+    about = [tuple(_about(_stripped(one)[1])) for one in sentences]
+    for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
+        one, other = taken_apart(sentences[first]), taken_apart(sentences[second])
+        if not _quarrel(one, other):
+            continue
+        sure = _clearly_about_the_same(one, other)
+        for place, number in spoken[one.text]:
+            for there, another in spoken[other.text]:
+                (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
+                if a > b:
+                    (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
+                same = texts[x][0] == texts[y][0]
+                if same or not (sure or _related(texts[x][1], texts[y][1])):
+                    continue
+                if reason := _quarrel(left, right):
+                    said = f"(“{_short(left.text)}” / “{_short(right.text)}”)"
+                    yield b, a, x, y, f"{reason} {said}"
 
 
 def disagreement(one: str, other: str) -> str:
     """ "" or why two sentences of one file can't both be so."""
-    return _quarrel(_taken_apart("", one, one), _taken_apart("", one, other))
+    first, second = _taken_apart(one), _taken_apart(other)
+    reason = _quarrel(first, second)
+    return (
+        reason if reason and (_clearly_about_the_same(first, second) or _related(one, one)) else ""
+    )
+
+
+def _related(head: str, other: str) -> bool:
+    """Do two files share a word of their titles that says something?"""
+    return not (_title(head) & _title(other)) <= _WORN
+
+
+@lru_cache(maxsize=1024)
+def _title(head: str) -> frozenset[str]:
+    return wording.content_stems(head.replace("_", " "))
+
+
+def _clearly_about_the_same(one: _Said, other: _Said) -> bool:
+    """A few words in common are about the same thing only where the files are, too."""
+    mine, theirs = _apart(one, other)
+    enough = _ENOUGH if mine or theirs else _ENOUGH - 1
+    return len(one.about & other.about) >= enough
+
+
+def _apart(one: _Said, other: _Said) -> tuple[frozenset[str], frozenset[str]]:
+    poles = wording.content_stems(" ".join(one.poles ^ other.poles))
+    return one.about - other.about - poles, other.about - one.about - poles
 
 
 def _quarrel(one: _Said, other: _Said) -> str:
-    """ "" or in what two sentences about the same thing differ."""
-    poles = wording.content_stems(" ".join(one.poles ^ other.poles))
-    mine, theirs = one.about - other.about - poles, other.about - one.about - poles
+    """ "" or in what two sentences differ, if they are about the same thing."""
+    mine, theirs = _apart(one, other)
     shared = len(one.about & other.about)
     if one.where != other.where or one.labels != other.labels or one.keyed or other.keyed:
-        return ""
-    # A few words in common are about the same thing only where the files are, too.
-    enough = _ENOUGH if mine or theirs else _ENOUGH - 1
-    if shared < enough and not (one.file & other.file) - _WORN:
         return ""
     rules = one.rule and other.rule and not (mine or theirs)
     if shared < (1 if rules else 2) or max(len(mine), len(theirs)) > 1:
@@ -216,16 +269,36 @@ def _other_name(one: str, other: str) -> str:
     return f"{a} / {b}" if at and told and (named or first[at - 1].casefold() in _TELLING) else ""
 
 
-def _taken_apart(path: str, head: str, sentence: str) -> _Said:
+def _stripped(sentence: str) -> tuple[str, str, set[str]]:
+    """A sentence without asides, without places and names of things too, and those names."""
     plain = _ASIDE.sub(" ", sentence)
     bare = _PLACE.sub(" ", plain)
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
-    bare = _LABELLED.sub(" ", bare)
+    if labels:
+        bare = _LABELLED.sub(" ", bare)
     counted = _COUNTED.match(bare)
     if counted and counted[1].split()[-2].casefold() not in _NUMBERED:
         labels.add(counted[1].casefold())
         bare = bare[counted.end(1) :]
-    words = frozenset(word.replace("'", "") for word in wording.words(bare))
+    return plain, bare, labels
+
+
+def _plain_words(bare: str) -> frozenset[str]:
+    return frozenset(word.replace("'", "") for word in wording.words(bare))
+
+
+def _about(bare: str) -> frozenset[str]:
+    rest = [
+        word
+        for word in _plain_words(bare) - _SIGNS
+        if word.isalpha() or not any(map(str.isdigit, word))
+    ]
+    return wording.stems_of(rest) - _NO_MATTER
+
+
+def _taken_apart(sentence: str) -> _Said:
+    plain, bare, labels = _stripped(sentence)
+    words = _plain_words(bare)
     values = {
         "number": frozenset(_values(bare)),
         "day": words.intersection(_DAYS),
@@ -233,17 +306,14 @@ def _taken_apart(path: str, head: str, sentence: str) -> _Said:
         "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
     }
     poles = words & _OPPOSITE.keys()
-    rest = [word for word in words - _SIGNS if not any(map(str.isdigit, word))]
     return _Said(
-        path=path,
         text=sentence,
-        about=wording.content_stems(" ".join(rest)).difference(_DAYS, _MONTHS, _WORN),
+        about=_about(bare),
         no=len(words & _NOT) % 2 == 1,
         poles=poles - _NOT - {"always"},
         values={kind: found for kind, found in values.items() if found},
         where=words & _SCOPES | frozenset(_DATE.findall(sentence)) | _opening(bare),
         labels=frozenset(labels),
-        file=wording.content_stems(head.replace("_", " ")),
         keyed=bool(_KEYED.match(sentence)),
         rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
         tells=not words.isdisjoint(_TELLING),
@@ -317,7 +387,9 @@ def _letters(text: str) -> set[str]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Whole sentences: lines that were wrapped become one again, and what only heads or points is none."""
-    for sentence in sentences(_WRAPPED.sub(" ", text), semicolons=True):
+    joined = _WRAPPED.sub(" ", text)
+    for start, end in spans(joined, semicolons=True):
+        sentence = joined[start:end].strip()
         bare = sentence.strip(" \t-*#>|")
         opening = bare[:24].casefold().lstrip("*")
         aside = opening.startswith(_POINTING) or bare.rstrip("*_").endswith(":")
@@ -338,25 +410,41 @@ def _short(sentence: str) -> str:
     return folded if len(folded) <= 60 else f"{folded[:57]}…"
 
 
-def alike_pairs(sets: Sequence[frozenset[str]], least: float) -> Iterator[tuple[int, int, float]]:
-    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness.
+def alike_pairs(
+    sets: Sequence[Collection[str]], least: float, *, apart: int | None = None
+) -> Iterator[tuple[int, int, float]]:
+    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness; with `apart`
+    only those of which each has at most so many words that the other lacks. No set has a word twice.
 
-    Two sets that alike must share one of their rarest words, so only sets that do are compared.
+    Two sets that alike must share some of their rarest words, so only sets that do are compared.
     """
-    spread = Counter(word for words in sets for word in words)
-    by_word: dict[str, list[int]] = defaultdict(list)
+    spread: Counter[str] = Counter()
+    for words in sets:
+        spread.update(words)
+    rank = {
+        word: number for number, (_, word) in enumerate(sorted((n, w) for w, n in spread.items()))
+    }
+    by_word: defaultdict[str, list[int]] = defaultdict(list)
+    sharing = [0] * len(sets)
     for number, words in enumerate(sets):
-        if not words:
+        size = len(words)
+        if not size:
             continue
-        rare = sorted(words, key=lambda word: (spread[word], word))
-        needed = len(rare) - math.ceil(least * len(rare) - 1e-9) + 1
-        rivals = {other for word in rare[:needed] for other in by_word[word]}
-        for other in sorted(rivals):
-            small, large = sorted((len(words), len(sets[other])))
-            if small < least * large:
+        common = max(1, math.ceil(least * size - 1e-9), size - apart if apart is not None else 0)
+        sharing[number] = some = min(_SHARED, 1 + common // 16)
+        rare = sorted(words, key=rank.__getitem__)[: size - common + some]
+        rivals: Counter[int] = Counter()
+        for word in rare:
+            rivals.update(by_word[word])
+        mine = frozenset(words)
+        for other in sorted(one for one, n in rivals.items() if n >= min(some, sharing[one])):
+            small, large = sorted((size, len(sets[other])))
+            if small < least * large or (apart is not None and large - small > apart):
                 continue
-            shared = len(words & sets[other])
+            shared = len(mine.intersection(sets[other]))
+            if apart is not None and large - shared > apart:
+                continue
             if shared >= least * (small + large - shared):
                 yield other, number, shared / (small + large - shared)
-        for word in rare[:needed]:
+        for word in rare:
             by_word[word].append(number)

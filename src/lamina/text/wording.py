@@ -41,12 +41,17 @@ _EXTENSION = re.compile(r"\w\.[A-Za-z][A-Za-z0-9]{0,9}$")
 
 def fold(text: str) -> str:
     """NFKC with every run of white space as one space: how quotes are compared."""
-    return " ".join(unicodedata.normalize("NFKC", text).split())
+    return " ".join(_normal(text).split())
+
+
+def _normal(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 def words(text: str) -> list[str]:
     """All words in order, folded for comparison; identifiers fall apart at their underscores."""
-    return [word.replace("’", "'") for word in _WORD.findall(fold(text).casefold())]
+    found = _WORD.findall(_normal(text).casefold())
+    return found if text.isascii() else [word.replace("’", "'") for word in found]
 
 
 @lru_cache(maxsize=1)
@@ -56,19 +61,50 @@ def _stemmer() -> Callable[[list[str]], list[str]]:
     return Stemmer.Stemmer("english").stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-@lru_cache(maxsize=8192)
+class _Stems(dict[str, str | tuple[str, ...]]):
+    """What a word comes to: its stem, "" if it says nothing, or the pairs of a script without spaces.
+    Each word is taken apart once, and all texts share one copy of its stem."""
+
+    def __missing__(self, word: str) -> str | tuple[str, ...]:
+        bare = word.replace("’", "'").removesuffix("'s").replace("'", "")
+        found: str | tuple[str, ...] = ""
+        if _CJK.search(bare):
+            found = tuple(bare[i : i + 2] for i in range(max(1, len(bare) - 1)))
+        elif bare not in _STOP and (len(bare) > 1 or bare.isdigit()):
+            found = stem(bare)
+        if len(self) > _MOST_WORDS:
+            self.clear()
+        self[word] = found
+        return found
+
+
+_MOST_WORDS = 200_000
+_stems = _Stems()
+
+
 def content_stems(text: str) -> frozenset[str]:
     """The distinct stems of the words that say something; scripts without spaces give pairs."""
-    plain: list[str] = []
-    stems: set[str] = set()
-    for word in words(text):
-        bare = word.removesuffix("'s").replace("'", "")
-        if _CJK.search(bare):
-            stems.update(bare[i : i + 2] for i in range(max(1, len(bare) - 1)))
-        elif bare not in _STOP and (len(bare) > 1 or bare.isdigit()):
-            plain.append(bare)
-    stems.update(_stemmer()(plain))
+    return _short_stems(text) if len(text) < _SHORT else _distinct_stems(text)
+
+
+_SHORT = 400  # longer texts are whole files, of which few come back and each would hold much
+
+
+def _distinct_stems(text: str) -> frozenset[str]:
+    return stems_of(set(_WORD.findall(_normal(text).casefold())))
+
+
+def stems_of(words: Iterable[str]) -> frozenset[str]:
+    """The stems of words as `words` gives them."""
+    found = set(map(_stems.__getitem__, words))
+    found.discard("")
+    stems = [one for one in found if isinstance(one, str)]
+    if len(stems) < len(found):
+        stems += [pair for pairs in found if not isinstance(pairs, str) for pair in pairs]
     return frozenset(stems)
+
+
+_short_stems = lru_cache(maxsize=16_384)(_distinct_stems)
 
 
 def stem(word: str) -> str:
@@ -85,7 +121,7 @@ def likeness(one: str, other: str) -> float:
 
 def hard_tokens(text: str) -> set[str]:
     """Numbers, paths, URLs and identifiers, folded: each one must be found in the evidence."""
-    text = unicodedata.normalize("NFKC", text)
+    text = _normal(text)
     found: set[str] = set()
 
     def keep_url(match: re.Match[str]) -> str:

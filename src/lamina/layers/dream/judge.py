@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property, partial
+from itertools import chain
 
 from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
-from lamina.local.standing import THE_USERS, Fate, Moved, Standing
+from lamina.local.standing import THE_USERS, Fate, Moved, Standing, all_said
 from lamina.local.working_set import dated, stamp
 from lamina.memories import Commit, Evidence, Memory, Proposal, Verdict
 from lamina.memory import (
@@ -42,27 +43,37 @@ class MemorySnapshot:
     files: Mapping[str, bytes]
     index: bytes | None
     times: Mapping[str, float] = field(default_factory=dict[str, float])
+    _parsed: dict[str, Memory] = field(default_factory=dict[str, Memory], compare=False)
+    _bodies: dict[str, str] = field(default_factory=dict[str, str], compare=False)
 
     @classmethod
     def of(cls, store: MemoryStore) -> MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
+        known: dict[bytes, bytes] = {}  # copies share their bytes
         for path, (mtime_ns, size, _) in store.stamps().items():
             if size > LARGEST:
                 continue
             with contextlib.suppress(MemoryStoreError):
                 content = store.content(path)
                 if content is not None and not is_binary(content):
-                    files[path] = content
+                    files[path] = known.setdefault(content, content)
                     times[path] = mtime_ns / 1e9
         return cls(files, store.content(INDEX), times)
 
     def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
         chosen = self.files if files is None else files
-        return [
-            read_topic(path, content, mtime=self.times.get(path, 0.0))
-            for path, content in sorted(chosen.items())
-        ]
+        return [self._memory(path, content) for path, content in sorted(chosen.items())]
+
+    def _memory(self, path: str, content: bytes) -> Memory:
+        found = self._parsed.get(path)
+        if found is not None and self.files.get(path) is content:
+            return found
+        memory = read_topic(path, content, mtime=self.times.get(path, 0.0))
+        memory = replace(memory, body=self._bodies.setdefault(memory.body, memory.body))
+        if self.files.get(path) is content:
+            self._parsed[path] = memory
+        return memory
 
     @property
     def digest(self) -> str:
@@ -115,6 +126,10 @@ class Authors:
             if commit.writer not in ("dream", "outside") and commit.origin:
                 return commit.origin
         return ""
+
+    def only_outside(self, path: str) -> bool:
+        """Was it never written through the store?"""
+        return all(one.writer == "outside" for one in self._commits.get(path, ()))
 
     def words(self, path: str, mtime: float) -> dict[str, Word]:
         """Each statement of a memory, by `same_words`; nothing where the history is damaged."""
@@ -238,7 +253,9 @@ class Judge:
             ):
                 found.bad[path] = f"it can be read in two ways: {why}"
             else:
-                gone = [one for one in self._before.files if one not in after]
+                gone = (
+                    [one for one in self._before.files if one not in after] if path in own else ()
+                )
                 wider = (*own, *gone) if path in own else ()
                 sources = (path, *taken_in.get(path, ()), *wider)
                 self._ask(path, content, sources, plan.memories, found, own)
@@ -317,14 +334,18 @@ class Judge:
         ]
         if not changed:
             return {}
-        standing = Standing(self._before.memories(files))
+        texts = (text for one in changed for text in (*all_said(one), self._hook(one.path, files)))
+        standing = Standing(self._before.memories(files), texts)
         found: dict[str, Fate] = {}
         for memory in changed:
-            path, hook = memory.path, self._hooks.get(memory.path, "")
-            hook = "" if path in files else hook.removesuffix(self._labels.get(path, ""))
             overruled = partial(self._overruled, memory, standing)
-            found[path] = standing.fate(memory, overruled, hook)
+            found[memory.path] = standing.fate(memory, overruled, self._hook(memory.path, files))
         return found
+
+    def _hook(self, path: str, files: Collection[str]) -> str:
+        """What the index said of a file that is no more."""
+        hook = "" if path in files else self._hooks.get(path, "")
+        return hook.removesuffix(self._labels.get(path, ""))
 
     def _overruled(self, older: Memory, standing: Standing, old: str) -> str:
         """The file whose statement took the place of this one."""
@@ -352,7 +373,7 @@ class Judge:
     def _word(self, memory: Memory, text: str) -> Word | None:
         """Whose word a statement is, by its file's history or that of a file which it came from."""
         key = same_words(text)
-        for path in dict.fromkeys([memory.path, *self._memories]):
+        for path in chain((memory.path,), self._memories):
             known = self._memories.get(path)
             if known is None or not (path == memory.path or text in known.body):
                 continue
@@ -362,6 +383,8 @@ class Judge:
 
     def by_hand(self, path: str) -> bool:
         """Is a line of it somebody's own, written past the store?"""
+        if self._authors.only_outside(path):
+            return True
         known = self._memories.get(path)
         found = self._authors.words(path, known.mtime) if known else {}
         return not found or any(word.by_hand for word in found.values())

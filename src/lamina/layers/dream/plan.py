@@ -64,7 +64,8 @@ class DreamStep:
 
     @property
     def improved(self) -> list[str]:
-        return [path for path in self.files if path not in self.removed]
+        gone = set(self.removed)
+        return [path for path in self.files if path not in gone]
 
     @property
     def files(self) -> list[str]:
@@ -186,7 +187,7 @@ class DreamPlanner:
         inbox: list[tuple[Proposal, Verdict, bytes]] = []
         for _ in range(_TRIES):
             plan = self.plan(draft.files, draft.gone)
-            after = _carried_out(plan, draft.files)
+            after = _carried_out(plan, draft.files, self.before)
             judged = self.judge.gate(plan, after, draft.own)
             inbox += judged.inbox
             draft.remarks |= judged.remarks
@@ -330,12 +331,16 @@ def named(paths: Sequence[str], most: int = 5) -> str:
 
 
 def _carried_out(
-    plan: ConsolidationPlan, files: Mapping[str, bytes]
+    plan: ConsolidationPlan, files: Mapping[str, bytes], before: MemorySnapshot
 ) -> dict[str, bytes | MemoryStoreError]:
     """Every file as the plan has it; bytes that say the same stay as they are."""
+    found = {memory.path: memory for memory in before.memories(files)}
     after: dict[str, bytes | MemoryStoreError] = {}
     for memory in plan.memories:
         content = files[memory.path]
+        if memory is found.get(memory.path):
+            after[memory.path] = content
+            continue
         old = read_topic(memory.path, content)
         same = (old.name, old.description, old.type, old.body, dict(old.extra)) == (
             memory.name, memory.description, memory.type, memory.body, dict(memory.extra),

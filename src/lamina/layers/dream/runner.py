@@ -58,6 +58,7 @@ class DreamResult:
         return "\n".join(part for part in parts if part)
 
     def to_json(self) -> Json:
+        merged = set(self.step.merged)
         return {
             "status": self.status,
             "text": self.text,
@@ -66,7 +67,7 @@ class DreamResult:
             "files": self.step.files,
             "improved": self.step.improved,
             "merged": list(self.step.merged),
-            "removed": [path for path in self.step.removed if path not in self.step.merged],
+            "removed": [path for path in self.step.removed if path not in merged],
             "reasons": list(self.step.reasons),
             "doubtful": list(self.step.doubtful),
             "inbox": [proposal.path for proposal, _, _ in self.step.inbox],
@@ -260,8 +261,7 @@ class DreamRun:
 
         done = await self._to_the_end(write)
         if step.files:
-            kept = tuple(path for path in step.files if path not in step.removed)
-            self._state.emit(MemoryUpdated(kept, "dream", tuple(step.removed)))
+            self._state.emit(MemoryUpdated(tuple(step.improved), "dream", tuple(step.removed)))
         return done
 
     async def _to_the_end(self, work: Callable[[], DreamResult]) -> DreamResult:

@@ -8,9 +8,11 @@ for a few words; in the others it may use the signs of a regular expression.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
+from importlib import import_module
 from importlib.resources import files
+from typing import Any
 
 _SECTION = re.compile(r"\[(\w+)\]")
 _NAME = re.compile(r"\{([A-Z_]+)\}")
@@ -160,3 +162,40 @@ def _words(entry: str) -> list[str]:
 
 def _grouped(phrase: str) -> str:
     return _GROUP.sub("(?:", phrase)
+
+
+# ---- whether a pattern is worth a try
+
+ANY_DIGIT = frozenset(("\0digit",))
+
+
+def needs_of(pattern: re.Pattern[str]) -> list[frozenset[str]]:
+    """Sets of words and signs in lower case, of each of which one stands in whatever matches."""
+    return [*_needed(import_module("re._parser").parse(pattern.pattern, pattern.flags))]
+
+
+def _needed(parsed: Iterable[tuple[Any, Any]]) -> Iterator[frozenset[str]]:
+    """Of each of these sets one stands, in lower case, in whatever a parsed pattern matches."""
+    run = ""
+    end: tuple[Any, Any] = ("", None)
+    for kind, value in (*parsed, end):
+        if str(kind) == "LITERAL":
+            run += chr(value).casefold()
+            continue
+        if run:
+            yield frozenset((run,))
+        run = ""
+        if str(kind) == "SUBPATTERN" or (str(kind) == "MAX_REPEAT" and value[0]):
+            yield from _needed(value[-1])
+        elif str(kind) == "IN" and all(str(one) == "LITERAL" for one, _ in value):
+            yield frozenset(chr(sign).casefold() for _, sign in value)
+        elif str(kind) == "IN" and str(value) == "[(CATEGORY, CATEGORY_DIGIT)]":
+            yield ANY_DIGIT
+        elif str(kind) == "BRANCH":
+            ways = [max(_needed(way), key=_tells, default=frozenset[str]()) for way in value[1]]
+            if all(ways):
+                yield frozenset().union(*ways)
+
+
+def _tells(words: frozenset[str]) -> tuple[int, int]:
+    return -len(words), min(map(len, words))

@@ -1,0 +1,162 @@
+"""What commands on a growing memory cost, against reading and hashing every file of it once.
+
+Real directories are copied with other file names until there are enough files. Each command runs in
+a process of its own; its processor time on an empty store is taken off. `python -m bench.memory_growth
+1000 3000` prints these sizes alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from time import process_time
+
+from bench.dream import directories
+from bench.figures import Figure, at_most
+
+from lamina.memory import memory_place
+
+SIZES = (1_000, 3_000, 10_000)
+LIMITS = {"add": 1, "audit": 20, "dream": 150, "first search": 10, "search": 1}
+MOST_MB = 150
+MOST_GROWTH = 12.0  # from 1,000 to 10,000 files
+_QUERY = ("deploy", "of", "the", "database", "on", "friday")
+_COMMANDS: dict[str, tuple[str, ...]] = {
+    "first search": ("memory", "search", *_QUERY),
+    "search": ("memory", "search", *_QUERY),
+    "first add": ("memory", "add", "The grey heron counts boats before breakfast."),
+    "add": ("memory", "add", "Nobody repaints the lighthouse railing in a thunderstorm."),
+    "audit": ("memory", "audit"),
+    "dream": ("dream", "--now"),
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    megabytes: float
+
+
+def sources() -> list[tuple[str, bytes, float]]:
+    """Name, content and time of every memory of the real directories; names differ."""
+    found: dict[str, tuple[str, bytes, float]] = {}
+    for number, folder in enumerate(directories()):
+        for path in sorted(folder.rglob("*.md")):
+            if path.name != "MEMORY.md":
+                name = path.stem if path.stem not in found else f"{path.stem}_of_{number}"
+                found[name] = name, path.read_bytes(), path.stat().st_mtime
+    return list(found.values())
+
+
+def fill(memory: Path, files: int) -> None:
+    """So many copies; the index has a line for each of the first round."""
+    memory.mkdir(parents=True)
+    originals = sources()
+    lines: list[str] = []
+    for number in range(files):
+        (name, content, mtime), again = originals[number % len(originals)], number // len(originals)
+        path = memory / f"{name}{f'_copy_{again}' if again else ''}.md"
+        path.write_bytes(content)
+        os.utime(path, (mtime - number, mtime - number))
+        if not again and len(lines) < 150:
+            words = re.sub(r"[\[\]()*_#`>|-]", " ", content.decode("utf-8", "replace")).split()
+            lines.append(f"- [{name}]({path.name}) — {' '.join(words[-8:])[:60]}\n")
+    (memory / "MEMORY.md").write_text("".join(lines))
+
+
+def read_and_hash(memory: Path) -> float:
+    """Processor seconds, the least of three."""
+
+    def once() -> float:
+        started = process_time()
+        for path in memory.rglob("*.md"):
+            hashlib.sha256(path.read_bytes()).digest()
+        return process_time() - started
+
+    return min(once() for _ in range(3))
+
+
+def cost(root: Path, command: Sequence[str]) -> Cost:
+    """Of one process: `lamina COMMAND` in the project and home beneath `root`."""
+    words = [*command, "--home", str(root / "home"), "--project", str(root / "project"), "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lamina.cli.main", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=_environment(root),
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status) not in (0, 1):
+        said = process.stderr.read().decode() if process.stderr else ""
+        raise SystemExit(f"lamina {' '.join(command)} failed: {said}")
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """An installed program has its modules compiled, whatever is set here."""
+    own = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**own, "HOME": str(root), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def project(root: Path) -> Path:
+    """A project beneath `root`; where its memory goes."""
+    (root / "project").mkdir(parents=True)
+    return memory_place(root / "home", root / "project").directory
+
+
+def costs(root: Path, files: int, names: Sequence[str]) -> tuple[float, dict[str, Cost]]:
+    memory = project(root)
+    if files:
+        fill(memory, files)
+    unit = read_and_hash(memory) if files else 0.0
+    return unit, {name: cost(root, _COMMANDS[name]) for name in names}
+
+
+def growth(sizes: Sequence[int] = SIZES, names: Sequence[str] = tuple(_COMMANDS)) -> list[Figure]:
+    figures: list[Figure] = []
+    smallest: dict[str, float] = {}
+    if not sources():
+        print("Growth is not measured: there are no real memory directories (LAMINA_DATA).")
+        return figures
+    with tempfile.TemporaryDirectory(prefix="lamina-growth-") as folder:
+        places = (Path(folder) / str(number) for number in count())
+        costs(next(places), 0, names)  # so that all modules are compiled
+        _, bare = costs(next(places), 0, names)
+        for files in sizes:
+            unit, spent = costs(next(places), files, names)
+            for name, one in spent.items():
+                taken = max(0.0, one.seconds - bare[name].seconds)
+                smallest.setdefault(name, taken)
+                figures.append(_figure(name, files, taken, unit, one, smallest[name]))
+                print(figures[-1].id, figures[-1].value, figures[-1].peers, flush=True)
+    return figures
+
+
+def _figure(name: str, files: int, taken: float, unit: float, one: Cost, smallest: float) -> Figure:
+    more = {
+        "seconds": round(taken, 2),
+        "once_s": round(unit, 3),
+        "mb": round(one.megabytes),
+        "x_smallest": round(taken / smallest, 1) if smallest else 0.0,
+    }
+    id_ = f"growth.{name}.{files}"
+    if name in LIMITS and files == 10_000:
+        figure = at_most(id_, taken / unit, "× once", LIMITS[name], **more)
+        figure.holds &= one.megabytes <= MOST_MB and more["x_smallest"] <= MOST_GROWTH
+        return figure
+    return Figure(id_, round(taken / unit, 3), "× once", peers=more)
+
+
+if __name__ == "__main__":
+    wanted = [int(word) for word in sys.argv[1:] if word.isdecimal()]
+    named = [word.replace("-", " ") for word in sys.argv[1:] if not word.isdecimal()]
+    growth(wanted or SIZES, named or tuple(_COMMANDS))
