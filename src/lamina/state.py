@@ -178,6 +178,19 @@ class State:
         return self.account.follow(self.ledger.entries, found) if found is not None else None
 
     @property
+    def weight(self) -> float:
+        """Tokens that the provider counts for one of ours in the view."""
+        counted = self.ledger.tokens() - self.ledger.frame_tokens
+        return max(0, counted) / max(1, self.ledger.projection.tokens)
+
+    @property
+    def whole_tokens(self) -> int:
+        """Size of the view if the layers held nothing back from it."""
+        account = self.balance()
+        held = self.weight * account.kept_out if account is not None else 0.0
+        return self.ledger.tokens() + round(held)
+
+    @property
     def thrifty(self) -> bool:
         """Whether background work waits until a call of the model is worth its price."""
         if self.config.str("model").startswith(FREE_PREFIXES):

@@ -11,6 +11,7 @@ and a call.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,9 @@ class Account:
         self._said = 0  # tokens of all messages but what was fetched back
         self._out = 0  # tokens that doing nothing would send besides
         self._new_out = 0  # of these, never sent
+        self._summarised = 0  # of these, what stood before the last summary
         self._sent = 0  # entries before this one have been sent
+        self._marked: list[int] = []  # and before each of these, with a mark that still holds
         self._broken = -1  # first of them that was changed since the last request
         self._until = 0.0  # the cache lives until then,
         self._alone = 0.0  # and so long if nothing had been sent to keep it
@@ -148,6 +151,18 @@ class Account:
         chance = 1.0 - math.prod(1.0 - one for one in BACK[1:]) if life > self.rates.life else 0.0
         chance = max(chance, self.back_soon())
         return price <= self.saved and chance * self.rates.again * tokens > price
+
+    @property
+    def kept_out(self) -> int:
+        """Tokens that the layers hold back from a conversation which is otherwise whole: since the
+        last summary, or since it began."""
+        return max(0, self._out - self._summarised)
+
+    def written_again(self, entry: int) -> int:
+        """Tokens of the view that were sent and would be written anew if this entry changed: what
+        follows the last mark before it."""
+        held = bisect_right(self._marked, entry)
+        return sum(self._size[self._marked[held - 1] if held else 0 : self._sent])
 
     @property
     def warm_run(self) -> float:
@@ -248,6 +263,8 @@ class Account:
                 self._new_out += less
             else:
                 self._broken = entry if self._broken < 0 else min(self._broken, entry)
+        if edit.get("op") == "fold":
+            self._summarised = self._out
 
     def _replaced(self, edit_at: int, edit: Json, undone: bool) -> Iterator[tuple[int, int]]:
         for item in cast("list[Json]", edit.get("items") or []):
@@ -300,7 +317,7 @@ class Account:
         if not cold:
             self.bill += rates.again * max(0, prompt - self._prompt)
             if self._broken >= 0:
-                self.saved -= rates.again * sum(self._size[self._broken : self._sent])
+                self.saved -= rates.again * self.written_again(self._broken)
         if self.requests and (lasted := int((now - self._asked_at) // rates.life)):
             self._away[lasted] += 1
         self.requests += 1
@@ -310,6 +327,9 @@ class Account:
             max(self._alone, now + rates.life),
             max(self._until, now + rates.life),
         )
+        if self._broken >= 0:
+            del self._marked[bisect_right(self._marked, self._broken) :]
+        self._marked.append(at)
         self._sent, self._new_out, self._broken = at, 0, -1
         self._prompt, self.kept = prompt, 0
 

@@ -164,7 +164,7 @@ def _drop_worn(state: State) -> None:
     account = state.balance() if gone >= least else None
     if account is None:
         return
-    stays = state.ledger.projection.tokens_from(old[0].entry) - gone
+    stays = account.written_again(old[0].entry) - gone
     price, each = account.rates, account.rates.read * gone
     drop = price.again * stays + price.read * state.ledger.tokens()  # and a call to fetch it back
     share = (account.fetched + FETCHED_BACK * RECKONED) / (max(0, account.dropped) + RECKONED)

@@ -121,10 +121,6 @@ class Projection:
         """Rows of the entries from position first to last."""
         return self.rows[bisect_left(self._keys, first) : bisect_right(self._keys, last)]
 
-    def tokens_from(self, first: int) -> int:
-        """Estimate of all rows from the entry at this position on."""
-        return sum(row.tokens for row in self.rows[bisect_left(self._keys, first) :])
-
     def active_edits(self) -> Iterator[Json]:
         """Edits that were not revoked, in ledger order."""
         dead: set[str] = set()

@@ -178,6 +178,9 @@ class _LayeredThread:
             await self._beside(answer, request.time)
         self._append(turn_.new[said:] if said is not None else (), request.time)
         self._talk.clock.move(request.time)
+        frame = sum(size for _, size in self._weigher.at(turn_.number))
+        if frame != state.ledger.frame_tokens:
+            state.ledger.append(edits.frame([], [], request.model, {}, tokens=frame))
         self._pick_memories()
         self._note_fetched(turn_.fetched)
         close_calls(state, NO_RESULT)
@@ -186,7 +189,6 @@ class _LayeredThread:
         view = state.ledger.view()
         self.seconds = process_time() - began
         self._talk.note_request()
-        frame = sum(size for _, size in self._weigher.at(turn_.number))
         messages, said = self._recorded(view.messages)
         self._sent = frame + turn_.fetched + said
         self._estimate = state.ledger.projection.tokens / max(1, said)
