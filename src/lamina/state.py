@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from lamina.cache.account import ASIDE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
+from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
 from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
@@ -153,7 +153,11 @@ class State:
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.deps.model.capabilities
+        """The model's, with the life that this session's cache has now."""
+        able, life = self.deps.model.capabilities, self.ledger.state(LIFE)
+        if not life or not able.cache_choice or able.cache_ttl == life:
+            return able
+        return replace(able, cache_ttl=int(life))
 
     @property
     def window(self) -> Window:
@@ -174,7 +178,7 @@ class State:
     def balance(self) -> Account | None:
         """What the layers have saved so far, up to date; None where no cache is billed."""
         model = str((self.ledger.projection.frame or {}).get("model") or "")
-        found = rates(model, self.capabilities, self.config.table("prices"))
+        found = rates(model, self.deps.model.capabilities, self.config.table("prices"))
         return self.account.follow(self.ledger.entries, found) if found is not None else None
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.cache.account import ASIDE, FETCHED, Account, Rates, rates
+from lamina.cache.account import ASIDE, FETCHED, LIFE, Account, Rates, rates
 from lamina.ledger import edits, tokens
 from lamina.ledger.record import Ledger
 from lamina.messages import text, tool_result, tool_use
@@ -341,3 +341,29 @@ def test_a_pause_is_bridged_by_other_sessions_odds_until_this_one_has_its_own() 
     account = talk.account
     account.saved = 1e6
     assert not account.keeps_paying(40_000, 300)
+
+
+@pytest.mark.spec("F14")
+def test_an_hour_is_chosen_once_the_sessions_own_pauses_cost_more() -> None:
+    talk = Talk()
+    for _ in range(8):
+        asked(talk, 60)
+    assert talk.account.best_life(40_000) == 300
+    for pause in (1_000, 4_000, 900):  # an hour would have bridged two of them
+        asked(talk, pause)
+    assert (talk.account.breaks, talk.account.best_life(40_000)) == (2, 3600)
+    talk.ledger.append(edits.message("user", "x" * 4 * 400_000, "typed"))
+    asked(talk, 60)
+    assert talk.account.best_life(40_000) == 300  # so much is written that an hour costs too much
+
+
+@pytest.mark.spec("F14")
+def test_a_life_that_was_chosen_sets_prices_and_end_from_there_on() -> None:
+    talk = Talk()
+    asked(talk, 10)
+    talk.ledger.append(edits.state(LIFE, 3600))
+    asked(talk, 400)
+    account = talk.account
+    assert (account.rates.write, account.rates.life) == (2.0, 3600)
+    assert account.warm_until == talk.now + 3600
+    assert account.pauses == 1  # by the life that it had until then

@@ -14,7 +14,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from lamina.cache.prices import price_of
@@ -27,6 +27,8 @@ from lamina.ports import Capabilities
 FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
 MARGIN = 20.0  # seconds before the cache ends in which no call is begun to keep it; set by hand
 SHORT_LIFE, LONG_LIFE = 300, 3600  # seconds; a long cache is seldom worth keeping through a pause
+LIFE = "cache.life"  # state entry: seconds for which the cache is written from here on
+AHEAD = 0.5  # of the requests so far: so many more come with odds of two in three
 CALL = 120  # tokens that a model writes to ask for something again; set by hand
 ASIDE = (
     "aside"  # state entry: {"price": tokens of plain input, "kept": seconds that the cache lives}
@@ -46,11 +48,17 @@ class Rates:
     write: float = 1.25
     output: float = 5.0
     life: float = 300.0  # seconds that the cache lives
+    long: float = 2.0  # to write for an hour
 
     @property
     def again(self) -> float:
         """What it costs more to write a token again than to read it."""
         return self.write - self.read
+
+    def living(self, life: float) -> Rates:
+        """The same for a cache of another life."""
+        write = self.long if life > SHORT_LIFE else self.write
+        return self if life == self.life else replace(self, write=write, life=life)
 
 
 def rates(
@@ -70,6 +78,7 @@ def rates(
         max(write / price.input, 1.0),  # where writing has no price of its own it is plain input
         price.output / price.input,
         able.cache_ttl,
+        max(price.cache_write_1h / price.input, 1.0),
     )
 
 
@@ -91,7 +100,8 @@ class Account:
         self._begin([])
 
     def _begin(self, entries: Sequence[Json]) -> None:
-        self.rates = Rates()
+        self.rates = self._first = Rates()
+        self._life = 0.0  # that was chosen; 0: none was
         self.saved = 0.0
         self.requests = 0
         self.pauses = 0  # after which the cache was cold
@@ -116,6 +126,8 @@ class Account:
         self._until = 0.0  # the cache lives until then,
         self._alone = 0.0  # and so long if nothing had been sent to keep it
         self._asked_at = 0.0
+        self._last_word = 0.0
+        self.breaks = 0  # pauses that an hour would have bridged, and five minutes not
         self._used_at = 0.0
         self._prompt = 0  # tokens of the last request, system prompt and tools included
         self._away: Counter[int] = Counter()  # pauses, by how many lives of the cache they lasted
@@ -152,6 +164,14 @@ class Account:
         chance = max(chance, self.back_soon())
         return price <= self.saved and chance * self.rates.again * tokens > price
 
+    def best_life(self, tokens: int) -> int:
+        """For how long a prompt of this size is best cached that is written anew: an hour costs more
+        for all that is written, and saves the writing after a pause as this session has had."""
+        first = self._first
+        lost = first.again * tokens * self.breaks * AHEAD
+        more = (first.long - first.write) * (tokens + self.pace * self.requests * AHEAD)
+        return LONG_LIFE if lost > more else SHORT_LIFE
+
     @property
     def kept_out(self) -> int:
         """Tokens that the layers hold back from a conversation which is otherwise whole: since the
@@ -179,7 +199,7 @@ class Account:
         """Take the entries that are new."""
         if entries is not self._entries or len(entries) < self._next:
             self._begin(entries)
-        self.rates = rates
+        self._first, self.rates = rates, rates.living(self._life or rates.life)
         for at in range(self._next, len(entries)):
             self._take(at, entries[at])
         self._next = len(entries)
@@ -197,6 +217,9 @@ class Account:
             self._request(at, entry)
         elif kind == "state" and entry.get("name") == FETCHED:
             self._fetch(int(entry.get("value") or 0))
+        elif kind == "state" and entry.get("name") == LIFE:
+            self._life = float(entry.get("value") or 0.0)
+            self.rates = self._first.living(self._life or self._first.life)
         elif kind == "state" and entry.get("name") == ASIDE:
             self._beside(written_at(entry), as_object(entry.get("value")))
 
@@ -221,6 +244,7 @@ class Account:
         self._keep_out(-extra)
         self._said += size - extra
         if entry.get("role") == "assistant":
+            self._last_word = written_at(entry)
             self._alone = max(self._alone, written_at(entry) + self.rates.life)
             self._until = max(self._until, self._alone)
 
@@ -320,6 +344,8 @@ class Account:
                 self.saved -= rates.again * self.written_again(self._broken)
         if self.requests and (lasted := int((now - self._asked_at) // rates.life)):
             self._away[lasted] += 1
+        self.breaks += cold and SHORT_LIFE < now - self._last_word <= LONG_LIFE
+        self._last_word = now
         self.requests += 1
         self._grown.append(self._said)
         self._asked_at = self._used_at = now

@@ -22,7 +22,7 @@ from typing import cast
 from lamina import flags as flag_reader
 from lamina import prompts, turn
 from lamina.cache import lifetime
-from lamina.cache.account import FETCHED
+from lamina.cache.account import FETCHED, SHORT_LIFE
 from lamina.cache.prices import price_of
 from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
@@ -92,6 +92,7 @@ class LaminaPolicy:
     ) -> None:
         self._weigher, self._config, self._folder, self._runner = weigher, config, folder, runner
         self._window, self._model, self._ttl = window, model, ttl
+        self._chooses = not ttl and config.str("cache.ttl") == "auto"
         self._flags = flag_reader.read(config)
         self._threads: dict[str, _LayeredThread] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
@@ -105,7 +106,8 @@ class LaminaPolicy:
             talk = self.new_conversation(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _LayeredThread(talk, self._weigher, self._times)
             held.extracts = self._flags.on("extraction") and not thread.startswith(SIDE)
-        life = int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
+        chosen = SHORT_LIFE if self._chooses else turn.request.ttl
+        life = int(self._ttl or chosen) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent
@@ -126,6 +128,7 @@ class LaminaPolicy:
             cache_upgrades=lifetime.upgrades(
                 self._config.own_home, f"anthropic:{model}", self._config.str("anthropic.base_url")
             ),
+            cache_choice=self._chooses,
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
@@ -197,7 +200,8 @@ class _LayeredThread:
         self._asked = request.time
         if self._forks.asked("summary"):
             self._forks.wrote("summary", _last_fold(state.ledger))
-        self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
+        forks, life = self._forks.take(), state.capabilities.cache_ttl
+        self.sent = Sent(messages, actions, forks=forks, same=self._shown.kept, life=life)
 
     def _pick_memories(self) -> None:
         """The call of the small model that picks memories for what the user typed, as if there were
