@@ -18,6 +18,7 @@ from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
+from lamina.errors import LaminaError
 from lamina.events import (
     AttemptBroke,
     Emit,
@@ -231,6 +232,18 @@ class State:
         frame = self.ledger.projection.frame or {}
         size += tokens.of_blocks(frame.get("system") or ())
         return (small.input * size + small.output * output) / (main.input or 1.0)
+
+    def cheaper_apart(self, prompt: str, fork: str = "") -> bool:
+        """Where the model is spared: is the small one, which sees this prompt alone, cheaper than a
+        fork that reads the conversation, and this?"""
+        deps = self.deps
+        if not self.thrifty or deps.small is None:
+            return False
+        try:
+            deps.small(deps.model)
+        except LaminaError:  # it can't be opened here
+            return False
+        return self.price_aside(prompt, apart=True) < self.price_aside(fork, apart=False)
 
     def paid_for(self, prompt: str, *, apart: bool = False, output: int = 0) -> Json:
         """The entry that charges such a call to what the session has saved, unless it is made at

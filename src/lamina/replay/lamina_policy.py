@@ -44,6 +44,7 @@ from lamina.steps import close_calls
 from lamina.tools.registry import builtin_tools
 
 _MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
+_DREAM = (1_200,) * 8  # bytes that each call of a dream writes, a memory's file; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
 
@@ -105,7 +106,9 @@ class LaminaPolicy:
             model = self._model or turn.request.model or DEFAULT_MODEL
             talk = self.new_conversation(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _LayeredThread(talk, self._weigher, self._times)
-            held.extracts = self._flags.on("extraction") and not thread.startswith(SIDE)
+            own = not thread.startswith(SIDE)
+            held.extracts = self._flags.on("extraction") and own
+            held.dreams = self._flags.on("dream") and own
         chosen = SHORT_LIFE if self._chooses else turn.request.ttl
         life = int(self._ttl or chosen) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
@@ -155,7 +158,7 @@ class _LayeredThread:
         # As `new_conversation` made them.
         self._work = cast("RoundWork", state.background)
         self._forks = cast("PaperForks", state.fork)
-        self.extracts = False
+        self.extracts = self.dreams = False
         self._asked = 0.0  # when the last request was sent
         self._answered = 0.0  # and when its answer came
         self._sent = 0  # tokens of the last prompt
@@ -233,6 +236,7 @@ class _LayeredThread:
     def _away(self, until: float) -> None:
         """The pause after an answer, as `pauses` has it."""
         state, waits = self.state, self.extracts
+        self._dream()
         if waits and extraction.due_in(state) == 0:
             self._extract(self._answered)
         while True:
@@ -248,6 +252,26 @@ class _LayeredThread:
                 self._forks.add(Fork("keep_warm", len(pauses.WORDS), (1,), at, keeps=life))
                 state.ledger.append(pauses.paid(state, life))
 
+    def _dream(self) -> None:
+        """One session in so many dreams, after its first turn; each bears its share. As if memory
+        were full."""
+        if not self.dreams:
+            return
+        self.dreams, state = False, self.state
+        known = state.config.int("memory.manifest_files") * _MEMORY_LINE
+        directive = prompts.load("dream") + " " * known
+        share = 1 / max(1, state.flags.value("dream.sessions"))
+        fork = Fork("dream", len(directive.encode()), _DREAM, self._answered, share=share)
+        self._forks.add(self._apart(fork) if state.cheaper_apart(directive, directive) else fork)
+
+    def _apart(self, fork: Fork) -> Fork:
+        """The same, asked of the small model without the conversation."""
+        deps = self.state.deps
+        if deps.small is None:
+            return fork
+        small = deps.small(deps.model).name
+        return replace(fork, directive=_own_prompt() + fork.directive, model=small)
+
     def _extract(self, at: float) -> None:
         ledger, deps = self.state.ledger, self.state.deps
         entries = extraction.after_cursor(ledger)
@@ -259,11 +283,11 @@ class _LayeredThread:
         closing = (0,) if found and not self.state.thrifty else ()
         alone = f"{extraction.told(entries)}\n{directive}"
         self._talk.clock.move(at)
-        apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
-        model = deps.small(deps.model).name if apart and deps.small is not None else ""
-        asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
-        self.state.ledger.append(self.state.paid_for(alone if apart else directive, apart=apart))
-        self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
+        apart = extraction.cheaper_apart(self.state, alone)
+        asked = alone if apart else directive
+        self.state.ledger.append(self.state.paid_for(asked, apart=apart))
+        fork = Fork("extraction", len(asked.encode()), (written, *closing), at)
+        self._forks.add(self._apart(fork) if apart else fork)
         ledger.append(edits.state(extraction.CURSOR, ledger.head))
 
     def leave(self) -> list[Fork]:

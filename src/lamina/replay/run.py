@@ -280,7 +280,7 @@ class _ReplayedThread:
                 used = [self._prompt.keep(at, fork.keeps, said, asked, written[0])]
             else:
                 used = self._prompt.aside(at, self._life, added, written)
-            calls += [OwnCall(fork.purpose, model, usage) for usage in used]
+            calls += [OwnCall(fork.purpose, model, usage.part(fork.share)) for usage in used]
         return calls
 
     def _sizes(self, fork: Fork) -> tuple[int, list[int]]:
@@ -292,7 +292,7 @@ class _ReplayedThread:
         """By another model, which is not shown the conversation."""
         asked, written = self._sizes(fork)
         usages = [Usage(input=asked, output=output) for output in written]
-        return [OwnCall(fork.purpose, fork.model, usage) for usage in usages]
+        return [OwnCall(fork.purpose, fork.model, usage.part(fork.share)) for usage in usages]
 
     def _saved_by(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """The actions with what they took out as it is weighed here: layers tell their estimates,

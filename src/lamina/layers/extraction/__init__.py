@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.cache.account import keep_warm_after
-from lamina.errors import GateRefused, InboxFull, LaminaError, ModelError, SaidAlready
+from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, any_typed, said_at
@@ -308,17 +308,13 @@ def cheaper_apart(state: State, prompt: str) -> bool:
     """Is the small model, which sees what is new alone, cheaper than reading the conversation from
     the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more on
     the average; it is a bet, and so paid out of what the session has saved."""
-    deps, account = state.deps, state.balance()
-    if not state.thrifty or deps.small is None or account is None:
+    account = state.balance()
+    if account is None:
         return False
-    now, life = deps.clock.now(), state.capabilities.cache_ttl
+    now, life = state.deps.clock.now(), state.capabilities.cache_ttl
     if state.kept_for and account.used_at + keep_warm_after(life) <= now <= account.warm_until:
         return False
-    try:
-        deps.small(deps.model)
-    except LaminaError:  # it can't be opened here
-        return False
-    return state.price_aside(prompt, apart=True) < state.price_aside("", apart=False)
+    return state.cheaper_apart(prompt)
 
 
 def told(entries: Sequence[Json]) -> str:
