@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lamina.errors import UsageError
 from lamina.events import Warned
-from lamina.layers.compaction.ask import Known, ask, asked_score
+from lamina.layers.compaction.ask import ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
@@ -151,13 +151,11 @@ async def _by_model(
     state: State, span: Span, what: SessionFacts, budget: int, instructions: str, *, up_to: bool
 ) -> list[SummaryPlan]:
     """Up to two tries; the second is told what the first one missed."""
-    entries = state.ledger.entries
-    known = Known.of(session_facts(entries), entries[span.first : span.last + 1])
     found = likeliest(probes_of(what))
     plans: list[SummaryPlan] = []
     extra = ""
     for _ in range(2):
-        parts = await ask(state, known, instructions + extra, span)
+        parts = await ask(state, instructions + extra, span)
         if parts is None:
             break
         plan = _made(state, span, what, budget, parts, up_to=up_to)
