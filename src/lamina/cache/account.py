@@ -122,7 +122,8 @@ class Account:
         self._summarised = 0  # of these, what stood before the last summary
         self._sent = 0  # entries before this one have been sent
         self._marked: list[int] = []  # and before each of these, with a mark that still holds
-        self._broken = -1  # first of them that was changed since the last request
+        self._broken = -1  # first of them that was changed since the last request,
+        self._changed = -1  # and the last
         self._until = 0.0  # the cache lives until then,
         self._alone = 0.0  # and so long if nothing had been sent to keep it
         self._asked_at = 0.0
@@ -287,6 +288,7 @@ class Account:
                 self._new_out += less
             else:
                 self._broken = entry if self._broken < 0 else min(self._broken, entry)
+                self._changed = max(self._changed, entry)
         if edit.get("op") == "fold":
             self._summarised = self._out
 
@@ -355,8 +357,9 @@ class Account:
         )
         if self._broken >= 0:
             del self._marked[bisect_right(self._marked, self._broken) :]
+            self._marked.append(self._changed + 1)  # where a change ends is marked as well
         self._marked.append(at)
-        self._sent, self._new_out, self._broken = at, 0, -1
+        self._sent, self._new_out, self._broken, self._changed = at, 0, -1, -1
         self._prompt, self.kept = prompt, 0
 
 
