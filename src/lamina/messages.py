@@ -7,7 +7,7 @@ here touches files, clocks or the network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 Json: TypeAlias = dict[str, Any]
@@ -104,6 +104,9 @@ class Usage:
             self.cache_write + other.cache_write,
             self.cache_write_1h + other.cache_write_1h,
         )
+
+    def part(self, share: float) -> Usage:
+        return Usage(*(round(share * count) for count in astuple(self)))
 
     def to_json(self) -> Json:
         return {

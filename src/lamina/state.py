@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from lamina.cache.account import ASIDE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
+from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
 from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
+from lamina.errors import LaminaError
 from lamina.events import (
     AttemptBroke,
     Emit,
@@ -154,7 +155,11 @@ class State:
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.deps.model.capabilities
+        """The model's, with the life that this session's cache has now."""
+        able, life = self.deps.model.capabilities, self.ledger.state(LIFE)
+        if not life or not able.cache_choice or able.cache_ttl == life:
+            return able
+        return replace(able, cache_ttl=int(life))
 
     @property
     def window(self) -> Window:
@@ -175,8 +180,21 @@ class State:
     def balance(self) -> Account | None:
         """What the layers have saved so far, up to date; None where no cache is billed."""
         model = str((self.ledger.projection.frame or {}).get("model") or "")
-        found = rates(model, self.capabilities, self.config.table("prices"))
+        found = rates(model, self.deps.model.capabilities, self.config.table("prices"))
         return self.account.follow(self.ledger.entries, found) if found is not None else None
+
+    @property
+    def weight(self) -> float:
+        """Tokens that the provider counts for one of ours in the view."""
+        counted = self.ledger.tokens() - self.ledger.frame_tokens
+        return max(0, counted) / max(1, self.ledger.projection.tokens)
+
+    @property
+    def whole_tokens(self) -> int:
+        """Size of the view if the layers held nothing back from it."""
+        account = self.balance()
+        held = self.weight * account.kept_out if account is not None else 0.0
+        return self.ledger.tokens() + round(held)
 
     @property
     def thrifty(self) -> bool:
@@ -215,6 +233,18 @@ class State:
         frame = self.ledger.projection.frame or {}
         size += tokens.of_blocks(frame.get("system") or ())
         return (small.input * size + small.output * output) / (main.input or 1.0)
+
+    def cheaper_apart(self, prompt: str, fork: str = "") -> bool:
+        """Where the model is spared: is the small one, which sees this prompt alone, cheaper than a
+        fork that reads the conversation, and this?"""
+        deps = self.deps
+        if not self.thrifty or deps.small is None:
+            return False
+        try:
+            deps.small(deps.model)
+        except LaminaError:  # it can't be opened here
+            return False
+        return self.price_aside(prompt, apart=True) < self.price_aside(fork, apart=False)
 
     def paid_for(self, prompt: str, *, apart: bool = False, output: int = 0) -> Json:
         """The entry that charges such a call to what the session has saved, unless it is made at

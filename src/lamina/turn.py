@@ -98,6 +98,7 @@ async def make_room(state: State) -> None:
         ("microcompact", microcompact.act),  # layer 2: old results are cleared
         ("collapse", collapse.act),  # finished rounds are folded, where switched on
         ("compaction", compaction.act),  # layer 4: from the notes, else by a summary
+        ("keep_warm", pauses.choose_life),  # for how long a prompt that is written anew is cached
     )
     await _each(state, layers)
 

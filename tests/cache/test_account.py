@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.cache.account import ASIDE, FETCHED, Account, Rates, rates
+from lamina.cache.account import ASIDE, FETCHED, LIFE, Account, Rates, rates
 from lamina.ledger import edits, tokens
 from lamina.ledger.record import Ledger
 from lamina.messages import text, tool_result, tool_use
@@ -62,7 +62,7 @@ def test_what_never_was_sent_saves_its_writing_and_then_its_reading() -> None:
 
 
 @pytest.mark.spec("L2.4")
-def test_a_break_of_a_warm_cache_costs_the_writing_of_what_follows() -> None:
+def test_a_break_of_a_warm_cache_costs_the_writing_of_what_follows_the_last_mark() -> None:
     talk = Talk()
     talk.ask()
     first = talk.result(1, 10_000)
@@ -70,9 +70,41 @@ def test_a_break_of_a_warm_cache_costs_the_writing_of_what_follows() -> None:
     talk.ask()
     talk.replace(first, 0, changes_prefix=True)
     talk.ask()
-    call = tokens.of_block(tool_use("t2", "Bash", {}))
-    assert talk.account.saved == pytest.approx(0.1 * 10_000 - 1.15 * (1_000 + call))
+    calls = 2 * tokens.of_block(tool_use("t2", "Bash", {}))  # one of them before the change
+    assert talk.account.saved == pytest.approx(0.1 * 10_000 - 1.15 * (1_000 + calls))
     assert talk.account.dropped == 10_000
+
+
+@pytest.mark.spec("L2.4", "F4")
+def test_behind_a_summary_there_is_a_mark_and_the_next_at_the_end_of_the_request() -> None:
+    talk = Talk()
+    talk.ask()
+    entries = [talk.result(number, 1_000) for number in range(1, 4)]
+    talk.ask()
+    first, call = (talk.ledger.entries[n]["uuid"] for n in (0, 4))
+    told = edits.message("user", [text("s" * 400)], "system")
+    talk.ledger.append(edits.fold(first, entries[0], [told], "compaction"))
+    talk.ask()
+    second = talk.ledger.projection.position[entries[1]]
+    assert talk.ledger.entries[second - 1]["uuid"] == call
+    summary = talk.ledger.projection.rows[0].tokens
+    assert talk.account.written_again(second) == talk.ledger.projection.tokens - summary
+    last = talk.ledger.projection.position[talk.result(4, 1_000)]
+    assert talk.account.written_again(last) == 0  # nothing of it has been sent
+
+
+@pytest.mark.spec("L4.1")
+def test_what_is_held_back_is_counted_from_the_last_summary_on() -> None:
+    talk = Talk()
+    moved = talk.result(1, 5_000)
+    talk.replace(moved, 100)
+    talk.ask()
+    assert talk.account.kept_out == 4_900
+    told = edits.message("user", [text("so far")], "system")
+    talk.ledger.append(edits.fold(talk.ledger.entries[0]["uuid"], moved, [told], "compaction"))
+    assert talk.account.kept_out == 0
+    talk.replace(talk.result(2, 2_000), 100)
+    assert talk.account.kept_out == 1_900
 
 
 @pytest.mark.spec("L2.1")
@@ -310,3 +342,29 @@ def test_a_pause_is_bridged_by_other_sessions_odds_until_this_one_has_its_own() 
     account = talk.account
     account.saved = 1e6
     assert not account.keeps_paying(40_000, 300)
+
+
+@pytest.mark.spec("F14")
+def test_an_hour_is_chosen_once_the_sessions_own_pauses_cost_more() -> None:
+    talk = Talk()
+    for _ in range(8):
+        asked(talk, 60)
+    assert talk.account.best_life(40_000) == 300
+    for pause in (1_000, 4_000, 900):  # an hour would have bridged two of them
+        asked(talk, pause)
+    assert (talk.account.breaks, talk.account.best_life(40_000)) == (2, 3600)
+    talk.ledger.append(edits.message("user", "x" * 4 * 400_000, "typed"))
+    asked(talk, 60)
+    assert talk.account.best_life(40_000) == 300  # so much is written that an hour costs too much
+
+
+@pytest.mark.spec("F14")
+def test_a_life_that_was_chosen_sets_prices_and_end_from_there_on() -> None:
+    talk = Talk()
+    asked(talk, 10)
+    talk.ledger.append(edits.state(LIFE, 3600))
+    asked(talk, 400)
+    account = talk.account
+    assert (account.rates.write, account.rates.life) == (2.0, 3600)
+    assert account.warm_until == talk.now + 3600
+    assert account.pauses == 1  # by the life that it had until then

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from tests.layers.test_tool_results import saying
 from tests.sessions import StillClock, run, use
 from tests.test_turn import Probe
 
-from lamina.cli.context import parts_of, savings_of
+from lamina.cache.account import Account, rates
+from lamina.cli.context import living, parts_of, savings_of
 from lamina.cli.terminal import bar, columns, fitted
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.messages import Usage, text
 from lamina.models.scripted import ScriptedModel
+from lamina.ports import Capabilities
 from lamina.session import Session
 
 Lamina = Callable[..., Ran]
@@ -68,6 +71,19 @@ def test_context_says_what_fills_the_window_and_its_parts_add_up(
     layers = {row["layer"]: row for row in value["next"]}
     left = value["marks"]["autocompact"] - value["tokens"]
     assert layers["compaction"]["in_tokens"] == left
+
+
+@pytest.mark.spec("I2", "F14")
+def test_context_says_how_long_the_cache_lives_where_the_session_chooses() -> None:
+    able = Capabilities(cache="anthropic", cache_ttl=3600, cache_choice=True)
+    price = rates("claude-sonnet-4-6", replace(able, cache_ttl=300))
+    assert price is not None
+    account = Account().follow([], price)
+    [row] = living(account, 40_000, able)
+    assert row["when"].startswith(
+        "the provider's cache lives 1 h; after a pause that outlasts it, 5 min"
+    )
+    assert not list(living(account, 40_000, replace(able, cache_choice=False)))
 
 
 @pytest.mark.spec("I2")

@@ -14,7 +14,7 @@ from tests.layers.test_notes import notes_of, settle, writes
 from tests.sessions import Place, StillClock, run
 
 from lamina.cache.account import keep_warm_after
-from lamina.layers import pauses
+from lamina.layers import extraction, pauses
 from lamina.local import summariser
 from lamina.models.scripted import ScriptedModel
 from lamina.ports import Capabilities
@@ -219,6 +219,41 @@ def test_a_session_that_was_killed_has_what_waited_taken_up_at_the_next_open(pla
         ) as session:
             await settle(session)
             assert kept(place) == {"step_1.md"}
+
+    run(story)
+
+
+@pytest.mark.spec("L5.4", "F10")
+def test_a_run_that_is_cut_off_is_paid_for_once_more_and_no_more(place: Place) -> None:
+    """Each open takes up what the last one left; the model is asked twice at most, then rules serve."""
+
+    class Slow(ScriptedModel):
+        """Begins to look for memories, and never comes to an end."""
+
+        async def complete(self, request: Any, emit: Any) -> Any:
+            if request.purpose == "extraction":
+                self.requests.append(request)
+                await anyio.sleep_forever()
+            return await super().complete(request, emit)
+
+    async def story() -> None:
+        config = {**CONFIG, "background.drain_seconds": 0.0}
+        asked: list[int] = []
+        for number in range(4):
+            model = Slow([], name=MODEL, otherwise={"main": "Understood."})
+            wishes: dict[str, Any] = {"session_id": "s", "config": config, "clock": Pausing()}
+            async with place.open(model, interactive=True, **wishes) as session:
+                if number == 0:
+                    await session.ask(statement(1))
+                    extraction.begin(session.state)
+                if number < 2:
+                    await anyio.wait_all_tasks_blocked()
+                else:
+                    await settle(session)
+            asked.append(calls(model, "extraction"))
+        assert asked == [1, 1, 0, 0]
+        [memory] = place.home.glob("projects/*/memory/*step*.md")
+        assert "step-1" in memory.read_text()
 
     run(story)
 

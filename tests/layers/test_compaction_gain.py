@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,15 @@ import pytest
 from tests.layers.talks import answers, boundaries, model, summary, talk
 from tests.sessions import Place, run
 
+from lamina.config import load
+from lamina.conversation.thread import Conversation, UnaskedModel
+from lamina.flags import read
+from lamina.layers import compaction
+from lamina.ledger import edits
+from lamina.messages import tool_result, tool_use
 from lamina.models.scripted import ScriptedModel
-from lamina.ports import Capabilities
+from lamina.ports import Capabilities, NoBackground
+from lamina.state import State
 
 SMALL = Capabilities(window=40_000, max_output=4_000)  # autocompact at 23,000, blocking at 33,000
 
@@ -109,3 +117,41 @@ def test_notes_that_free_too_little_give_way_to_a_full_compaction(
             assert boundary["trigger"] == ("manual" if by_hand else "auto")
 
     run(story)
+
+
+def _worked(folder: Path, requests: int, *, held_back: bool) -> State:
+    """So many requests that fill 14,000 tokens, and as many again that layer 1 held back, or that
+    were never there."""
+    config = load(folder, home=folder, env={}, overrides={"notes.enabled": False})
+    able = replace(CACHED, cache_ttl=300)
+    talk = Conversation(config, read(config), folder, UnaskedModel(able), NoBackground())
+    ledger = talk.state.ledger
+    ledger.append(edits.message("user", "go", "typed"))
+    for number in range(requests):
+        talk.clock.move(1e6 + number)
+        calls = [tool_use(f"{kind}{number}", "Bash", {}) for kind in "ab"]
+        ledger.append(edits.message("assistant", calls, "assistant"))
+        words = " ".join(f"w{number}x{n}" for n in range(7_600 // requests))
+        results = [tool_result(f"a{number}", words), tool_result(f"b{number}", words)]
+        if not held_back:
+            results[1] = tool_result(f"b{number}", "moved")
+        [entry] = ledger.append(edits.message("user", results, "tool", tool="Bash"))
+        if held_back:
+            moved = tool_result(f"b{number}", "moved")
+            ledger.append(edits.replace([(entry["uuid"], 1, moved)], "tool_results"))
+        talk.note_request()
+    run(lambda: compaction.act(talk.state))
+    return talk.state
+
+
+@pytest.mark.spec("L4.1", "F3")
+@pytest.mark.parametrize(
+    ("requests", "held_back", "compacts"),
+    [(120, True, True), (120, False, False), (40, True, False)],
+    ids=["carrying it would cost more", "the view is not full", "the session is young"],
+)
+def test_layers_that_hold_back_much_do_not_put_off_a_summary_that_is_cheaper(
+    tmp_path: Path, requests: int, held_back: bool, compacts: bool
+) -> None:
+    state = _worked(tmp_path, requests, held_back=held_back)
+    assert bool(state.ledger.projection.folds) is compacts

@@ -527,6 +527,29 @@ def wrote(name: str, content: str) -> tuple[str, dict[str, Any]]:
     return "Write", {"file_path": name, "content": content}
 
 
+@pytest.mark.spec("L6.3", "F10")
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_dream_that_costs_money_is_asked_of_the_small_model_without_the_conversation(
+    place: Place, fails: bool
+) -> None:
+    """What the small one can't do, the conversation's own model is asked for."""
+    wish = [Step({"error": "overloaded"} if fails else "in order", purpose="dream")]
+    small = ScriptedModel(wish, name="claude-haiku-4-5")
+    otherwise = {"main": "Understood.", "dream": "in order", "extraction": "nothing"}
+    model = ScriptedModel([], name="claude-sonnet-4-6", otherwise=otherwise)
+
+    @story_of(place, model)
+    async def _(session: Session, heard: list[Event]) -> None:
+        session.state.deps = replace(session.state.deps, small=lambda _: small)
+        fill(session, topic("harbour.md", "The harbour office closes at five."))
+        await session.ask("a word of the conversation")
+        assert (await dream.run(session.state)).status == "nothing"
+        [request] = small.requests
+        assert "a word of the conversation" not in str(request.messages)
+        assert {"Read", "Write", "Grep"} <= {tool["name"] for tool in request.tools}
+        assert sum(request.purpose == "dream" for request in model.requests) == fails
+
+
 @pytest.mark.spec("L6.3", "L6.4", "L6.5")
 def test_a_model_works_on_a_copy_and_its_result_is_taken_over(place: Place) -> None:
     both = (

@@ -213,3 +213,26 @@ def test_over_http_the_whole_prompt_and_the_answer_are_still_cached_after_the_pa
             assert (used.cache_read >= before) is kept_warm
 
     run(story)
+
+
+@pytest.mark.spec("F14")
+@pytest.mark.parametrize(("able", "lives"), [({"cache_choice": True}, 3600), ({}, 0)])
+def test_a_prompt_written_anew_gets_the_life_that_the_pauses_so_far_ask_for(
+    place: Place, able: dict[str, Any], lives: int
+) -> None:
+    async def story() -> None:
+        model, clock = model_with(**able), Steps()
+        config = {**CONFIG, "cache.keep_warm": 0, "notes.enabled": False}
+        async with place.open(model, config=config, clock=clock) as session:
+            session.state.say("a long reminder " * 4_000, "system")
+            for pause in (0, 10, 600, 600, 600):
+                clock.skip(pause)
+                await session.ask("go on")
+            asked = [request.cache_ttl for request in model.requests]
+            first = 300 if lives else 0
+            assert asked == [*[first] * 4, lives]  # after two, the next one is believed
+            clock.skip(3_000)
+            await session.ask("and now")
+            assert session.state.last_usage.cache_read > 10_000 or not lives
+
+    run(story)

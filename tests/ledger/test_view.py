@@ -14,6 +14,7 @@ from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
 from lamina.ledger import edits, joining
+from lamina.ledger.joining import Marks
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, text, tool_result, tool_use
@@ -256,3 +257,12 @@ def test_two_opens_of_one_file_give_the_same_bytes(tmp_path: Path) -> None:
     again = Ledger.open(path)
     assert (joining.request_bytes(again.view()), again.fingerprint()) == before
     again.close()
+
+
+@pytest.mark.spec("F4")
+def test_a_mark_behind_a_summary_is_not_forgotten_for_later_changes() -> None:
+    marks = Marks().after(0, 3)  # the summary's block is the third
+    marks.sent(28)
+    marks = marks.after(28, 36)  # at the end something else changes
+    marks.sent(40)
+    assert marks.after(6, 9).cached == 3  # close behind the summary, this is what is still cached

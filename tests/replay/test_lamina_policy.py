@@ -163,7 +163,8 @@ def test_where_no_layer_acts_the_prompt_is_what_was_recorded(
     assert [f.context for f in result.requests] == [f.context for f in plain.requests]
     calls, picking = result.background.pop("recall")
     assert calls == 2  # one for each thing that was typed
-    assert result.cost == pytest.approx(plain.cost + picking)
+    _, dreaming = result.background.pop("dream")
+    assert result.cost == pytest.approx(plain.cost + picking + dreaming)
 
 
 @pytest.mark.spec("I4")
@@ -500,8 +501,15 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
     path = save(session)
     often = background(path, "every-turn", tmp_path)
     seldom = background(path, "saving", tmp_path)
-    assert set(often.background) - {"keep_warm"} == {"notes", "extraction", "recall"}
-    assert set(seldom.background) - {"keep_warm"} == {"extraction", "recall"}
+    assert set(often.background) - {"keep_warm"} == {
+        "notes",
+        "extraction",
+        "recall",
+        "dream",
+    }
+    assert set(seldom.background) - {"keep_warm"} == {"extraction", "recall", "dream"}
+    # A fifth of a dream: by the small model, or by one that reads the conversation at each call.
+    assert seldom.background["dream"][1] < often.background["dream"][1] / 10
     # After each turn, against: at the pause, when results left the view, and on leaving. What is
     # found takes a second call.
     assert 12 <= often.background["extraction"][0] <= 24

@@ -42,6 +42,8 @@ _LEAD_SECONDS = 10.0  # a first fork that hangs holds the others up no longer
 _SAID = "spend.said"  # caps that the user was told of
 PLACEHOLDER = "[Not run: this is a side task on the same conversation]"
 
+_ON_FILES = {"Read", "Write", "Edit", "Grep", "Glob"}  # of a fork apart that is to end by itself
+
 
 class Forks:
     """Makes forks of one agent; `ports.Fork` for the layers."""
@@ -145,7 +147,8 @@ def _set_apart(parent: State, child: State, tools: Collection[str]) -> None:
     without the conversation."""
     frame = parent.ledger.projection.frame or {"system": [], "tools": []}
     model = parent.deps.small(parent.deps.model) if parent.deps.small else parent.deps.model
-    kept = [tool for tool in frame["tools"] if tool["name"] in {"Read", *tools}]
+    names = {"Read", *tools} if tools else _ON_FILES
+    kept = [tool for tool in frame["tools"] if tool["name"] in names]
     child.deps = replace(child.deps, model=model)
     child.ledger = Ledger.of(now=parent.deps.clock.now)
     child.ledger.append(edits.frame(frame["system"], kept, model.name, {}))

@@ -11,9 +11,10 @@ and a call.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from lamina.cache.prices import price_of
@@ -26,6 +27,8 @@ from lamina.ports import Capabilities
 FETCHED = "fetched_again"  # state entry of a replay: tokens that its answers would have fetched
 MARGIN = 20.0  # seconds before the cache ends in which no call is begun to keep it; set by hand
 SHORT_LIFE, LONG_LIFE = 300, 3600  # seconds; a long cache is seldom worth keeping through a pause
+LIFE = "cache.life"  # state entry: seconds for which the cache is written from here on
+AHEAD = 0.5  # of the requests so far: so many more come with odds of two in three
 CALL = 120  # tokens that a model writes to ask for something again; set by hand
 ASIDE = (
     "aside"  # state entry: {"price": tokens of plain input, "kept": seconds that the cache lives}
@@ -45,11 +48,17 @@ class Rates:
     write: float = 1.25
     output: float = 5.0
     life: float = 300.0  # seconds that the cache lives
+    long: float = 2.0  # to write for an hour
 
     @property
     def again(self) -> float:
         """What it costs more to write a token again than to read it."""
         return self.write - self.read
+
+    def living(self, life: float) -> Rates:
+        """The same for a cache of another life."""
+        write = self.long if life > SHORT_LIFE else self.write
+        return self if life == self.life else replace(self, write=write, life=life)
 
 
 def rates(
@@ -69,6 +78,7 @@ def rates(
         max(write / price.input, 1.0),  # where writing has no price of its own it is plain input
         price.output / price.input,
         able.cache_ttl,
+        max(price.cache_write_1h / price.input, 1.0),
     )
 
 
@@ -90,7 +100,8 @@ class Account:
         self._begin([])
 
     def _begin(self, entries: Sequence[Json]) -> None:
-        self.rates = Rates()
+        self.rates = self._first = Rates()
+        self._life = 0.0  # that was chosen; 0: none was
         self.saved = 0.0
         self.requests = 0
         self.pauses = 0  # after which the cache was cold
@@ -108,11 +119,16 @@ class Account:
         self._said = 0  # tokens of all messages but what was fetched back
         self._out = 0  # tokens that doing nothing would send besides
         self._new_out = 0  # of these, never sent
+        self._summarised = 0  # of these, what stood before the last summary
         self._sent = 0  # entries before this one have been sent
-        self._broken = -1  # first of them that was changed since the last request
+        self._marked: list[int] = []  # and before each of these, with a mark that still holds
+        self._broken = -1  # first of them that was changed since the last request,
+        self._changed = -1  # and the last
         self._until = 0.0  # the cache lives until then,
         self._alone = 0.0  # and so long if nothing had been sent to keep it
         self._asked_at = 0.0
+        self._last_word = 0.0
+        self.breaks = 0  # pauses that an hour would have bridged, and five minutes not
         self._used_at = 0.0
         self._prompt = 0  # tokens of the last request, system prompt and tools included
         self._away: Counter[int] = Counter()  # pauses, by how many lives of the cache they lasted
@@ -149,6 +165,26 @@ class Account:
         chance = max(chance, self.back_soon())
         return price <= self.saved and chance * self.rates.again * tokens > price
 
+    def best_life(self, tokens: int) -> int:
+        """For how long a prompt of this size is best cached that is written anew: an hour costs more
+        for all that is written, and saves the writing after a pause as this session has had."""
+        first = self._first
+        lost = first.again * tokens * self.breaks * AHEAD
+        more = (first.long - first.write) * (tokens + self.pace * self.requests * AHEAD)
+        return LONG_LIFE if lost > more else SHORT_LIFE
+
+    @property
+    def kept_out(self) -> int:
+        """Tokens that the layers hold back from a conversation which is otherwise whole: since the
+        last summary, or since it began."""
+        return max(0, self._out - self._summarised)
+
+    def written_again(self, entry: int) -> int:
+        """Tokens of the view that were sent and would be written anew if this entry changed: what
+        follows the last mark before it."""
+        held = bisect_right(self._marked, entry)
+        return sum(self._size[self._marked[held - 1] if held else 0 : self._sent])
+
     @property
     def warm_run(self) -> float:
         """Requests between two pauses, on the average so far."""
@@ -164,7 +200,7 @@ class Account:
         """Take the entries that are new."""
         if entries is not self._entries or len(entries) < self._next:
             self._begin(entries)
-        self.rates = rates
+        self._first, self.rates = rates, rates.living(self._life or rates.life)
         for at in range(self._next, len(entries)):
             self._take(at, entries[at])
         self._next = len(entries)
@@ -182,6 +218,9 @@ class Account:
             self._request(at, entry)
         elif kind == "state" and entry.get("name") == FETCHED:
             self._fetch(int(entry.get("value") or 0))
+        elif kind == "state" and entry.get("name") == LIFE:
+            self._life = float(entry.get("value") or 0.0)
+            self.rates = self._first.living(self._life or self._first.life)
         elif kind == "state" and entry.get("name") == ASIDE:
             self._beside(written_at(entry), as_object(entry.get("value")))
 
@@ -206,6 +245,7 @@ class Account:
         self._keep_out(-extra)
         self._said += size - extra
         if entry.get("role") == "assistant":
+            self._last_word = written_at(entry)
             self._alone = max(self._alone, written_at(entry) + self.rates.life)
             self._until = max(self._until, self._alone)
 
@@ -248,6 +288,9 @@ class Account:
                 self._new_out += less
             else:
                 self._broken = entry if self._broken < 0 else min(self._broken, entry)
+                self._changed = max(self._changed, entry)
+        if edit.get("op") == "fold":
+            self._summarised = self._out
 
     def _replaced(self, edit_at: int, edit: Json, undone: bool) -> Iterator[tuple[int, int]]:
         for item in cast("list[Json]", edit.get("items") or []):
@@ -300,9 +343,11 @@ class Account:
         if not cold:
             self.bill += rates.again * max(0, prompt - self._prompt)
             if self._broken >= 0:
-                self.saved -= rates.again * sum(self._size[self._broken : self._sent])
+                self.saved -= rates.again * self.written_again(self._broken)
         if self.requests and (lasted := int((now - self._asked_at) // rates.life)):
             self._away[lasted] += 1
+        self.breaks += cold and SHORT_LIFE < now - self._last_word <= LONG_LIFE
+        self._last_word = now
         self.requests += 1
         self._grown.append(self._said)
         self._asked_at = self._used_at = now
@@ -310,7 +355,11 @@ class Account:
             max(self._alone, now + rates.life),
             max(self._until, now + rates.life),
         )
-        self._sent, self._new_out, self._broken = at, 0, -1
+        if self._broken >= 0:
+            del self._marked[bisect_right(self._marked, self._broken) :]
+            self._marked.append(self._changed + 1)  # where a change ends is marked as well
+        self._marked.append(at)
+        self._sent, self._new_out, self._broken, self._changed = at, 0, -1, -1
         self._prompt, self.kept = prompt, 0
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cache.account import LONG_LIFE, SHORT_LIFE
+from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE
 from lamina.cli.options import config_of
 from lamina.cli.sessions import choose, find
 from lamina.cli.terminal import (
@@ -79,12 +79,15 @@ def run(args: argparse.Namespace) -> int:
 
 def state_of(config: Config, session: str, ledger: Ledger) -> Json:
     """What fills the window, what the layers have done, and when the next would act."""
+    from dataclasses import replace
+
     from lamina import flags
     from lamina.cache.account import Account, rates
 
     model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
-    able, window = _limits(config, model)
-    price = rates(model, able, config.table("prices"))
+    able, window = _limits(config, model, int(ledger.state(LIFE, 0)))
+    first = replace(able, cache_ttl=SHORT_LIFE) if able.cache_choice else able
+    price = rates(model, first, config.table("prices"))
     account = Account().follow(ledger.entries, price) if price is not None else None
     return {
         "session": session,
@@ -107,12 +110,14 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
         "cache": cache_of(ledger.entries),
         "next": [
             *_next(ledger, flags.read(config), window, able),
+            *living(account, ledger.tokens(), able),
             *_keeping(account, ledger.tokens(), able, config.int("cache.keep_warm")),
         ],
     }
 
 
-def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
+def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window]:
+    """What the model can do, with the life that its cache was last given."""
     from dataclasses import replace
 
     from lamina.cache import lifetime
@@ -124,6 +129,8 @@ def _limits(config: Config, model: str) -> tuple[Capabilities, Window]:
         able = replace(able, cache_upgrades=proven)
         if config.str("cache.ttl") == "1h":
             able = replace(able, cache_ttl=LONG_LIFE)
+        elif config.str("cache.ttl") == "auto":
+            able = replace(able, cache_ttl=life or SHORT_LIFE, cache_choice=True)
     window = window_of(
         able,
         percent=config.float("compact.percent") or None,
@@ -184,6 +191,19 @@ def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
     what = f"{plural(len(rows), 'old result')} ({size:,} tokens)" if rows else "nothing yet"
     words = f"a pause of {minutes:g} min would clear {what}"
     return {"layer": "microcompact", "when": words, "in_tokens": None}
+
+
+def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator[Json]:
+    """How long the cache lives where the session chooses, and what it would choose next."""
+    if account is None or not able.cache_choice:
+        return
+    lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
+    after = f"{account.breaks} of {plural(account.requests, 'request')}"
+    words = (
+        f"the provider's cache lives {lives[able.cache_ttl]}; after a pause that outlasts it, "
+        f"{lives[account.best_life(tokens)]} ({after} came after such a pause of up to an hour)"
+    )
+    yield {"layer": "cache_life", "when": words, "in_tokens": None}
 
 
 def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int) -> Iterator[Json]:

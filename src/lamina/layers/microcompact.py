@@ -122,16 +122,24 @@ def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> li
     """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
     what is hardly longer than the marker stays."""
     rows: list[Row] = []
+    known: dict[str, bool] = {}
     for row in reversed(ledger.projection.rows):
-        if row.block.get("type") != "tool_result" or row.number < 0:
+        if not row.result:
             continue
-        content = row.block.get("content")
-        if row.edit and isinstance(content, str) and content.startswith(CLEARED):
+        if row.edit and _cleared(row):
             break  # so is everything before it: the work of a turn is what came since
-        if allowed(str(ledger.entries[row.entry].get("tool") or "")):
+        tool = str(ledger.entries[row.entry].get("tool") or "")
+        if tool not in known:
+            known[tool] = allowed(tool)
+        if known[tool]:
             rows.append(row)
     old = rows[max(1, keep) :]
     return [row for row in reversed(old) if row.tokens > 2 * len(MARKER) // 4 or row.edit]
+
+
+def _cleared(row: Row) -> bool:
+    content = row.block.get("content")
+    return isinstance(content, str) and content.startswith(CLEARED)
 
 
 def clearable(state: State, tool: str) -> bool:
@@ -164,7 +172,7 @@ def _drop_worn(state: State) -> None:
     account = state.balance() if gone >= least else None
     if account is None:
         return
-    stays = state.ledger.projection.tokens_from(old[0].entry) - gone
+    stays = account.written_again(old[0].entry) - gone
     price, each = account.rates, account.rates.read * gone
     drop = price.again * stays + price.read * state.ledger.tokens()  # and a call to fetch it back
     share = (account.fetched + FETCHED_BACK * RECKONED) / (max(0, account.dropped) + RECKONED)

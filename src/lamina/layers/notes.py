@@ -71,9 +71,8 @@ def _compacts_soon(state: State) -> bool:
     account = state.balance()
     if not _near(state) or account is None:
         return _near(state)
-    now = state.ledger.tokens()
-    weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
-    soon = now + _ASKED_BEFORE * account.pace * weight >= state.window.autocompact
+    grows = _ASKED_BEFORE * account.pace * state.weight
+    soon = state.whole_tokens + grows >= state.window.autocompact
     return soon and account.affords(_price(state))
 
 
@@ -86,7 +85,7 @@ def _price(state: State) -> float:
 
 
 def _near(state: State) -> bool:
-    return state.ledger.tokens() >= _NEAR * state.window.autocompact
+    return state.whole_tokens >= _NEAR * state.window.autocompact
 
 
 async def update(state: State, *, by_model: bool = True) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lamina.cache.account import ASIDE, keep_warm_after
+from lamina.cache.account import ASIDE, LIFE, SHORT_LIFE, keep_warm_after
 from lamina.errors import ModelError
 from lamina.events import LayerActed, quiet
 from lamina.layers import extraction
@@ -30,6 +30,24 @@ def after_turn(state: State) -> None:
         return
     if next_at(state, waits=_waits(state)) is not None:
         state.background.start(TASK, lambda: _wait(state))
+
+
+def choose_life(state: State) -> None:
+    """Where the whole prompt is written anew anyway: for how long, by the pauses so far."""
+    account = state.balance() if state.served else None
+    able, now = state.capabilities, state.deps.clock.now()
+    if (
+        account is None
+        or not able.cache_choice
+        or not account.requests
+        or now <= account.warm_until
+    ):
+        return
+    life = account.best_life(state.ledger.tokens())
+    if life != able.cache_ttl:
+        state.ledger.append(edits.state(LIFE, life))
+        what = "an hour" if life > SHORT_LIFE else "five minutes"
+        state.emit(LayerActed(LAYER, f"from now on the provider's cache lives for {what}"))
 
 
 def over(state: State) -> None:

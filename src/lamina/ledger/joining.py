@@ -10,7 +10,7 @@ without cache breakpoints, so growth costs only what is new.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -391,8 +391,8 @@ class Marks:
         """The same once the prompt has changed between these two places."""
         other = Marks()
         other._ends = self._ends[: bisect_right(self._ends, keep)]
-        if 0 < self._stable <= keep and (not other._ends or other._ends[-1] < self._stable):
-            other._ends.append(self._stable)
+        if 0 < self._stable <= keep and self._stable not in other._ends:
+            insort(other._ends, self._stable)  # also before others: the next change may take those
         other._stable = stable
         return other
 

@@ -23,7 +23,7 @@ _MEDIA = ("image", "document")
 class Row:
     """One block of the view and the entry that it comes from."""
 
-    __slots__ = ("block", "edit", "entry", "number", "role", "tokens")
+    __slots__ = ("block", "edit", "entry", "number", "result", "role", "tokens")
 
     def __init__(self, role: str, block: Block, entry: int, number: int, edit: str = "") -> None:
         self.role = role
@@ -32,6 +32,7 @@ class Row:
         self.number = number  # position of the block in the entry; -1: a fold put it here
         self.edit = edit  # the edit that put it here, if any
         self.tokens = tokens.of_block(block)
+        self.result = number >= 0 and block.get("type") == "tool_result"
 
 
 class Projection:
@@ -120,10 +121,6 @@ class Projection:
     def rows_of(self, first: int, last: int) -> list[Row]:
         """Rows of the entries from position first to last."""
         return self.rows[bisect_left(self._keys, first) : bisect_right(self._keys, last)]
-
-    def tokens_from(self, first: int) -> int:
-        """Estimate of all rows from the entry at this position on."""
-        return sum(row.tokens for row in self.rows[bisect_left(self._keys, first) :])
 
     def active_edits(self) -> Iterator[Json]:
         """Edits that were not revoked, in ledger order."""

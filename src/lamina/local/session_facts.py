@@ -386,11 +386,11 @@ def _exit_code(text: str, meta: Mapping[str, Any], *, failed: bool) -> int | Non
 
 def telling_line(text: str, *, bad: bool) -> str:
     """The one line of an output that says most: what went wrong, else how it ended."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return ""
     if bad:
-        for line in lines:
+        for line in map(str.strip, text.splitlines()):
             if _BAD.search(line) and not _EXIT.fullmatch(line):
                 return line[:240]
-    return lines[-1][:240]
+    # Only the end is split: outputs are long, and all of a session's are gone through at once.
+    ended = text.rstrip()
+    last = ended[ended.rfind("\n") + 1 :].splitlines()
+    return last[-1].strip()[:240] if last else ""

@@ -70,7 +70,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         retries: int | None = None,
         window: int | None = None,
         max_output: int | None = None,
-        cache_ttl: Ttl = "5m",
+        cache_ttl: Ttl | Literal["auto"] = "5m",
         cache_edits: bool = False,
         cache_upgrades: bool = False,
         diagnostics: bool = False,
@@ -78,8 +78,11 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         chance: random.Random | None = None,
         limits: Path | None = None,
     ) -> None:
-        if cache_ttl not in ("5m", "1h"):
-            raise ModelConfigError(f"A cache lives for 5m or 1h, not {cache_ttl!r}; set cache_ttl.")
+        if cache_ttl not in ("auto", "5m", "1h"):
+            raise ModelConfigError(
+                f"A cache lives for 5m or 1h (or auto: by the session), not {cache_ttl!r}; "
+                "set cache_ttl."
+            )
         full = f"anthropic:{name}"
         self._betas = [*betas, *([LONG_BETA] if needs_long_beta(full) else [])]
         known = capabilities(full, betas=self._betas, override=window)
@@ -90,6 +93,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
                 max_output=max_output or known.max_output,
                 cache="anthropic",
                 cache_ttl=3600 if cache_ttl == "1h" else 300,
+                cache_choice=cache_ttl == "auto",
                 cache_edits=cache_edits,
                 cache_upgrades=cache_upgrades,
             ),
@@ -102,7 +106,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             chance=chance,
             limits=limits,
         )
-        self._ttl: Ttl = cache_ttl
+        self._ttl: Ttl = "1h" if cache_ttl == "1h" else "5m"
         self._diagnostics = diagnostics
         self._last_ids: dict[str, str] = {}
         self._warned: set[str] = set()

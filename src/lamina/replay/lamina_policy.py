@@ -22,7 +22,7 @@ from typing import cast
 from lamina import flags as flag_reader
 from lamina import prompts, turn
 from lamina.cache import lifetime
-from lamina.cache.account import FETCHED
+from lamina.cache.account import FETCHED, SHORT_LIFE
 from lamina.cache.prices import price_of
 from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
@@ -44,6 +44,7 @@ from lamina.steps import close_calls
 from lamina.tools.registry import builtin_tools
 
 _MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
+_DREAM = (1_200,) * 8  # bytes that each call of a dream writes, a memory's file; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
 
@@ -92,6 +93,7 @@ class LaminaPolicy:
     ) -> None:
         self._weigher, self._config, self._folder, self._runner = weigher, config, folder, runner
         self._window, self._model, self._ttl = window, model, ttl
+        self._chooses = not ttl and config.str("cache.ttl") == "auto"
         self._flags = flag_reader.read(config)
         self._threads: dict[str, _LayeredThread] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
@@ -104,8 +106,11 @@ class LaminaPolicy:
             model = self._model or turn.request.model or DEFAULT_MODEL
             talk = self.new_conversation(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _LayeredThread(talk, self._weigher, self._times)
-            held.extracts = self._flags.on("extraction") and not thread.startswith(SIDE)
-        life = int(self._ttl or turn.request.ttl) or Capabilities().cache_ttl
+            own = not thread.startswith(SIDE)
+            held.extracts = self._flags.on("extraction") and own
+            held.dreams = self._flags.on("dream") and own
+        chosen = SHORT_LIFE if self._chooses else turn.request.ttl
+        life = int(self._ttl or chosen) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent
@@ -126,6 +131,7 @@ class LaminaPolicy:
             cache_upgrades=lifetime.upgrades(
                 self._config.own_home, f"anthropic:{model}", self._config.str("anthropic.base_url")
             ),
+            cache_choice=self._chooses,
             context_management=False,  # the provider's own clearing can't be replayed
             cache_edits=False,
         )
@@ -152,7 +158,7 @@ class _LayeredThread:
         # As `new_conversation` made them.
         self._work = cast("RoundWork", state.background)
         self._forks = cast("PaperForks", state.fork)
-        self.extracts = False
+        self.extracts = self.dreams = False
         self._asked = 0.0  # when the last request was sent
         self._answered = 0.0  # and when its answer came
         self._sent = 0  # tokens of the last prompt
@@ -178,6 +184,9 @@ class _LayeredThread:
             await self._beside(answer, request.time)
         self._append(turn_.new[said:] if said is not None else (), request.time)
         self._talk.clock.move(request.time)
+        frame = sum(size for _, size in self._weigher.at(turn_.number))
+        if frame != state.ledger.frame_tokens:
+            state.ledger.append(edits.frame([], [], request.model, {}, tokens=frame))
         self._pick_memories()
         self._note_fetched(turn_.fetched)
         close_calls(state, NO_RESULT)
@@ -186,7 +195,6 @@ class _LayeredThread:
         view = state.ledger.view()
         self.seconds = process_time() - began
         self._talk.note_request()
-        frame = sum(size for _, size in self._weigher.at(turn_.number))
         messages, said = self._recorded(view.messages)
         self._sent = frame + turn_.fetched + said
         self._estimate = state.ledger.projection.tokens / max(1, said)
@@ -195,7 +203,8 @@ class _LayeredThread:
         self._asked = request.time
         if self._forks.asked("summary"):
             self._forks.wrote("summary", _last_fold(state.ledger))
-        self.sent = Sent(messages, actions, forks=self._forks.take(), same=self._shown.kept)
+        forks, life = self._forks.take(), state.capabilities.cache_ttl
+        self.sent = Sent(messages, actions, forks=forks, same=self._shown.kept, life=life)
 
     def _pick_memories(self) -> None:
         """The call of the small model that picks memories for what the user typed, as if there were
@@ -227,6 +236,7 @@ class _LayeredThread:
     def _away(self, until: float) -> None:
         """The pause after an answer, as `pauses` has it."""
         state, waits = self.state, self.extracts
+        self._dream()
         if waits and extraction.due_in(state) == 0:
             self._extract(self._answered)
         while True:
@@ -242,6 +252,26 @@ class _LayeredThread:
                 self._forks.add(Fork("keep_warm", len(pauses.WORDS), (1,), at, keeps=life))
                 state.ledger.append(pauses.paid(state, life))
 
+    def _dream(self) -> None:
+        """One session in so many dreams, after its first turn; each bears its share. As if memory
+        were full."""
+        if not self.dreams:
+            return
+        self.dreams, state = False, self.state
+        known = state.config.int("memory.manifest_files") * _MEMORY_LINE
+        directive = prompts.load("dream") + " " * known
+        share = 1 / max(1, state.flags.value("dream.sessions"))
+        fork = Fork("dream", len(directive.encode()), _DREAM, self._answered, share=share)
+        self._forks.add(self._apart(fork) if state.cheaper_apart(directive, directive) else fork)
+
+    def _apart(self, fork: Fork) -> Fork:
+        """The same, asked of the small model without the conversation."""
+        deps = self.state.deps
+        if deps.small is None:
+            return fork
+        small = deps.small(deps.model).name
+        return replace(fork, directive=_own_prompt() + fork.directive, model=small)
+
     def _extract(self, at: float) -> None:
         ledger, deps = self.state.ledger, self.state.deps
         entries = extraction.after_cursor(ledger)
@@ -253,11 +283,11 @@ class _LayeredThread:
         closing = (0,) if found and not self.state.thrifty else ()
         alone = f"{extraction.told(entries)}\n{directive}"
         self._talk.clock.move(at)
-        apart = extraction.cheaper_apart(self.state, alone) and deps.small is not None
-        model = deps.small(deps.model).name if apart and deps.small is not None else ""
-        asked = _own_prompt() + len(alone.encode()) if apart else len(directive.encode())
-        self.state.ledger.append(self.state.paid_for(alone if apart else directive, apart=apart))
-        self._forks.add(Fork("extraction", asked, (written, *closing), at, model=model))
+        apart = extraction.cheaper_apart(self.state, alone)
+        asked = alone if apart else directive
+        self.state.ledger.append(self.state.paid_for(asked, apart=apart))
+        fork = Fork("extraction", len(asked.encode()), (written, *closing), at)
+        self._forks.add(self._apart(fork) if apart else fork)
         ledger.append(edits.state(extraction.CURSOR, ledger.head))
 
     def leave(self) -> list[Fork]:

@@ -41,6 +41,7 @@ class Fork:
     sees_new: bool = False  # what came after the answer as well
     keeps: float = 0.0  # only keeps the cache, for so many seconds
     model: str = ""  # asked apart: another model, and the directive is all of its prompt
+    share: float = 1.0  # of it, that this session bears
 
 
 @dataclass(frozen=True, slots=True)

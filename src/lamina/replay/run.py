@@ -56,6 +56,7 @@ class Sent:
     calls: Sequence[OwnCall] = ()  # of its own, charged to it
     forks: Sequence[Fork] = ()  # side tasks since the last request, charged to it
     same: int = -1  # so many at the beginning are the thread's last ones; -1: not known
+    life: float = 0.0  # seconds for which the cache is written; 0: as in the recording
 
 
 class ContextPolicy(Protocol):
@@ -183,6 +184,7 @@ class _ReplayedThread:
         self._rereads = Rereads()
         self._shown: Counter[Hashable] = Counter()
         self._begun = False
+        self._life = FIVE_MINUTES  # that the cache was last given
         self._missing = 0  # tokens of the conversation that the last prompt left out
         self._made: set[Hashable] = set()  # the policy's own blocks: previews, summaries
 
@@ -213,6 +215,7 @@ class _ReplayedThread:
         new = [self._recording.messages[index].message for index in step.new]
         calls = [*sent.calls, *self._side_tasks(sent.forks, new)]
         self._last = request
+        self._life = life = sent.life or books.ttl_for(request)
         cache, price = books.cache_for(request), books.price_for(request)
         same = sent.same if sent.same >= 0 else self._prompt.same_messages(sent.messages)
         self._look_at_made(sent.messages[same:])
@@ -221,17 +224,17 @@ class _ReplayedThread:
         actions = self._saved_by(sent.actions)
         first, self._begun = not self._begun, True
         if first and request.usage is not None and request.usage.cache_read:
-            self._prompt.warm(request.time, books.ttl_for(request), request.usage.cache_read)
+            self._prompt.warm(request.time, life, request.usage.cache_read)
         answer = self._recording.messages[request.answer].message if request.answer >= 0 else None
         output = self._weigher.tokens(answer) if answer else 0
         if request.usage is not None:
             # Some recorders note the output before it was complete.
             output = max(output, request.usage.output)
-        usage = self._prompt.send(request.time, books.ttl_for(request), output)
+        usage = self._prompt.send(request.time, life, output)
         paid = cost(usage, price)
         rereads = self._fetch(answer) if answer else []
         if rereads:
-            more = self._prompt.send(request.time, books.ttl_for(request), CALL_TOKENS)
+            more = self._prompt.send(request.time, life, CALL_TOKENS)
             usage, paid = usage + more, paid + cost(more, price)
         calls = [replace(c, cost=cost(c.usage, books.price(c.model))) for c in calls]
         usage = sum((call.usage for call in calls), usage)
@@ -265,7 +268,7 @@ class _ReplayedThread:
         said = self._weigher.paper(answer) if answer else []
         later = [block for message in new for block in self._weigher.paper(message)]
         model = self._books.price_for(last).model
-        ttl, calls = self._books.ttl_for(last), list[OwnCall]()
+        calls = list[OwnCall]()
         for fork in forks:
             if fork.model:
                 calls += self._apart(fork)
@@ -276,8 +279,8 @@ class _ReplayedThread:
             if fork.keeps:
                 used = [self._prompt.keep(at, fork.keeps, said, asked, written[0])]
             else:
-                used = self._prompt.aside(at, ttl, added, written)
-            calls += [OwnCall(fork.purpose, model, usage) for usage in used]
+                used = self._prompt.aside(at, self._life, added, written)
+            calls += [OwnCall(fork.purpose, model, usage.part(fork.share)) for usage in used]
         return calls
 
     def _sizes(self, fork: Fork) -> tuple[int, list[int]]:
@@ -289,7 +292,7 @@ class _ReplayedThread:
         """By another model, which is not shown the conversation."""
         asked, written = self._sizes(fork)
         usages = [Usage(input=asked, output=output) for output in written]
-        return [OwnCall(fork.purpose, fork.model, usage) for usage in usages]
+        return [OwnCall(fork.purpose, fork.model, usage.part(fork.share)) for usage in usages]
 
     def _saved_by(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """The actions with what they took out as it is weighed here: layers tell their estimates,

@@ -23,6 +23,7 @@ from lamina.layers.compaction.plan import (
     LEAST_SPAN,
     SHARE_OF_WINDOW,
     SummaryPlan,
+    budget,
     faithful,
     from_notes,
     in_full,
@@ -43,6 +44,8 @@ LEAST_ROOM = 100  # tokens; less shows nothing worth reading
 # Both set by hand.
 _UNSEEN_SHARE = 0.5  # of the autocompact threshold that unseen messages may take
 _KEPT_OF_CUT = 0.05  # of the window that stays of one that is cut
+_WRITTEN = 0.25  # of a summary, by a model; the rest is copied
+_SURE = 9  # after n requests, n/9 more come with odds of nine in ten
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,29 @@ async def act(state: State) -> None:
     mark = int(state.window.effective * NET) if collapsing else state.window.autocompact
     if state.ledger.tokens() >= mark:
         shrink(state)
-    if state.ledger.tokens() >= mark and (collapsing or _worth_it(state)):
+    if state.ledger.tokens() >= mark:
+        due = collapsing or _worth_it(state)
+    else:
+        due = not collapsing and _cheaper(state, mark)
+    if due:
         await _guarded(state)
+
+
+def _cheaper(state: State, mark: int) -> bool:
+    """Without what the layers hold back the view would be full, and compacted, by now. They put that
+    off; where carrying the rest costs more than a summary, they should not."""
+    account = state.balance()
+    if account is None or state.whole_tokens < mark:
+        return False
+    span = _all_but_a_tail(state)
+    if span is None:
+        return False
+    rates, summary = account.rates, budget(state, span)
+    gone = state.weight * span.tokens - summary
+    stays = state.weight * (state.ledger.projection.tokens - span.tokens) + summary
+    price = rates.again * stays + rates.read * state.ledger.tokens()
+    price += rates.output * _WRITTEN * summary
+    return price <= rates.read * gone * account.requests / _SURE
 
 
 def _worth_it(state: State) -> bool:
@@ -87,12 +111,11 @@ def _worth_it(state: State) -> bool:
 
 def _affordable(state: State, span: Span) -> bool:
     """What was saved so far covers writing the rest anew, or the window will be full soon, and the
-    session will most likely see that: after n requests, n/9 more come with odds of nine in ten."""
+    session will most likely see that."""
     account, now = state.balance(), state.ledger.tokens()
     if account is None or account.saved >= account.rates.write * (now - span.tokens):
         return True
-    weight = now / max(1, state.ledger.projection.tokens)  # the provider counts more than we do
-    soon = account.pace * weight * account.requests / 9
+    soon = account.pace * state.weight * account.requests / _SURE
     return soon >= state.window.blocking - now
 
 

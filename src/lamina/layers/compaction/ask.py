@@ -19,7 +19,7 @@ from lamina.events import Warned
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local.probes import QUESTIONS, Probe, Score, score
-from lamina.local.session_facts import SessionFacts, texts_in
+from lamina.local.session_facts import SessionFacts, session_facts, texts_in
 from lamina.local.summariser import MODEL_PARTS
 from lamina.messages import Block, Json, Request, text
 from lamina.ports import Decision, ForkResult
@@ -66,8 +66,9 @@ _THIN = frozenset(
 LEAST_KNOWN = 0.4
 
 
-async def ask(state: State, known: Known, instructions: str, span: Span) -> dict[str, str] | None:
+async def ask(state: State, instructions: str, span: Span) -> dict[str, str] | None:
     """The model's own parts, checked; asked again once; None if it can't be used."""
+    known: Known | None = None  # all of the session is read for it: only once there is an answer
     words = f"\nThe user asks of this summary: {instructions}" if instructions.strip() else ""
     directive = prompts.load("summary", instructions=words)
     complaint = ""
@@ -76,6 +77,7 @@ async def ask(state: State, known: Known, instructions: str, span: Span) -> dict
         if result is None:
             return None
         parts = model_parts(result.text)
+        known = known or _known(state, span)
         problem = problem_of(parts, result.text, known, span.tokens)
         if not problem:
             return parts
@@ -83,6 +85,11 @@ async def ask(state: State, known: Known, instructions: str, span: Span) -> dict
         complaint = f"\nYour last try could not be used: {problem}."
     state.emit(Warned("The model's summaries could not be used; this one is from the record."))
     return None
+
+
+def _known(state: State, span: Span) -> Known:
+    entries = state.ledger.entries
+    return Known.of(session_facts(entries), entries[span.first : span.last + 1])
 
 
 async def _fitting(state: State, directive: str, span: Span) -> ForkResult | None:

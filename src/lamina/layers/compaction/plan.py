@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lamina.errors import UsageError
 from lamina.events import Warned
-from lamina.layers.compaction.ask import Known, ask, asked_score
+from lamina.layers.compaction.ask import ask, asked_score
 from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
@@ -51,7 +51,7 @@ def from_notes(state: State) -> SummaryPlan | None:
     span = _before_kept(state, cursor)
     if span is None:
         return None
-    room = _budget(state, span)
+    room = budget(state, span)
     section: int = state.flags.value("notes.section_tokens")
     text = shortened(written, section, room, str(path))
     what = _what(state, span)
@@ -126,14 +126,14 @@ def _say_if_less(state: State, name: str, most: int) -> None:
 async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
     what = _what(state, span)
-    budget = _budget(state, span)
+    room = budget(state, span)
     plans: list[SummaryPlan] = []
     if state.fork is not None and state.deps.model.name != "none":
-        plans = await _by_model(state, span, what, budget, instructions, up_to=up_to)
+        plans = await _by_model(state, span, what, room, instructions, up_to=up_to)
         if plans and faithful(state, plans[-1]):
             return plans[-1]
-    for room in (budget, budget * 2):
-        plans.append(_made(state, span, what, room, None, up_to=up_to))
+    for size in (room, room * 2):
+        plans.append(_made(state, span, what, size, None, up_to=up_to))
         if faithful(state, plans[-1]):
             break
     plans = [plan for plan in plans if tokens.of_text(plan.text) < span.tokens]
@@ -142,7 +142,7 @@ async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -
     return max(plans, key=lambda plan: plan.score.share)
 
 
-def _budget(state: State, span: Span) -> int:
+def budget(state: State, span: Span) -> int:
     """Tokens of a summary of this span."""
     return max(400, min(8_000, int(state.window.size * SHARE_OF_WINDOW) // 3, span.tokens // 3))
 
@@ -151,13 +151,11 @@ async def _by_model(
     state: State, span: Span, what: SessionFacts, budget: int, instructions: str, *, up_to: bool
 ) -> list[SummaryPlan]:
     """Up to two tries; the second is told what the first one missed."""
-    entries = state.ledger.entries
-    known = Known.of(session_facts(entries), entries[span.first : span.last + 1])
     found = likeliest(probes_of(what))
     plans: list[SummaryPlan] = []
     extra = ""
     for _ in range(2):
-        parts = await ask(state, known, instructions + extra, span)
+        parts = await ask(state, instructions + extra, span)
         if parts is None:
             break
         plan = _made(state, span, what, budget, parts, up_to=up_to)

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,7 +65,8 @@ async def dream(
     await anyio.to_thread.run_sync(make_copy, planner.before, copy)
     sessions = sessions_of(state, planner)
     directive = await aside(lambda: _directive(state, planner, copy, logs))
-    result = await state.fork(
+    ask = partial(
+        state.fork,
         directive,
         purpose="dream",
         permit=_told(fork_tools.permit_for(state, copy, why_not, unread=sessions), copy, tell),
@@ -72,6 +74,12 @@ async def dream(
         instead=fork_tools.tools_for(state, None, unread=sessions),
         hear=hear,
     )
+    # Memory is not in the conversation: each call would read that for nothing.
+    apart = state.cheaper_apart(directive, directive)
+    result = await ask(apart=apart)
+    if apart and result.error:
+        await anyio.to_thread.run_sync(make_copy, planner.before, copy)
+        result = await ask()
     if result.stop == "refused" or result.too_long is not None:
         return None  # no money, or a window too small for it: the rules serve
     if result.error:

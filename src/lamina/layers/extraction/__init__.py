@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from lamina import prompts
 from lamina.cache.account import keep_warm_after
-from lamina.errors import GateRefused, InboxFull, LaminaError, ModelError, SaidAlready
+from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
+BEGUN = "extraction.begun"  # state entry: [cursor, runs by the model from there that were cut off]
+_MOST_BEGUN = 2  # a process that ends again and again does not pay again and again
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
 _LONGEST_TOLD = 2_000  # characters of one message that the small model is shown
 _MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
@@ -164,7 +166,8 @@ async def _work(state: State) -> None:
             state.layer_failed(LAYER, error)
             failures = _failures(state) + 1
             state.ledger.append(
-                edits.job(LAYER, "failed", reason=str(error)[:500], failures=failures)
+                edits.state(BEGUN, None),  # it was not cut off
+                edits.job(LAYER, "failed", reason=str(error)[:500], failures=failures),
             )
             return
 
@@ -172,6 +175,15 @@ async def _work(state: State) -> None:
 def _failures(state: State) -> int:
     """Runs in a row that failed up to now."""
     return int((state.ledger.job(LAYER) or {}).get("failures") or 0)
+
+
+def _begun(state: State) -> int:
+    """Runs by the model on what follows the cursor that were begun, and never ended."""
+    match state.ledger.state(BEGUN):
+        case [str(cursor), int(times)] if cursor == state.ledger.state(CURSOR, ""):
+            return times
+        case _:
+            return 0
 
 
 # ---- one run
@@ -253,10 +265,14 @@ def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bo
 
 async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted | None:
     """None where no model can be asked: none is set, it fails again and again, its money is spent,
-    or memory is not in files that it could write."""
+    it was cut off twice by the process's end, or memory is not in files that it could write."""
     asked = state.deps.model.name != "none" and store.in_files
     if state.fork is None or not asked or _failures(state) >= MOST_FAILURES:
         return None
+    begun = _begun(state)
+    if begun >= _MOST_BEGUN:
+        return None
+    state.ledger.append(edits.state(BEGUN, [state.ledger.state(CURSOR, ""), begun + 1]))
     done = Extracted(by="model")
     words = NewWords.of(entries, state.deps.session_id)
     calls = state.config.int("extraction.max_calls")
@@ -293,17 +309,13 @@ def cheaper_apart(state: State, prompt: str) -> bool:
     """Is the small model, which sees what is new alone, cheaper than reading the conversation from
     the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more on
     the average; it is a bet, and so paid out of what the session has saved."""
-    deps, account = state.deps, state.balance()
-    if not state.thrifty or deps.small is None or account is None:
+    account = state.balance()
+    if account is None:
         return False
-    now, life = deps.clock.now(), state.capabilities.cache_ttl
+    now, life = state.deps.clock.now(), state.capabilities.cache_ttl
     if state.kept_for and account.used_at + keep_warm_after(life) <= now <= account.warm_until:
         return False
-    try:
-        deps.small(deps.model)
-    except LaminaError:  # it can't be opened here
-        return False
-    return state.price_aside(prompt, apart=True) < state.price_aside("", apart=False)
+    return state.cheaper_apart(prompt)
 
 
 def told(entries: Sequence[Json]) -> str:
