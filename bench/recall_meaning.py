@@ -42,7 +42,7 @@ from bench.recall_left_out import kept as parts_of_words
 
 from lamina.local.embedder import Meanings, sentence_model
 from lamina.recall import chances
-from lamina.recall.postings import MeaningFile
+from lamina.recall.index_files import MeaningFile
 from lamina.recall.turns import TurnIndex
 
 TRIED = (0.0, 0.4, 0.7, 1.0, 1.4, 2.0, 3.0)

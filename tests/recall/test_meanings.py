@@ -17,8 +17,8 @@ from lamina.local import embedder
 from lamina.local.embedder import Meanings, SentenceModel, has_sentence_model, sentence_model
 from lamina.memory.file_store import FileStore
 from lamina.recall import postings
+from lamina.recall.index_files import MeaningFile
 from lamina.recall.memory_index import MEANINGS_FILE, MemoryIndex, fitting
-from lamina.recall.postings import MeaningFile
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.transcripts import TranscriptIndex
 from lamina.recall.turns import Turn, TurnIndex

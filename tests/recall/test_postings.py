@@ -14,7 +14,8 @@ from tests.documents import documents, rows_of
 from tests.examples import examples
 
 from lamina.errors import StorageError
-from lamina.recall.postings import Postings, load, save
+from lamina.recall.index_files import load, save
+from lamina.recall.postings import Postings
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.turns import Turn, TurnIndex
 from lamina.text.terms import runs, terms

@@ -18,8 +18,7 @@ from lamina.messages import Request, Response, Usage, text_of
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import ToolOutcome, ToolSpec
 from lamina.recall.memory_index import MOST_AT_ONCE, MemoryIndex
-from lamina.recall.prefetch import Limits, Prefetch, question_in
-from lamina.recall.select import RecallRequest, Selector
+from lamina.recall.prefetch import Limits, Prefetch, RecallRequest, Selector, question_in
 from lamina.recall.why import lines, recalls_of
 
 STAGING = "The staging database runs on the host pelican"

@@ -16,7 +16,7 @@ from lamina.messages import Request, Response
 from lamina.models import open_model
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.recall import Match
-from lamina.recall.select import (
+from lamina.recall.prefetch import (
     Candidate,
     RecallRequest,
     Selection,

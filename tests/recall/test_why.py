@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lamina.messages import Json
 from lamina.recall import Match, why
-from lamina.recall.select import Candidate, Selection
+from lamina.recall.prefetch import Candidate, Selection
 
 QUESTION = "which host has the staging database?"
 MEMORY = (

@@ -31,8 +31,7 @@ from lamina.ledger.record import blocks_of_entry
 from lamina.ledger.window import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts
 from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
-from lamina.recall.prefetch import Limits, attachments, question_in, recall_now
-from lamina.recall.select import RecallRequest
+from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
 

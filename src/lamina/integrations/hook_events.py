@@ -17,8 +17,7 @@ from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.places import write_private
 from lamina.messages import as_object
 from lamina.recall.memory_index import MemoryIndex
-from lamina.recall.prefetch import Limits, attachments, question_in, recall_now
-from lamina.recall.select import RecallRequest
+from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
 
 # What each client calls the same moment. One table: a hook of any client may send any of them.
 MOMENTS = {

@@ -25,8 +25,16 @@ from lamina.memories import Memory
 from lamina.messages import Json, Request, Response
 from lamina.recall import why
 from lamina.recall.memory_index import MemoryIndex
-from lamina.recall.prefetch import Prefetch, Recalls, ShownMemories, attachments, question_in
-from lamina.recall.select import RecallRequest, Selection, Selector
+from lamina.recall.prefetch import (
+    Prefetch,
+    RecallRequest,
+    Recalls,
+    Selection,
+    Selector,
+    ShownMemories,
+    attachments,
+    question_in,
+)
 from lamina.state import State
 
 LAYER = "recall"

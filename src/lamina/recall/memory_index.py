@@ -25,7 +25,7 @@ from lamina.recall import LIKELY, Match
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
-    from lamina.recall.postings import MeaningFile
+    from lamina.recall.index_files import MeaningFile
     from lamina.recall.rank import Ranker
 
 INDEX_FILE = "recall.index"
@@ -126,7 +126,7 @@ class MemoryIndex:
                 self._file.unlink(missing_ok=True)
 
     def _meaning_file(self) -> MeaningFile:
-        from lamina.recall.postings import MeaningFile
+        from lamina.recall.index_files import MeaningFile
 
         if self._meanings is None:
             self._meanings = MeaningFile(self.store.state / MEANINGS_FILE, self._text_of)
@@ -147,7 +147,7 @@ class MemoryIndex:
         present = self.store.stamps()
         if self._indexed is None and not present:
             return 0  # nothing to find, nothing to build
-        from lamina.recall.postings import load, save
+        from lamina.recall.index_files import load, save
         from lamina.recall.rank import Ranker
 
         if self._indexed is None:

@@ -30,7 +30,7 @@ from lamina.recall import LIKELY
 from lamina.text.origins import typed_parts
 
 if TYPE_CHECKING:
-    from lamina.recall.postings import MeaningFile
+    from lamina.recall.index_files import MeaningFile
     from lamina.recall.turns import TurnIndex
 
 # ---- lines
@@ -223,7 +223,7 @@ class TranscriptIndex:
     ) -> list[FoundMessage]:
         """The turns that answer best, best first, of those said within a time. `meaning` is told of
         the turns that the model of sentences has read, where there is one."""
-        from lamina.recall.postings import MeaningFile, load
+        from lamina.recall.index_files import MeaningFile, load
         from lamina.recall.turns import TurnIndex
 
         with self._lock:
@@ -266,7 +266,7 @@ class TranscriptIndex:
         self, indexed: _IndexedTurns, until: float, progress: Progress | None
     ) -> Collection[str]:
         """Reads what is new; gives the turns of sessions that are gone, or not the same."""
-        from lamina.recall.postings import save
+        from lamina.recall.index_files import save
 
         files = _files(self._folder)
         lost = indexed.forget_lost(files)

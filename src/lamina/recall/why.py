@@ -11,7 +11,7 @@ from typing import Any
 
 from lamina.local.embedder import word_vectors
 from lamina.messages import Json, as_list, as_object, dicts, text_of
-from lamina.recall.select import Candidate, Selection
+from lamina.recall.prefetch import Candidate, Selection
 from lamina.text.terms import terms
 
 # Set by hand; no benchmark measures them.
