@@ -16,7 +16,7 @@ from tests.sessions import Place
 from lamina.local import embedder
 from lamina.local.embedder import Meanings, SentenceModel, has_sentence_model, sentence_model
 from lamina.memory.file_store import FileStore
-from lamina.recall import postings
+from lamina.recall import index_files
 from lamina.recall.index_files import MeaningFile
 from lamina.recall.memory_index import MEANINGS_FILE, MemoryIndex, fitting
 from lamina.recall.rank import Document, Ranker
@@ -48,8 +48,8 @@ class Session:
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     session = Session()
     model = SentenceModel(session, WORDS)
-    monkeypatch.setattr(postings, "sentence_model", lambda: model)
-    monkeypatch.setattr(postings, "has_sentence_model", lambda: True)
+    monkeypatch.setattr(index_files, "sentence_model", lambda: model)
+    monkeypatch.setattr(index_files, "has_sentence_model", lambda: True)
     return session
 
 
@@ -76,7 +76,7 @@ def test_a_memory_without_a_word_of_the_question_is_found_by_its_meaning(
 def test_without_the_model_the_words_alone_rank(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postings, "sentence_model", lambda: None)
+    monkeypatch.setattr(index_files, "sentence_model", lambda: None)
     index = MemoryIndex(FileStore(file.parent))
     hits = index.search("walrus", 5, now=0.0)
     assert "meaning" not in hits[0].parts

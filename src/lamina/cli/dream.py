@@ -45,7 +45,6 @@ from lamina.wiring import Options
 if TYPE_CHECKING:
     from lamina.events import Event
     from lamina.layers.dream.runner import DreamResult
-    from lamina.memories import Commit
     from lamina.ports import MemoryStore
 
 
@@ -238,19 +237,9 @@ def _show_problems(problems: Sequence[str]) -> None:
 # ---- looking back
 
 
-def last_change(store: MemoryStore) -> tuple[Commit, str] | None:
-    """What the last dream changed that was not undone, as a diff."""
-    from lamina.layers.dream.record import last_dream
-    from lamina.memory import diff_text
-
-    dream = last_dream(store)
-    if dream is None or store.history is None:
-        return None
-    changes = store.history.changes(dream.change.id)
-    return dream.change, "\n".join(diff_text(one.path, one.before, one.after) for one in changes)
-
-
 def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.layers.dream.record import last_change
+
     found = last_change(store)
     if found is None:
         raise UsageError(

@@ -22,7 +22,7 @@ from lamina.errors import UsageError
 from lamina.layers.dream import lock as dream_lock
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Commit, InForce
-from lamina.memory import is_index
+from lamina.memory import diff_text, is_index
 from lamina.messages import Json
 from lamina.ports import MemoryStore
 
@@ -253,3 +253,12 @@ def take_back(store: MemoryStore, commit_id: str = "") -> tuple[Commit, list[str
         {path: content for path, content in back.items() if content is not None}
     )
     return dream.change, paths
+
+
+def last_change(store: MemoryStore) -> tuple[Commit, str] | None:
+    """What the last dream changed that was not undone, as a diff."""
+    dream = last_dream(store)
+    if dream is None or store.history is None:
+        return None
+    changes = store.history.changes(dream.change.id)
+    return dream.change, "\n".join(diff_text(one.path, one.before, one.after) for one in changes)

@@ -24,7 +24,7 @@ from lamina.cache.account import keep_warm_after
 from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
-from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at
+from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at, told
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
@@ -44,7 +44,6 @@ CURSOR = "extraction.cursor"
 BEGUN = "extraction.begun"  # state entry: [cursor, runs by the model from there that were cut off]
 _MOST_BEGUN = 2  # a process that ends again and again does not pay again and again
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
-_LONGEST_TOLD = 2_000  # characters of one message that the small model is shown
 _MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
@@ -316,20 +315,6 @@ def cheaper_apart(state: State, prompt: str) -> bool:
     if state.kept_for and account.used_at + keep_warm_after(life) <= now <= account.warm_until:
         return False
     return state.cheaper_apart(prompt)
-
-
-def told(entries: Sequence[Json]) -> str:
-    """What was said in messages, without what tools said."""
-    said = [
-        (entry["role"], words.strip())
-        for entry in entries
-        for words in (
-            [text_of(entry["content"])]
-            if entry["role"] == "assistant"
-            else typed_parts(blocks_of_entry(entry))
-        )
-    ]
-    return "\n\n".join(f"{role}: {words[:_LONGEST_TOLD]}" for role, words in said if words)
 
 
 def directive_for(

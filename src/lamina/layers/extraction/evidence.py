@@ -15,7 +15,7 @@ from datetime import datetime
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence
 from lamina.memory import edit_topic, holds, read_topic
-from lamina.messages import Json
+from lamina.messages import Json, text_of
 from lamina.text import wording
 from lamina.text.asks import wishes_in
 from lamina.text.origins import split, typed_parts
@@ -167,3 +167,20 @@ def _says_beside(quote: str, said: str) -> bool:
     """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
     others = [one for one in wording.sentences(quote) if not wishes_in(one)]
     return holds(said, "\n".join(others))
+
+
+_LONGEST_TOLD = 2_000  # characters of one message that the small model is shown
+
+
+def told(entries: Sequence[Json]) -> str:
+    """What was said in messages, without what tools said."""
+    said = [
+        (entry["role"], words.strip())
+        for entry in entries
+        for words in (
+            [text_of(entry["content"])]
+            if entry["role"] == "assistant"
+            else typed_parts(blocks_of_entry(entry))
+        )
+    ]
+    return "\n\n".join(f"{role}: {words[:_LONGEST_TOLD]}" for role, words in said if words)
