@@ -26,13 +26,12 @@ from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at, told
 from lamina.ledger import edits
-from lamina.ledger.record import Ledger, blocks_of_entry
+from lamina.ledger.record import Ledger
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import edit_topic, manifest, proposal_of, read_topic, team_is_on, topic_at
-from lamina.messages import Json, text_of
+from lamina.messages import Json
 from lamina.secrets import secrets_in
 from lamina.state import State
-from lamina.text.origins import typed_parts
 from lamina.tools.memory_guard import in_their_words, log_instead, taken_back
 
 if TYPE_CHECKING:
