@@ -13,11 +13,15 @@ from tests.examples import examples
 
 from lamina.config import load
 from lamina.conversation.kept import Asked, Changes, Conversations
-from lamina.conversation.lineage import chain
+from lamina.conversation.lineage import digest_of, linked
 from lamina.messages import Message, Usage, text, tool_result, tool_use
 
 pytestmark = pytest.mark.spec("I1")
 MODEL = "claude-sonnet-4-6"
+
+
+def chain(messages: Sequence[Message]) -> list[str]:
+    return linked(map(digest_of, messages))
 
 
 class Program:

@@ -184,7 +184,7 @@ def test_usage_is_read_from_every_form_however_it_comes(
     for at in range(0, len(packed), size):
         tee.take(packed[at : at + size])
     assert form is not None
-    assert form.usage_in(tee.end()) == Usage(7, 40, 90)
+    assert form.usage(tee.end()) == Usage(7, 40, 90)
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip", "br", "zstd", "unheard-of"])

@@ -198,8 +198,7 @@ def test_half_an_answer_looks_like_half_an_answer(answer: bytes) -> None:
         got = b""
         while piece := line.recv(65_536):
             got += piece
-    assert got.startswith(answer[:15])
-    assert got.rstrip().endswith(b"half"), "all that came, and no end"
+    assert got == answer, "all that came, and no end"
 
 
 @pytest.mark.parametrize("answer", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nA b\r\n"])

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.conversation.kept import Asked, Changes
-from lamina.conversation.lineage import chain
+from lamina.conversation.lineage import digest_of, linked
 from lamina.conversation.usage import anthropic_usage, gemini_usage, openai_usage
 from lamina.ledger import tokens
 from lamina.messages import (
@@ -54,8 +54,11 @@ class Form:
     said_in: str = "messages"  # the field that holds the conversation
     parts_in: str = "content"  # the field of a message that holds its parts
 
-    def asked(self, body: Json, session: str = "", files: bool | None = None) -> Asked | None:
-        """The request in our form; None where the provider, not the program, holds the rest."""
+    def asked(
+        self, body: Json, session: str = "", files: bool | None = None, known: Iterable[bytes] = ()
+    ) -> Asked | None:
+        """The request in our form; None where the provider, not the program, holds the rest.
+        `known`: the digests of its messages, if they are."""
         if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
             return None
         given = _listed(body[self.said_in])
@@ -64,7 +67,7 @@ class Form:
         instructed = as_object(body.get("systemInstruction")).get("parts")
         return Asked(
             [self.read(message) for message in given],
-            chain(given, f"{self.path} {session}"),
+            linked(known or map(digest_of, given), f"{self.path} {session}"),
             str(body.get("model") or ""),
             tokens.of_frame(blocks_of(instructed or system), tools),
             _HOUR if _lives_long(system, tools, given[-3:]) else 300,
@@ -102,18 +105,8 @@ class Form:
         if any(getattr(item, name, None) for name in ("usage", *_AROUND)):
             seen.append(item)
 
-    def usage(self, seen: Sequence[Any]) -> Usage:
-        """The usage of an answer, or of the parts of a stream: later ones count."""
-        told: Json = {}
-        for item in seen:
-            inside = (getattr(item, name, None) for name in _AROUND)
-            found = next((u for one in (item, *inside) if (u := getattr(one, "usage", None))), None)
-            if found is not None:
-                told |= _said(found.model_dump())
-        return self.price(told) or Usage()
-
-    def usage_in(self, events: Iterable[Json]) -> Usage:
-        """The same for an answer, or the events of a stream, in plain JSON."""
+    def usage(self, events: Iterable[Json]) -> Usage:
+        """What an answer used, or the events of a stream tell: later ones count."""
         told: Json = {}
         for event in events:
             for one in (event, *(as_object(event.get(name)) for name in _AROUND)):

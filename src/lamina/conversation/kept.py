@@ -198,13 +198,7 @@ class Conversations:
                 return Changes(name, replaced, added)
 
     def answered(
-        self,
-        name: str,
-        usage: Usage,
-        model: str,
-        *,
-        at: float = 0.0,
-        direct: float | None = None,
+        self, name: str, usage: Usage, model: str, *, at: float = 0.0, direct: float | None = None
     ) -> None:
         """An answer came in, now if it is not said when. `direct`: what it would have cost with nothing
         changed."""

@@ -20,18 +20,23 @@ from lamina.messages import Json, as_list, as_object, blocks_of, dicts
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def chain(messages: Sequence[Json], seed: str = "") -> list[str]:
-    """For each message a hash of it and of all before it. Marks for the cache move from request to
-    request, and a client's own objects write out what is null: neither counts."""
+def linked(digests: Iterable[bytes], seed: str = "") -> list[str]:
+    """For each message a hash of it and of all before it."""
     link, hashes = seed.encode(), list[str]()
-    for message in messages:
-        said = {key: value for key, value in message.items() if key != "content"}
-        content = message.get("content")
-        blocks = blocks_of(content) if isinstance(content, str) else as_list(content)
-        data = _encode([_bare(said), [_block(block) for block in blocks]])
-        link = hashlib.blake2b(link + data, digest_size=16).digest()
+    for digest in digests:
+        link = hashlib.blake2b(link + digest, digest_size=16).digest()
         hashes.append(link.hex())
     return hashes
+
+
+def digest_of(message: Json) -> bytes:
+    """A hash of what a message says. Marks for the cache move from request to request, and a client's
+    own objects write out what is null: neither counts."""
+    said = {key: value for key, value in message.items() if key != "content"}
+    content = message.get("content")
+    blocks = blocks_of(content) if isinstance(content, str) else as_list(content)
+    data = _encode([_bare(said), [_block(block) for block in blocks]])
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _block(block: object) -> object:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of
 from lamina.cli.terminal import note, out, out_json, plural
-from lamina.errors import UsageError
+from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -26,7 +26,6 @@ PROVIDERS = {
     "gemini": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
 }
 PORT = 8787
-_MOST_TOLD = 10  # troubles
 EXAMPLES = """
 lamina gateway                             before Anthropic: look, record, change nothing
 ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
@@ -64,9 +63,8 @@ def run(args: argparse.Namespace) -> int:
     desk = desk_for(config_of(args), acts=args.act)
     gateway = gateway_to(upstream_url(args.upstream), desk)
     asyncio.run(_serve(gateway, args))
-    summary = told(desk.totals)
     if args.json:
-        out_json(summary)
+        out_json(told(desk.totals))
     elif not args.quiet:
         note(summed_up(desk.totals))
     return 0
@@ -87,27 +85,16 @@ def desk_for(
     """A desk that keeps conversations with those of the project. `now`: another clock, for replays."""
     import time
 
-    from lamina.conversation.kept import Conversations
     from lamina.gateway.desk import Desk
-    from lamina.ledger.places import make_private, project_folder
+    from lamina.ledger.places import find_project_folder, make_private, project_folder
 
-    folder = project_folder(config.own_home, config.project) / "conversations"
-    make_private(folder)
-    clock = now or time.time
-    kept = Conversations(folder, config, tell=_once(tell), now=clock)
-    return Desk(kept, acts=acts, tell=tell, prices=config.table("prices"), now=clock)
-
-
-def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """A disk that is full stays so: whoever was told of it knows."""
-    told: set[str] = set()
-
-    def told_once(what: str) -> None:
-        if what not in told and len(told) < _MOST_TOLD:
-            told.add(what)
-            tell(what)
-
-    return told_once
+    folder = find_project_folder(config.own_home, config.project) / "conversations"
+    try:
+        project_folder(config.own_home, config.project)
+        make_private(folder)
+    except LaminaError as error:
+        tell(str(error))  # and everything goes through
+    return Desk(folder, config, acts=acts, tell=tell, now=now or time.time)
 
 
 def gateway_to(url: str, desk: Desk | None) -> Gateway:

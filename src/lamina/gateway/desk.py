@@ -16,25 +16,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
+from lamina.conversation.reading import Reader
+from lamina.conversation.splice import Splicer
 from lamina.gateway.paper import Paid, Paper
-from lamina.gateway.splice import spliced
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS
-from lamina.messages import Json, Usage, as_list, as_object, dicts
+from lamina.messages import Usage, as_list, as_object, dicts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import h11
+
+    from lamina.config import Config
 
 _MOST_SERVED = 256  # conversations whose last request is remembered
 _RESULTS = f"/{RESULTS}/"
 _COUNTING = ("/count_tokens", ":countTokens")
-_MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
 
 
 @dataclass(slots=True)
@@ -56,7 +58,7 @@ class _Served:
 
     at: float
     life: int
-    frame: str
+    frame: tuple[str, int]  # model, and size of instructions and tools
     usage: Usage
     changes: Changes
     messages: int
@@ -66,15 +68,13 @@ class Call:
     """One request on its way. What its methods do happens in the middle of the bytes: they never wait
     and never raise, the work is done beside the server."""
 
-    def __init__(self, desk: Desk, form: Form, model: str, original: bytes) -> None:
+    def __init__(self, desk: Desk, form: Form, original: bytes, *, counts: bool) -> None:
         self.body = self.original = original
-        self.form, self.model = form, model
-        self.conversation = ""
+        self.form, self.model = form, ""
         self.asked: Asked | None = None
         self.changes = Changes("")
         self.paid: Paid | None = None
-        self.frame = ""
-        self.counts = False  # it only asks how long it is
+        self.counts = counts  # it only asks how long it is
         self._desk = desk
         self.tee: Tee | None = None
         self.over = 0.0  # when the answer had come
@@ -106,17 +106,18 @@ class Desk:
 
     def __init__(
         self,
-        conversations: Conversations,
+        folder: Path,
+        config: Config,
         *,
         acts: bool,
         tell: Callable[[str], None],
-        prices: Json | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._conversations, self._acts, self.now = conversations, acts, now
-        self._tell, self._told = tell, set[str]()
-        self._prices = prices or {}
-        self._paper = Paper(self._prices)
+        self._acts, self._tell, self.now = acts, tell, now
+        self._told: set[str] = set()
+        self._conversations = Conversations(folder, config, tell=self._complain, now=now)
+        self._prices = config.table("prices")
+        self._paper, self._reader, self._splicer = Paper(self._prices), Reader(), Splicer()
         self._served: dict[str, _Served] = {}
         self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
@@ -155,41 +156,40 @@ class Desk:
         form, counts = self._form(request)
         if form is None:
             return None
-        call = Call(self, form, "", body)
-        call.counts = counts
+        call = Call(self, form, body, counts=counts)
         try:
             self._decide(call, request)
         except Exception as error:  # noqa: BLE001 - the client's request goes out as it is
             call.body = body
-            self._complain(f"{type(error).__name__}: {error}")
+            self._complain(f"a request was left as it was: {type(error).__name__}: {error}")
         return call
 
     def _decide(self, call: Call, request: h11.Request) -> None:
         form, body = call.form, call.original
-        given = as_object(msgspec.json.decode(body))
+        read = self._reader.read(body, form)
+        given = read.given
         call.model = str(given.get("model") or _model_in(request.target))
-        asked = form.asked(given) if form.said_in in given else None
+        asked = form.asked(given, known=read.digests) if form.said_in in given else None
         if asked is None or not asked.messages:
             return
-        asked = replace(asked, model=call.model)
+        asked, messages = replace(asked, model=call.model), as_list(given[form.said_in])
         if call.counts:
             if self._acts:
-                call.body = spliced(body, form, given, self._conversations.known(asked))
+                known = self._conversations.known(asked)
+                call.body = self._splicer.spliced(body, form, messages, known, read.parts)
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
-        if not self._acts or any(mark in body for mark in self._others_marks(asked)):
+        if not self._acts or read.made_before:  # two Laminas in a row edit once
             asked = replace(asked, acts=False)
         changes = self._conversations.changes(asked)
-        call.conversation = changes.conversation
         if not self._acts:
             changes = Changes(changes.conversation)
-        call.body = spliced(body, form, given, changes)
+        call.body = self._splicer.spliced(body, form, messages, changes, read.parts)
         self._count(asked, changes)
-        marked = [n for n, m in enumerate(as_list(given[form.said_in])) if _marks(m)]
+        marked = [n for n, m in enumerate(messages) if _marks(m)]
         call.asked, call.changes = asked, changes
         call.paid = self._paper.send(asked, changes, marked, self.now())
-        call.frame = f"{call.model} {asked.frame_tokens}"
 
     def _count(self, asked: Asked, changes: Changes) -> None:
         if not changes.replaced:
@@ -201,20 +201,16 @@ class Desk:
                 if block.get("type") == "tool_use" and _RESULTS in str(block.get("input")):
                     totals.fetched.add(f"{name} {block.get('id')}")
 
-    def _others_marks(self, asked: Asked) -> tuple[bytes, ...]:
-        """What another Lamina before this one leaves in a request: then this one changes nothing."""
-        return _MADE_BEFORE if self._acts and asked.acts else ()
-
     def leave_alone(self, call: Call) -> None:
         self._complain("the provider refused a changed request; its conversation is left alone now")
-        self._conversations.leave_alone(call.conversation)
+        self._conversations.leave_alone(call.changes.conversation)
 
     def answered(self, call: Call) -> None:
-        usage = call.form.usage_in(call.tee.end()) if call.tee is not None else Usage()
+        usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
         if call.counts or not usage.total:
             return
         totals, now = self.totals, call.over
-        if not call.conversation:
+        if not call.changes.conversation:
             spend = self._conversations.spend
             billed = direct = spend.book(
                 purpose="side", model=call.model, usage=usage, session="", at=now
@@ -224,7 +220,7 @@ class Desk:
             if call.paid is not None:
                 direct = call.paid.direct(usage)
             self._conversations.answered(
-                call.conversation, usage, call.model, at=now, direct=direct
+                call.changes.conversation, usage, call.model, at=now, direct=direct
             )
             self._watch(call, usage)
         totals.requests += 1
@@ -234,12 +230,13 @@ class Desk:
 
     def _watch(self, call: Call, usage: Usage) -> None:
         """Tell of a cache that should have been read and was not, and whose doing it is."""
-        now, last = call.over, self._served.pop(call.conversation, None)
-        asked = call.asked
+        now, asked, changes = call.over, call.asked, call.changes
+        last = self._served.pop(changes.conversation, None)
         if asked is None:
             return
-        self._served[call.conversation] = _Served(
-            now, asked.life, call.frame, usage, call.changes, len(asked.messages)
+        frame = (call.model, asked.frame_tokens)
+        self._served[changes.conversation] = _Served(
+            now, asked.life, frame, usage, changes, len(asked.messages)
         )
         while len(self._served) > _MOST_SERVED:
             del self._served[next(iter(self._served))]
@@ -250,10 +247,10 @@ class Desk:
         if lost <= max(DROP_TOKENS, DROP_SHARE * expected):
             return
         self.totals.misses += 1
-        before = {at: b for at, b in call.changes.replaced.items() if at[0] < last.messages}
+        before = {at: b for at, b in changes.replaced.items() if at[0] < last.messages}
         if before != last.changes.replaced:
             whose = "Lamina changed what was sent before, paid from what it had saved"
-        elif last.frame != call.frame:
+        elif last.frame != frame:
             whose = "the client changed its model, instructions or tools"
         else:
             whose = "the provider lost it"
@@ -268,9 +265,10 @@ class Desk:
             self._complain(f"{type(error).__name__}: {error}")
 
     def _complain(self, what: str) -> None:
+        """Once: a disk that is full stays so, and whoever was told of it knows."""
         if what not in self._told and len(self._told) < 20:
             self._told.add(what)
-            self._tell(f"a request was left as it was: {what}")
+            self._tell(what)
 
 
 def _marks(message: object) -> bool:

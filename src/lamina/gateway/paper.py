@@ -16,6 +16,7 @@ from lamina.messages import Block, Usage
 
 _FRAME = "frame"
 _MOST_MARKS = 4
+_MOST_EDITED = 20_000  # changed messages whose size is remembered
 
 
 class Paper:
@@ -25,6 +26,8 @@ class Paper:
         self._prices = prices
         self._caches: dict[str, tuple[PaperCache, PaperCache]] = {}
         self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
+        # Messages with changed blocks, which are held, so that their ids stay theirs; and their tokens.
+        self._edited: dict[object, tuple[Mapping[int, Block], int]] = {}
         # By conversation: tokens that the provider counts for one of our estimate. Taken from requests
         # that went out whole, as what is left out is like what was in them.
         self._scales: dict[str, float] = {}
@@ -46,8 +49,13 @@ class Paper:
             plain.append((hash_, size))
             key: object = hash_
             if changed := new.get(number):
-                key = (hash_, hash(str(sorted(changed.items()))))
-                size += sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
+                key = (hash_, *((at, id(block)) for at, block in changed.items()))
+                if key not in self._edited:
+                    if len(self._edited) > _MOST_EDITED:
+                        self._edited.clear()
+                    less = sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
+                    self._edited[key] = (changed, size + less)
+                size = self._edited[key][1]
             edited.append((key, size))
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
         unchanged = _sent(direct, plain, marks, now, asked.life)

@@ -8,7 +8,6 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -52,6 +51,7 @@ class Peer:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
+        self._role, self._renewed = role, False
         self.talk = h11.Connection(role, max_incomplete_event_size=_HEAD)
         self._reader, self._writer = reader, writer
         self.since = 0.0  # when it was last used
@@ -69,19 +69,28 @@ class Peer:
             else:
                 return event  # pyright: ignore[reportReturnType] - the other two are handled above
 
-    def at_hand(self) -> h11.Data | h11.EndOfMessage | None:
-        """What came together with the last piece, if anything did."""
-        try:
-            event = self.talk.next_event()
-        except h11.RemoteProtocolError:
-            return None  # `next` raises it again, when what came before has been passed on
-        return event if isinstance(event, h11.Data | h11.EndOfMessage) else None
+    def take_over(self) -> bytes:
+        """From here on the caller follows what comes; what has come of it already."""
+        return bytes(self.talk.trailing_data[0])
+
+    async def read(self) -> bytes:
+        return await self._reader.read(_PIECE)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def renew(self, ahead: bytes = b"") -> None:
+        """A message that h11 has not followed is over; what was said ahead of the next."""
+        self.talk = h11.Connection(self._role, max_incomplete_event_size=_HEAD)
+        if ahead:
+            self.talk.receive_data(ahead)
+        self._renewed = True
 
     async def say(self, event: Event) -> None:
         """Waits while the other side does not take it."""
         if data := self.talk.send(event):
-            self._writer.write(data)
-            await self._writer.drain()
+            await self.write(data)
 
     async def gone(self) -> bool:
         """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
@@ -106,9 +115,11 @@ class Peer:
 
     def rest(self) -> bool:
         """The message is over; whether there can be another one."""
-        if self.talk.our_state is not h11.DONE or self.talk.their_state is not h11.DONE:
-            return False
-        self.talk.start_next_cycle()
+        if not self._renewed:
+            if self.talk.our_state is not h11.DONE or self.talk.their_state is not h11.DONE:
+                return False
+            self.talk.start_next_cycle()
+        self._renewed = False
         self.since = time.monotonic()
         return True
 
@@ -139,7 +150,7 @@ class Upstream:
             raise UsageError(f"{parts.scheme}://{parts.hostname} is given with more than a path.")
         self._host, self._tls = parts.hostname, parts.scheme == "https"
         self._port = port or (443 if self._tls else 80)
-        self._base = parts.path.encode()
+        self.base = parts.path.encode()
         name = f"[{self._host}]" if ":" in self._host else self._host
         self.host = (f"{name}:{port}" if port else name).encode()
         self._trusted: ssl.SSLContext | None = None
@@ -148,9 +159,6 @@ class Upstream:
     def is_here(self, port: int) -> bool:
         """Whether it is this gateway itself."""
         return self._port == port and self._host in ("127.0.0.1", "localhost", "::1")
-
-    def target(self, asked: bytes) -> bytes:
-        return self._base + asked
 
     async def connect(self) -> Peer:
         """A connection to it. Raises OSError, TimeoutError."""
@@ -164,19 +172,15 @@ class Upstream:
         opened = asyncio.open_connection(self._host, self._port, ssl=self._trusted)
         return Peer(h11.CLIENT, *await asyncio.wait_for(opened, _CONNECTS))
 
-    async def done_with(self, peer: Peer) -> None:
-        if peer.rest():
+    async def done_with(self, peer: Peer, *, last: bool) -> None:
+        if peer.rest() and not last:
             self._waiting.append(peer)
         else:
             await peer.close()
 
     async def close(self) -> None:
-        for peer in self._drained():
-            await peer.close()
-
-    def _drained(self) -> Iterator[Peer]:
         while self._waiting:
-            yield self._waiting.pop()
+            await self._waiting.pop().close()
 
 
 def _trusted() -> ssl.SSLContext:

@@ -16,6 +16,7 @@ import h11
 import msgspec
 
 from lamina.errors import LaminaError
+from lamina.gateway.framing import Chunked, Counted, ends_line, framing_of
 from lamina.gateway.peers import Headers, Peer, Upstream, passed_on
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class Gateway:
     def _head(self, request: h11.Request, headers: Headers) -> h11.Request:
         host = (b"Host", self._upstream.host)
         kept = [pair for pair in headers if pair[0].lower() != b"host"]
-        target = self._upstream.target(request.target)
+        target = self._upstream.base + request.target
         return h11.Request(method=request.method, target=target, headers=[host, *kept])
 
     # ---- and back
@@ -183,7 +184,10 @@ class Gateway:
         try:
             answer = await _begun(client, provider)
             if answer.status_code == 400 and call is not None and call.body is not call.original:
-                provider = await self._once_more(provider, request, call)
+                provider.cut()
+                call.refused()  # it gets the client's own words, once more
+                provider = await self._upstream.connect()
+                await self._say_whole(provider, request, call.original)
                 answer = await _begun(client, provider)
         except (h11.RemoteProtocolError, *_GONE) as error:
             provider.cut()
@@ -193,46 +197,57 @@ class Gateway:
             provider.cut()
             raise
         try:
-            await self._relayed(client, provider, answer, call)
+            await _relayed(client, provider, request, answer, call)
         except BaseException:
             provider.cut()  # and the client's line ends with half an answer on it
             raise
-        await self._upstream.done_with(provider)
+        await self._upstream.done_with(provider, last=ends_line(answer))
 
-    async def _once_more(self, refused: Peer, request: h11.Request, call: Call) -> Peer:
-        """The provider would not have what was changed: it gets the client's own words."""
-        refused.cut()
-        call.refused()
-        provider = await self._upstream.connect()
-        await self._say_whole(provider, request, call.original)
-        return provider
 
-    async def _relayed(
-        self, client: Peer, provider: Peer, answer: h11.Response, call: Call | None
-    ) -> None:
+async def _relayed(
+    client: Peer, provider: Peer, request: h11.Request, answer: h11.Response, call: Call | None
+) -> None:
+    if call is not None:
+        call.answer(answer)
+    status, headers = answer.status_code, passed_on(answer)
+    await client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
+    frame = framing_of(answer, request)
+    if frame is not None:
+        await _streamed(client, provider, frame, call)
+        if not ends_line(request):
+            client.renew(client.take_over())
+        return
+    while not isinstance(event := await provider.next(), h11.EndOfMessage):
+        if isinstance(event, h11.Data):
+            if call is not None:
+                call.take(event.data)
+            await client.say(event)
+    if call is not None:
+        call.ended()
+    await client.say(event)
+
+
+async def _streamed(
+    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None
+) -> None:
+    """Pass a body on as it comes, up to its end."""
+    data, end = provider.take_over(), -1
+    while end < 0:
+        if not data and not (data := await provider.read()):
+            raise h11.RemoteProtocolError("it broke off")
+        try:
+            said, end = frame.follow(data)
+        except h11.RemoteProtocolError:
+            await client.write(data)
+            raise
         if call is not None:
-            call.answer(answer)
-        await client.say(
-            h11.Response(
-                status_code=answer.status_code,
-                headers=passed_on(answer),
-                reason=answer.reason,
-            )
-        )
-        event = await provider.next()
-        while not isinstance(event, h11.EndOfMessage):
-            ahead = None
-            if isinstance(event, h11.Data):
-                ahead = provider.at_hand()
-                if call is not None:
-                    call.take(event.data)
-                    if isinstance(ahead, h11.EndOfMessage):
-                        call.ended()  # before the client can ask again
-                await client.say(event)
-            event = ahead or await provider.next()
-        if call is not None:
-            call.ended()
-        await client.say(event)
+            call.take(said)
+            if end >= 0:
+                call.ended()  # before the client can ask again
+        await client.write(data if end < 0 else data[:end])
+        data = b"" if end < 0 else data[end:]
+    if not data:  # what comes after an answer belongs to nobody
+        provider.renew()
 
 
 async def _begun(client: Peer, provider: Peer) -> h11.Response:

@@ -42,14 +42,14 @@ class Tee:
             self._blind = True
 
     def _read(self, data: bytes) -> None:
-        if self._streams:
-            *whole, rest = data.split(b"\n")
-            if whole:
-                self._line(b"".join([*self._pieces, whole[0]]))
-                for line in whole[1:]:
+        if self._streams and (end := data.rfind(b"\n") + 1):
+            first, _, more = data[:end].partition(b"\n")
+            self._line(b"".join([*self._pieces, first]))
+            if _TOLD in more:
+                for line in more.split(b"\n"):
                     self._line(line)
-                self._pieces, self._held = [], 0
-            data = rest
+            self._pieces, self._held = [], 0
+            data = data[end:]
         self._held += len(data)
         if self._held > _MOST:
             self._blind = True

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lamina.cli.options import config_of
@@ -93,14 +92,9 @@ async def _wrapped(
         )
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(name, _pass_on, child, name)
+            loop.add_signal_handler(name, child.send_signal, name)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the terminal tells the child itself
         code = await child.wait()
     finally:
         await gateway.close()
     return code if code >= 0 else 128 - code
-
-
-def _pass_on(child: asyncio.subprocess.Process, name: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        child.send_signal(name)

@@ -208,7 +208,7 @@ class _Between:
     def answered(self, call: _Call, told: Sequence[Any]) -> None:
         """It came in whole; what was told with it says what it cost."""
         try:
-            usage, conversations = call.form.usage(told), self._conversations()
+            usage, conversations = call.form.usage(map(plain, told)), self._conversations()
             conversations.answered(call.conversation, usage, str(call.body.get("model") or ""))
             if self._remember:
                 self._aside = self._aside or ThreadPoolExecutor(1, "lamina")

@@ -13,7 +13,7 @@ from tests.examples import examples
 
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Changes
-from lamina.gateway.splice import spliced
+from lamina.conversation.splice import Splicer
 
 pytestmark = pytest.mark.spec("I7")
 PLACE = "where the result stands"
@@ -24,6 +24,10 @@ def form(path: str) -> Form:
     found = form_of(path)
     assert found is not None
     return found
+
+
+def spliced(raw: bytes, form: Form, body: dict[str, Any], changes: Changes) -> bytes:
+    return Splicer().spliced(raw, form, body.get(form.said_in, []), changes)
 
 
 def result(call: str, content: Any, **more: Any) -> dict[str, Any]:

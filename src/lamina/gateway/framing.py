@@ -1,0 +1,90 @@
+"""Where the body of an answer ends. Bodies are passed on as they come, so that a stream of small chunks
+costs little; they are only followed. Pure.
+"""
+
+from __future__ import annotations
+
+import h11
+
+_LONGEST = 65_536  # bytes of a line between chunks
+Followed = tuple[bytes, int]  # what it says, and where in the data the message ends; -1: not yet
+
+
+class Counted:
+    """A body whose length was told."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def follow(self, data: bytes) -> Followed:
+        size = len(data)
+        self._left -= size
+        return (data, -1) if self._left > 0 else (data[: size + self._left], size + self._left)
+
+
+class Chunked:
+    """A body in chunks."""
+
+    def __init__(self) -> None:
+        self._left = 0  # bytes of this chunk, with the two behind it
+        self._line = b""
+        self._last = False
+
+    def follow(self, data: bytes) -> Followed:
+        """Raises h11.RemoteProtocolError."""
+        said, at, size = list[bytes](), 0, len(data)
+        while at < size:
+            if self._left:
+                said.append(data[at : at + max(0, self._left - 2)])
+                step = min(self._left, size - at)
+                self._left -= step
+                at += step
+                continue
+            end = data.find(b"\n", at) + 1
+            if end and not self._line and not self._last:
+                try:
+                    stop = end + int(data[at:end], 16)
+                except ValueError:
+                    stop = 0
+                if end < stop < size - 1:  # most chunks are small, and here as a whole
+                    said.append(data[end:stop])
+                    at = stop + 2
+                    continue
+            self._line += data[at : end or size]
+            if len(self._line) > _LONGEST:
+                raise h11.RemoteProtocolError("a chunk has no size")
+            at = end or size
+            if end and self._over():
+                return b"".join(said), at
+        return b"".join(said), -1
+
+    def _over(self) -> bool:
+        """Whether a whole line was the last one."""
+        line, self._line = self._line.strip(), b""
+        if self._last:
+            return not line
+        try:
+            length = int(line.partition(b";")[0], 16)
+        except ValueError:
+            length = -1
+        if length < 0:
+            raise h11.RemoteProtocolError("a chunk has no size")
+        self._last, self._left = length == 0, length + 2 if length else 0
+        return False
+
+
+def framing_of(answer: h11.Response, asked: h11.Request) -> Counted | Chunked | None:
+    """How to follow the body; None: h11 must, since there is none, or only the line's end ends it."""
+    told = dict(answer.headers)
+    if asked.method == b"HEAD" or answer.status_code in (204, 304) or asked.http_version != b"1.1":
+        return None
+    if b"transfer-encoding" in told:
+        return Chunked()
+    size = int(told.get(b"content-length", b"0"))
+    return Counted(size) if size else None
+
+
+def ends_line(message: h11.Response | h11.Request) -> bool:
+    """Whether this is the last message of its connection."""
+    told = dict(message.headers).get(b"connection", b"").lower()
+    return message.http_version != b"1.1" or b"close" in told
