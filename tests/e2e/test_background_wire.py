@@ -161,6 +161,7 @@ def test_a_provider_that_fails_in_the_middle_leaves_memory_as_it_was(
         reads(copy, "ferry.md"),
         writes((copy / "ferry.md", "gone: nobody needs it")),
         fails(400, "invalid_request_error", "no more"),
+        fails(400, "invalid_request_error", "no more"),  # once more, with the conversation's model
     )
     done, heard, files = run(lambda: dreamt(place, MODELS["anthropic"]))
     assert isinstance(done, ModelError)

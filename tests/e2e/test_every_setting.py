@@ -403,6 +403,9 @@ WALK: dict[str, Live | str] = {
     "agents.max_calls": "tests/agents/test_agents.py",
     "agents.max_minutes": "tests/agents/test_agents.py",
     "agents.max_dollars": "tests/agents/test_agents.py",
+    "agents.name": "tests/agents/test_roads.py",
+    "agents.serves": "tests/agents/test_roads.py",
+    "agents.bridge": "tests/agents/test_roads.py",
 }
 
 

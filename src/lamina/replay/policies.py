@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from lamina.config import Config
 from lamina.errors import UsageError
+from lamina.events import Emit
 from lamina.messages import Block, Json, Message, Purpose
 from lamina.ports import ForkResult, Permit, SeenFile, Tool
 from lamina.replay.results import Action, Fork
@@ -77,6 +78,7 @@ class PaperForks:
         changes: Sequence[Json] = (),  # noqa: ARG002
         ends_with: Collection[str] = (),
         apart: bool = False,  # noqa: ARG002 - see `LaminaPolicy`
+        hear: Emit | None = None,  # noqa: ARG002
     ) -> ForkResult:
         asked, new = len(directive.encode()), purpose == "summary"
         closing = () if ends_with or new else (0,)  # the call that says that all is done
