@@ -32,6 +32,7 @@ from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import MEMORY_TYPES, Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
+from lamina.text.asks import classify
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.lists import Listed, words
@@ -179,7 +180,7 @@ def _clauses(sentence: Sentence) -> list[Sentence]:
 
 
 def _imagined(sentence: Sentence) -> bool:
-    return bool(LANGUAGES[sentence.lang].imagined.search(sentence.plain))
+    return classify(sentence.plain).imagines
 
 
 def _proposal(find: Find, session: str) -> Proposal:

@@ -41,11 +41,11 @@ from lamina.local.finding import (
 )
 from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tells_of_the_user
 from lamina.memories import MEMORY_TYPES, MemoryType
+from lamina.text.asks import classify
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SARCASM, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence
-from lamina.text.wishes import wish_in
 from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _cues(sentence: Sentence) -> tuple[str, ...]:
     rules = LANGUAGES[sentence.lang]
     found = [name for name in _CUES if getattr(rules, name).search(sentence.plain)]
     others = (("sarcasm", SARCASM), ("system", SYSTEMS), ("url", URL))
-    if wish_in(sentence.text):
+    if classify(sentence.text).keeps:
         found.append("remember")
     return (*found, *(name for name, pattern in others if pattern.search(sentence.text)))
 

@@ -26,6 +26,7 @@ from lamina.text.about import (
 )
 from lamina.text.asks import (
     asked_for,
+    classify,
     find_order,
     permits,
     speaks_for_user,
@@ -42,19 +43,6 @@ _NEEDED_SHARE = 0.7  # of the content words
 _FOUNDED = 0.4  # of the content words
 _RUN = 5  # words, or characters of a script without spaces, that show where a text came from
 _LONG_TITLE = 4  # content words
-_MOST_CONFIRMING = 12  # words; more than that says something of its own
-
-_CONFIRMS = frozenset(
-    """yes yeah yep yup ya aye ok okay k kk sure right correct exactly precisely indeed perfect great
-    good fine nice cool awesome excellent lovely agreed agree absolutely definitely certainly totally
-    lgtm approved confirmed confirm works true ja oui si sí да はい 是 好 对 genau stimmt d'accord
-    claro vale 👍 ✅""".split()  # noqa: SIM905 - a word list
-)
-_FILLERS = frozenset(
-    """that that's thats is it it's its this the a an do does did go ahead please thanks thank you so
-    very much keep doing to me for sounds looks seems idea way choice call plan one all and i like
-    love just as like we let's lets with from now on always more in future same again""".split()  # noqa: SIM905
-)
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
@@ -215,7 +203,10 @@ def _explains_too_much(explained: str, proof: str) -> str:
         if wording.missing_tokens(one, proof):
             return one
         orders = (
-            find_order(one) or asks_somebody(one) or speaks_for_user(one) or permits(one, proof)
+            classify(one).orders
+            or asks_somebody(one)
+            or speaks_for_user(one)
+            or permits(one, proof)
         )
         if orders and _share(one, proof) < _NEEDED_SHARE:
             return one
@@ -365,13 +356,7 @@ def _found(quote: str, parts: Iterable[str]) -> bool:
 
 def is_plain_confirmation(typed: Sequence[str]) -> bool:
     """Whether all that was typed says yes and nothing else."""
-    said = [word for part in typed for word in re.findall(r"[^\s.,;:!?()\"]+", wording.fold(part))]
-    said = [word.casefold().replace("’", "'") for word in said]
-    return (
-        0 < len(said) <= _MOST_CONFIRMING
-        and any(word in _CONFIRMS for word in said)
-        and all(word in _CONFIRMS or word in _FILLERS for word in said)
-    )
+    return classify(" ".join(typed)).confirms
 
 
 def _confirmed(record: Record, session: str, entry: str) -> list[str]:
@@ -426,7 +411,7 @@ def no_statement(text: str, name: str = "") -> str:
 
 def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
     """ "" or the order in a text that stands in what was heard."""
-    orders = [find_order(one) for one in wording.sentences(text)]
+    orders = [classify(one).orders for one in wording.sentences(text)]
     given = [wording.fold(order) for order in orders if order]
     told = [wording.fold(words) for words in heard()] if given else []
     return next((order for order in given if any(order in words for words in told)), "")

@@ -29,7 +29,7 @@ from lamina.messages import (
     tool_use,
 )
 from lamina.ports import Capabilities
-from lamina.text.asks import forget_wish, question_in
+from lamina.text.asks import classify
 from lamina.text.lists import Listed
 from lamina.text.wording import content_stems
 
@@ -85,7 +85,7 @@ _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": 
 def understand(sentence: str) -> list[Wanted]:
     """What is asked for, in order; empty when no rule fits."""
     plain = sentence.strip()
-    if wish := forget_wish(plain):
+    if wish := classify(plain).forgets:
         return [Wanted("forget", wish.words)]
     if wanted := _remembering(plain):
         return wanted
@@ -103,7 +103,6 @@ def _remembering(message: str) -> list[Wanted]:
     # Their rules take a while to load.
     from lamina.text.hidden import hidden_character
     from lamina.text.own_words import asked_at, typed_sentences
-    from lamina.text.wishes import wish_in
 
     typed = {"role": "user", "origin": "typed", "content": message}
     sentences = typed_sentences([typed], _ANY_DAY)
@@ -114,7 +113,7 @@ def _remembering(message: str) -> list[Wanted]:
                 rest = message[message.index(asked.because[0].text) :]
                 return [*found, Wanted("remember", rest.strip())]
             found.append(Wanted("remember", asked.text))
-    if not found and hidden_character(message) and (wish := wish_in(message)):
+    if not found and hidden_character(message) and (wish := classify(message).keeps):
         # No statement of anybody's, but the gate can say what is wrong with it.
         found.append(Wanted("remember", message[wish.start : wish.end]))
     return found
@@ -294,7 +293,7 @@ def answer(request: Request) -> tuple[list[Block], bool]:
         return [text(found)], False
     if _GREETS.fullmatch(sentence):
         return [text(HELLO)], False
-    if _STATES.match(sentence) and question_in(sentence) == len(sentence):
+    if _STATES.match(sentence) and not classify(sentence).asks:
         return [text(_noted(sentence))], False
     return [text(NO_MODEL)], True
 

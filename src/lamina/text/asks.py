@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
@@ -18,6 +18,8 @@ from lamina.text.origins import handed_over_in, without_quotations
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences, spans
 
+_MOST_CONFIRMING = 12  # words; more than that says something of its own
+_WIDE = re.compile(r"[\u3400-\u9fff]")
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 
 
@@ -211,24 +213,71 @@ def _asks(clause: str, *, marked: bool) -> bool:
     return marked and bool(_ASKING.match(clause) or chinese)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a folded sentence is, wherever it stands."""
+class Kind:
+    """What one sentence does; each part is worked out when it is first asked for."""
 
-    forgets: bool  # it states nothing
-    wish: Wish | None  # to remember
-    asks_at: int
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+
+    @cached_property
+    def forgets(self) -> ForgetWish | None:
+        """The wish to have something forgotten; such a sentence states nothing."""
+        return forget_wish(self._sentence)
+
+    @cached_property
+    def keeps(self) -> Wish | None:
+        """The wish to have something remembered."""
+        return None if self.forgets else wish_in(self._sentence)
+
+    @cached_property
+    def asks_at(self) -> int:
+        """Where it begins to ask; its length if it does not."""
+        return question_in(self._sentence)
+
+    @cached_property
+    def asks(self) -> bool:
+        return self.asks_at < len(self._sentence)
+
+    @cached_property
+    def orders(self) -> str:
+        """The order that it gives, shortened for a message; "" if none."""
+        return find_order(self._sentence)
+
+    @cached_property
+    def confirms(self) -> bool:
+        """Does it say yes and nothing else?"""
+        said = re.findall(r"[^\s.,;:!?()\"]+", wording.fold(self._sentence))
+        words = [word.casefold().replace("’", "'") for word in said]
+        yes, fillers = sections("asks.txt")["confirms"], sections("asks.txt")["confirming"]
+        return (
+            0 < len(words) <= _MOST_CONFIRMING
+            and any(word in yes for word in words)
+            and all(word in yes or word in fillers for word in words)
+        )
+
+    @cached_property
+    def imagines(self) -> bool:
+        """Does it suppose something, or play a part? In whatever language it may be."""
+        from lamina.text.cue_words import LANGUAGES
+
+        wide = bool(_WIDE.search(self._sentence))
+        tongues = [LANGUAGES["zh"]] if wide else [LANGUAGES["en"], LANGUAGES["de"]]
+        return any(cues.imagined.search(self._sentence) for cues in tongues)
+
+    @property
+    def states(self) -> bool:
+        return not (self.forgets or self.orders or self.imagines or self.asks_at == 0)
 
 
-@lru_cache(maxsize=256)
-def _kind(sentence: str) -> _Kind:
-    forgets = forget_wish(sentence) is not None
-    return _Kind(forgets, None if forgets else wish_in(sentence), question_in(sentence))
+@lru_cache(maxsize=1024)
+def classify(sentence: str) -> Kind:
+    """What a sentence does: extractor, gate and the engine without a model all ask here."""
+    return Kind(sentence)
 
 
 def _places(needle: str, part: str) -> Iterator[Told]:
     starts, sentences, text = _taken_apart(part)
-    kinds = [_kind(one) for one in sentences] if needle in text else []
+    kinds = [classify(one) for one in sentences] if needle in text else []
     forgets = max((n for n, kind in enumerate(kinds) if kind.forgets), default=-1)
     for at in islice(_found(needle, text), _MOST_PLACES):
         end = at + len(needle)
@@ -249,7 +298,7 @@ def _found(needle: str, text: str) -> Iterator[int]:
 def _told(
     starts: Sequence[int],
     sentences: Sequence[str],
-    kinds: Sequence[_Kind],
+    kinds: Sequence[Kind],
     met: Sequence[int],
     place: tuple[int, int],
     *,
@@ -257,7 +306,7 @@ def _told(
 ) -> Told:
     """What the sentences `met` state at a place of the text."""
     at, end = place
-    wishes = [kind.wish for kind in kinds]
+    wishes = [kind.keeps for kind in kinds]
     meant = {meant_by(wish, n, len(wishes)) for n, wish in enumerate(wishes) if wish}
     wished = all(wishes[n] or n in meant for n in met)
     stated = [

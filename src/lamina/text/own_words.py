@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from lamina.text.asks import classify
 from lamina.text.lists import Listed
 from lamina.text.origins import handed_over_in, split, without_quotations
 from lamina.text.wishes import Wish, meant_by, wish_in
@@ -87,7 +88,7 @@ class Asked:
 def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
     """What one sentence of a message asks to have kept; None if it asks for no such thing."""
     sentence = message[place]
-    wish = None if sentence.material else wish_in(sentence.text)
+    wish = None if sentence.material else classify(sentence.text).keeps
     if wish is None or (sentence.document and 0 < place < len(message) - 1):
         return None  # amid a document it is the document that speaks
     meant = meant_by(wish, place, len(message))
