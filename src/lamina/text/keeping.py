@@ -143,7 +143,9 @@ class Keeping:
         if mark is None or self._is_denied([*said, *right], met[0].casefold()) != (kind == "lose"):
             return None
         idea = re.split(r"\s+", met[0].casefold())
-        points = bool(self._sets["this"] & {*said, *right, *idea}) or not self._spaced
+        points = not self._spaced or bool(
+            self._sets["this"] & {*said, *right, *idea} or self._sets["whom"] & {*idea}
+        )
         if kind == "weak" and mark in ("", ",") and not points:
             return None
         if kind == "label" and mark not in (":", "that", "own"):
@@ -165,12 +167,15 @@ class Keeping:
             return kind != "weak" and (" " in idea or not idea.endswith("ing"))
         if persons and persons[-1] in you:
             return bool(asking & {*said})
-        if persons:  # "I want this remembered", not "I want to remember this"
+        named = re.split(r"\s+", idea) if self._spaced else [w for w in you if w in idea]
+        inside = bool(you & {*named})
+        if persons and not (
+            inside and kind == "lose"
+        ):  # "I want this remembered", not "I want to remember this"
             last = len(bare) - bare[::-1].index(persons[-1])
             return bool(
                 self._sets["wants"] & {*bare[last:]} and self._sets["this"] & {*bare[last:]}
             )
-        inside = bool(you & {*re.split(r"\s+", idea)})
         return inside or bare[0] in self._sets["opens"]
 
     def _goes_on(self, after: Sequence[_Token]) -> tuple[int, str | None]:
