@@ -113,7 +113,8 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
     env.update(TERM="dumb", PWD=str(context.cwd))
     reads = None if context.attended or context.reach else context.reads
     if reads is not None:
-        env["GIT_CONFIG_GLOBAL"] = os.devnull  # git gives up on one that it may not read
+        # Git gives up on a configuration that it may not read; what it writes there goes with the rest.
+        env["GIT_CONFIG_GLOBAL"] = str(private_tmp / "gitconfig")
     return Command(
         argv=_shell(text, env["PATH"]),
         cwd=context.cwd,
