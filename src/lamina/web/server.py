@@ -6,15 +6,19 @@ the browser. Pages are functions from `Asked` to `Answer`; nothing here knows wh
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -96,10 +100,17 @@ class Server(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(32)
         self.cookie = secrets.token_urlsafe(32)
         self.csrf = secrets.token_urlsafe(32)
+        self.owner = os.getuid()
         self._messages: dict[str, Message] = {}
         self._lock = threading.Lock()
         package = resources.files("lamina.web")
         self.assets = {name: (package / name).read_bytes() for name in _ASSETS}
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Other people of this machine can connect too, and may have seen the token in its list of
+        processes before the browser used it."""
+        user = _user_of(client_address, request.getsockname())
+        return user in (None, 0, self.owner)
 
     def server_close(self) -> None:
         super().server_close()
@@ -140,6 +151,22 @@ class Server(ThreadingHTTPServer):
             sys.stderr.write(f"lamina: {type(error).__name__}: {error}\n")
 
 
+def _user_of(theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
+    """Whose socket is at the other end of a connection within this machine; only Linux tells."""
+
+    def written(address: tuple[str, int]) -> str:
+        return f"{struct.unpack('=I', socket.inet_aton(address[0]))[0]:08X}:{address[1]:04X}"
+
+    ends = written(theirs), written(ours)
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+                _, local, remote, *_, user = line.split(None, 8)[:8]
+                if local.endswith(ends[0]) and remote.endswith(ends[1]):
+                    return int(user)
+    return None
+
+
 class _Refused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -166,6 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # its body, if any, was not read
             words = f"{refused}\n".encode()
             answer = Answer(words, refused.status, "text/plain; charset=utf-8")
+        except ValueError:  # an address or a form that is none
+            self.close_connection = True
+            answer = Answer(b"I don't understand this.\n", 400, "text/plain; charset=utf-8")
         if answer.listen:
             self._stream(answer.listen)
             return
