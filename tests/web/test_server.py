@@ -284,6 +284,8 @@ def test_a_browser_that_stays_in_the_terminal_is_answered_meanwhile(
     command = [sys.executable, "-m", "lamina.cli.main", "ui", "--json"]
     env = {**os.environ, "BROWSER": f"{browser} %s"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as process:
-        assert b"Lamina" in shown.read_bytes()
-        process.send_signal(signal.SIGINT)
+        try:
+            assert b"Lamina" in shown.read_bytes()
+        finally:
+            process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
