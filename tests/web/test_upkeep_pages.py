@@ -75,8 +75,13 @@ def test_what_waits_is_accepted_changed_or_refused(
 def test_all_that_waits_is_accepted_at_once(page: Page, project: Any, memory_dir: Any) -> None:
     for name, body in (("one", "Squash the commits."), ("two", "Tests run before each merge.")):
         propose(project, name, body)
-    assert "Accepted: 2." in page.post("inbox", action="accept-all").words
-    assert {"feedback_one.md", "feedback_two.md"} <= {one.name for one in memory_dir().iterdir()}
+    shown = page.get("inbox").text.partition('name="items" value="')[2].partition('"')[0]
+    propose(project, "unseen", "Secrets belong into the log.")  # after the page was loaded
+    assert "Accepted: 2." in page.post("inbox", action="accept-all", items=shown).words
+    there = {one.name for one in memory_dir().iterdir()}
+    assert {"feedback_one.md", "feedback_two.md"} <= there
+    assert "feedback_unseen.md" not in there
+    assert "Secrets belong into the log." in page.get("inbox").words
 
 
 def test_the_audit_makes_the_repairs_that_it_names(

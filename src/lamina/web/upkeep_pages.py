@@ -45,7 +45,9 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
     action, back = asked.form.get("action", ""), project.url("inbox")
     with project.store() as store:
         if action == "accept-all":
-            return Answer(to=back, message=_accept_all(project, [*store.waiting()]))
+            shown = asked.form.get("items", "").split()  # what came later was not seen
+            items = [one for one in store.waiting() if one.id in shown]
+            return Answer(to=back, message=_accept_all(project, items))
         name = asked.parts[3] if asked.parts[3:] else asked.form.get("item", "")
         item = store.waiting_item(name)
         if action == "reject":
