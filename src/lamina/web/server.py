@@ -9,20 +9,18 @@ import hmac
 import os
 import secrets
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lamina.errors import LaminaError
+from lamina.syscalls import socket_owner
 from lamina.web.watch import Watch
 
 if TYPE_CHECKING:
@@ -106,12 +104,6 @@ class Server(ThreadingHTTPServer):
         package = resources.files("lamina.web")
         self.assets = {name: (package / name).read_bytes() for name in _ASSETS}
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Other people of this machine can connect too, and may have seen the token in its list of
-        processes before the browser used it."""
-        user = _user_of(client_address, request.getsockname())
-        return user in (None, 0, self.owner)
-
     def server_close(self) -> None:
         super().server_close()
         self.watch.close()
@@ -151,22 +143,6 @@ class Server(ThreadingHTTPServer):
             sys.stderr.write(f"lamina: {type(error).__name__}: {error}\n")
 
 
-def _user_of(theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
-    """Whose socket is at the other end of a connection within this machine; only Linux tells."""
-
-    def written(address: tuple[str, int]) -> str:
-        return f"{struct.unpack('=I', socket.inet_aton(address[0]))[0]:08X}:{address[1]:04X}"
-
-    ends = written(theirs), written(ours)
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):
-            for line in Path("/proc/net", table).read_text().splitlines()[1:]:
-                _, local, remote, *_, user = line.split(None, 8)[:8]
-                if local.endswith(ends[0]) and remote.endswith(ends[1]):
-                    return int(user)
-    return None
-
-
 class _Refused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -189,13 +165,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         try:
             answer = self._post() if self.command == "POST" else self._get()
-        except _Refused as refused:
+        except (_Refused, ValueError) as refused:  # or what is no address, or no form
             self.close_connection = True  # its body, if any, was not read
             words = f"{refused}\n".encode()
-            answer = Answer(words, refused.status, "text/plain; charset=utf-8")
-        except ValueError:  # an address or a form that is none
-            self.close_connection = True
-            answer = Answer(b"I don't understand this.\n", 400, "text/plain; charset=utf-8")
+            answer = Answer(words, getattr(refused, "status", 400), "text/plain; charset=utf-8")
         if answer.listen:
             self._stream(answer.listen)
             return
@@ -207,7 +180,11 @@ class _Handler(BaseHTTPRequestHandler):
     # ---- who may come in
 
     def _check_host(self) -> None:
-        """A name that leads here by somebody's DNS is not ours."""
+        """A name that leads here by somebody's DNS is not ours, nor are other people of this machine:
+        they may see the token in its list of processes before the browser has used it."""
+        user = socket_owner(self.client_address, self.connection.getsockname())
+        if user not in (None, 0, self.server.owner):
+            raise _Refused(403, "This page is another user's.")
         if self.headers.get("Host", "") not in self._names:
             raise _Refused(421, "This address is not mine.")
 

@@ -57,8 +57,7 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
             )
         edited = typed(asked, "content") if "content" in asked.form else None
         try:
-            secret = bool(asked.form.get("secret"))
-            outcome = store.accept(item.id, edited=edited, allow_secret=secret)
+            outcome = store.accept(item.id, edited=edited, allow_secret="secret" in asked.form)
         except (GateRefused, Conflict) as error:
             return _change_item(project, item, (edited or b"").decode(), str(error))
         return done(back, f"Accepted. {told(outcome)}", store.newest_change(outcome.path))
