@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from lamina.cache.prices import price_of
 from lamina.ledger import tokens
@@ -196,7 +196,9 @@ class Account:
                 self._asked.add(str(block.get("id")))
                 self.saved -= self.rates.read * self._view
                 extra += amount
-            elif block.get("type") == "tool_result" and block.get("tool_use_id") in self._asked:
+            elif (
+                block.get("type") == "tool_result" and str(block.get("tool_use_id")) in self._asked
+            ):
                 self.fetched += amount
                 extra += amount
         if entry.get("compaction"):  # comes back with a summary: doing nothing would not say it
@@ -250,7 +252,7 @@ class Account:
                 self._broken = entry if self._broken < 0 else min(self._broken, entry)
 
     def _replaced(self, edit_at: int, edit: Json, undone: bool) -> Iterator[tuple[int, int]]:
-        for item in cast("list[Json]", edit.get("items") or []):
+        for item in dicts(edit.get("items")):
             at, number = self._position.get(str(item.get("entry"))), item.get("block")
             if at is None or not isinstance(number, int):
                 continue
@@ -258,7 +260,7 @@ class Account:
             before = self._stands(at, number)
             instead[:] = [held for held in instead if held[0] != edit_at]
             if not undone:
-                instead.append((edit_at, tokens.of_block(item["with"])))
+                instead.append((edit_at, tokens.of_block(as_object(item.get("with")))))
                 instead.sort(key=lambda held: held[0])  # edits hold in the ledger's order
             yield at, before - self._stands(at, number)
 
@@ -278,7 +280,7 @@ class Account:
             return []
         gone = [(at, self._size[at]) for at in range(first, last + 1) if self._size[at]]
         new = sum(
-            tokens.of_blocks(dicts(told.get("content"))) for told in edit.get("messages") or ()
+            tokens.of_blocks(dicts(told.get("content"))) for told in dicts(edit.get("messages"))
         )
         self._folds[edit_at] = [*gone, (first, -new)]
         return self._folds[edit_at]
