@@ -107,13 +107,18 @@ def doubles(page: Page, lamina: Any, memory_dir: Any) -> Path:
     return folder
 
 
+def mark_of(shown: Any) -> str:
+    """By which the form that applies a dream knows what its page shows."""
+    return shown.text.split('name="shown" value="')[1].split('"')[0]
+
+
 def test_a_dream_is_shown_applied_and_undone(page: Page, doubles: Path) -> None:
     before = {one.name: one.read_bytes() for one in doubles.glob("*.md")}
     shown = page.post("dream", action="preview")
     assert "What it would change" in shown.words
     assert "Would" in shown.words
     assert {one.name: one.read_bytes() for one in doubles.glob("*.md")} == before
-    applied = page.post("dream", action="apply")
+    applied = page.post("dream", action="apply", shown=mark_of(shown))
     assert "The last dream" in applied.words
     assert len([*doubles.glob("project_*.md")]) == 1
     commit = applied.text.split('name="commit" value="')[1].split('"')[0]
@@ -129,8 +134,10 @@ def test_a_discarded_dream_leaves_memory_as_it_was(page: Page, doubles: Path) ->
 
 
 def test_only_what_was_shown_is_applied(page: Page, doubles: Path) -> None:
-    page.post("dream", action="preview")
+    first = mark_of(page.post("dream", action="preview"))
     (doubles / "project_new.md").write_text("---\nname: new\ntype: project\n---\nA new one.\n")
-    said = page.post("dream", action="apply").words
+    said = page.post("dream", action="apply", shown=first).words
     assert "Memory has changed since this was worked out" in said
+    page.post("dream", action="preview")  # in another tab
+    assert "nothing to apply" in page.post("dream", action="apply", shown=first).words
     assert len([*doubles.glob("project_*.md")]) == 3

@@ -141,7 +141,7 @@ def _dream_on(asked: Asked, project: Project) -> Answer:
     if action == "preview":
         project.world.dreams[project.slug] = _dreamt(project, dry=True)
         return Answer(to=back)
-    if action != "apply" or shown is None:
+    if action != "apply" or shown is None or asked.form.get("shown") != shown.digest:
         raise UsageError("There is nothing to apply. Look first what a dream would change.")
     made = _dreamt(project, dry=False, prepared=shown)
     return Answer(to=back, message=Message(made.text, made.commit, bad=made.status != "completed"))
