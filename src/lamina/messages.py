@@ -118,8 +118,8 @@ class Usage:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> Usage:
-        value = value or {}
+    def from_json(cls, value: object) -> Usage:
+        value = as_object(value)
         names = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
         return cls(*(_count(value.get(name)) for name in names))
 

@@ -1,5 +1,6 @@
 """Two Linux system calls that Python does not offer, `openat2` and `renameat2`, and what stands on
-them: opening beneath a directory without following links, and naming a file without replacing one.
+them: opening beneath a directory without following links, and naming a file without replacing one;
+and what Linux tells about sockets.
 
 Each raises OSError like its cousins in `os`; `Unsupported` says that this kernel, C library or file
 system has no such call, and the caller takes the portable way. Touches nothing by itself.
@@ -10,7 +11,11 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import socket
+import struct
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 _OPENAT2 = 437  # the same number on every architecture that Python has wheels for
@@ -135,3 +140,19 @@ def flush(descriptor: int) -> None:
             os.fsync(descriptor)
     else:
         os.fsync(descriptor)
+
+
+def socket_owner(theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
+    """The user at the other end of a TCP connection within this machine; None where none is told."""
+
+    def written(address: tuple[str, int]) -> str:
+        return f"{struct.unpack('=I', socket.inet_aton(address[0]))[0]:08X}:{address[1]:04X}"
+
+    ends = written(theirs), written(ours)
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+                _, local, remote, *_, user = line.split(None, 8)[:8]
+                if local.endswith(ends[0]) and remote.endswith(ends[1]):
+                    return int(user)
+    return None

@@ -148,12 +148,51 @@ def test_permission_questions_take_yes_no_and_always(talk: Talk, world: Path) ->
 
     screen = talk(*(write(path) for path in [*outside, *inside]), "All done.")
     screen.say("Write them")
-    screen.expect("? Write this file?")
-    for answer in ("maybe", "n", "y", "a"):
+    for answers in ("maybe\rn\r", "y\r", "a\r"):
+        screen.expect("? Write this file?")
         screen.expect("n(o)?")
-        screen.press(f"{answer}\r")
+        screen.press(answers)
     screen.expect("All done.\n")
     assert [path.exists() for path in [*outside, *inside]] == [False, True, True, True]
+
+
+@pytest.mark.spec("F7", "F13")
+@pytest.mark.parametrize("ahead", ["y\r", "a", "never mind\ry\r"])
+def test_what_was_typed_before_a_question_does_not_answer_it(
+    ahead: str, talk: Talk, world: Path
+) -> None:
+    begun, go_on = world / "project" / "begun", world / "project" / "go_on"
+    for pipe in (begun, go_on):
+        os.mkfifo(pipe)
+    outside = {"file_path": str(world / "outside.txt"), "content": "x"}
+    screen = talk(
+        {
+            "reply": {
+                "tool_use": {"name": "Bash", "input": {"command": "echo x > begun; cat go_on"}}
+            }
+        },
+        {"reply": {"tool_use": {"name": "Write", "input": outside}}},
+        otherwise={"main": "Done."},
+    )
+    screen.say("Do both")
+    screen.expect("n(o)?")
+    screen.press("y\r")
+    begun.read_bytes()  # the command runs
+    screen.press(ahead)
+    go_on.write_bytes(b"x")
+    screen.expect("? Write this file?")
+    screen.expect("n(o)?")
+    screen.press("no\r")
+    screen.expect("Done.")
+    screen.say("!\r")  # whatever is on the line
+    screen.expect("Done.")
+    assert not (world / "outside.txt").exists()
+    screen.expect(PROMPT)
+    screen.press("\x04")
+    screen.leave()
+    said = [one["content"][0].get("text") for one in recorded(world) if one.get("role") == "user"]
+    first = ahead.partition("\r")[0] + ("" if "\r" in ahead else "!")
+    assert first in said, said
 
 
 @pytest.mark.spec("I2", "L5.6")

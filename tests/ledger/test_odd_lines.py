@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from lamina.cache.account import Account, Rates
 from lamina.cli.main import main
+from lamina.cli.transcript import edit_words, requests_of
 from lamina.ledger import edits, log
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger, Quotes, blocks_of_entry
@@ -93,6 +95,9 @@ def test_every_field_with_every_wrong_shape_keeps_the_good_lines(
                 [[*lines(one)] for one in recalls_of(entries)]
                 [blocks_of_entry(one) for one in entries]
                 Quotes(tmp_path).before("s", "u3")
+                for call in requests_of(entries):
+                    [edit_words(edit) for edit, _ in call.edits]
+                Account().follow(entries, Rates())
             except Exception as error:  # noqa: BLE001 - whatever a reader would show as a traceback
                 wrong.append(f"{place} = {value!r}: {type(error).__name__}: {error}")
     assert wrong == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -214,3 +215,77 @@ def test_without_its_package_the_page_says_how_to_get_it(
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert main(["ui", "--no-open"]) == 2
     assert "pip install 'lamina[ui]'" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose socket it is")
+def test_another_user_of_the_machine_gets_no_answer_even_with_the_token(
+    serve: Callable[..., Any],
+) -> None:
+    server = serve()
+    nobody: dict[str, Any] = {}
+    if root := os.getuid() == 0:
+        nobody = {"user": 65_534, "extra_groups": []}
+    else:
+        server.owner = os.getuid() + 1  # so we are another
+    asks = (
+        "import sys, urllib.request\n"
+        "try: print(urllib.request.urlopen(sys.argv[1], timeout=20).status)\n"
+        "except OSError as error: print(type(error).__name__)"
+    )
+    command = ["/usr/bin/env", "python3", "-c", asks, server.url]
+    told = subprocess.run(command, capture_output=True, text=True, cwd="/", check=True, **nobody)
+    assert told.stdout.strip() != "200"
+    assert server.token, "the owner can still come in"
+    if root:
+        assert Page(server).enter().get().status == 200
+
+
+def test_what_is_no_address_and_no_form_is_refused_in_a_sentence(page: Page, capfd: Any) -> None:
+    host = f"Host: 127.0.0.1:{page.server.port}"
+    for first in ("GET http://[ HTTP/1.1", "GET http://[x]y/ HTTP/1.1"):
+        with socket.create_connection(("127.0.0.1", page.server.port), timeout=20) as stream:
+            stream.sendall(f"{first}\r\n{host}\r\n\r\n".encode())
+            assert stream.recv(4096).startswith(b"HTTP/1.1 400")
+    many = "&".join(["a=b"] * 2_000).encode()
+    assert page.ask("POST", page._of("pin"), many, Origin=page.origin).status == 400
+    assert capfd.readouterr().err == ""
+
+
+def test_without_news_from_the_kernel_the_page_works_and_ends_quietly(
+    page: Page, monkeypatch: pytest.MonkeyPatch, recwarn: Any
+) -> None:
+    class Exhausted:
+        def inotify_init1(self, _flags: int) -> int:
+            return -1
+
+        def inotify_add_watch(self, _fd: int, _path: bytes, _events: int) -> int:
+            return -1
+
+    monkeypatch.setattr(page.server.watch, "_libc", Exhausted())
+    with listen(page):
+        assert page.get().status == 200
+    assert page.server.watch._thread is None
+    assert not [one for one in recwarn if "Thread" in str(one.category)]
+
+
+def test_a_browser_that_stays_in_the_terminal_is_answered_meanwhile(
+    world: Path, tmp_path: Path
+) -> None:
+    shown = tmp_path / "shown"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f"#!{sys.executable}\nimport sys, urllib.request\n"
+        "try: said = urllib.request.urlopen(sys.argv[1], timeout=10).read()\n"
+        "except OSError: said = b''\n"
+        f"open({str(shown)!r}, 'wb').write(said)\n"
+    )
+    browser.chmod(0o700)
+    os.mkfifo(shown)
+    command = [sys.executable, "-m", "lamina.cli.main", "ui", "--json"]
+    env = {**os.environ, "BROWSER": f"{browser} %s"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as process:
+        try:
+            assert b"Lamina" in shown.read_bytes()
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0

@@ -75,8 +75,13 @@ def test_what_waits_is_accepted_changed_or_refused(
 def test_all_that_waits_is_accepted_at_once(page: Page, project: Any, memory_dir: Any) -> None:
     for name, body in (("one", "Squash the commits."), ("two", "Tests run before each merge.")):
         propose(project, name, body)
-    assert "Accepted: 2." in page.post("inbox", action="accept-all").words
-    assert {"feedback_one.md", "feedback_two.md"} <= {one.name for one in memory_dir().iterdir()}
+    shown = page.get("inbox").text.partition('name="items" value="')[2].partition('"')[0]
+    propose(project, "unseen", "Secrets belong into the log.")  # after the page was loaded
+    assert "Accepted: 2." in page.post("inbox", action="accept-all", items=shown).words
+    there = {one.name for one in memory_dir().iterdir()}
+    assert {"feedback_one.md", "feedback_two.md"} <= there
+    assert "feedback_unseen.md" not in there
+    assert "Secrets belong into the log." in page.get("inbox").words
 
 
 def test_the_audit_makes_the_repairs_that_it_names(
@@ -102,13 +107,18 @@ def doubles(page: Page, lamina: Any, memory_dir: Any) -> Path:
     return folder
 
 
+def mark_of(shown: Any) -> str:
+    """By which the form that applies a dream knows what its page shows."""
+    return shown.text.split('name="shown" value="')[1].split('"')[0]
+
+
 def test_a_dream_is_shown_applied_and_undone(page: Page, doubles: Path) -> None:
     before = {one.name: one.read_bytes() for one in doubles.glob("*.md")}
     shown = page.post("dream", action="preview")
     assert "What it would change" in shown.words
     assert "Would" in shown.words
     assert {one.name: one.read_bytes() for one in doubles.glob("*.md")} == before
-    applied = page.post("dream", action="apply")
+    applied = page.post("dream", action="apply", shown=mark_of(shown))
     assert "The last dream" in applied.words
     assert len([*doubles.glob("project_*.md")]) == 1
     commit = applied.text.split('name="commit" value="')[1].split('"')[0]
@@ -124,8 +134,10 @@ def test_a_discarded_dream_leaves_memory_as_it_was(page: Page, doubles: Path) ->
 
 
 def test_only_what_was_shown_is_applied(page: Page, doubles: Path) -> None:
-    page.post("dream", action="preview")
+    first = mark_of(page.post("dream", action="preview"))
     (doubles / "project_new.md").write_text("---\nname: new\ntype: project\n---\nA new one.\n")
-    said = page.post("dream", action="apply").words
+    said = page.post("dream", action="apply", shown=first).words
     assert "Memory has changed since this was worked out" in said
+    page.post("dream", action="preview")  # in another tab
+    assert "nothing to apply" in page.post("dream", action="apply", shown=first).words
     assert len([*doubles.glob("project_*.md")]) == 3

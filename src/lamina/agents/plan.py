@@ -5,6 +5,7 @@ of the ledger, and comes back after a compaction. Touches the ledger.
 
 from __future__ import annotations
 
+from lamina.agents.roster import enclosed
 from lamina.errors import UsageError
 from lamina.ledger import edits
 from lamina.messages import Json, as_object, text_of
@@ -65,7 +66,7 @@ def restore(state: State) -> None:
 
 def reminder(plan: Json) -> str:
     """An approved plan, as it comes back after a compaction."""
-    return f"<system-reminder>\nThe approved plan:\n\n{plan.get('text')}\n</system-reminder>"
+    return enclosed("system-reminder", f"The approved plan:\n\n{plan.get('text')}")
 
 
 def reading_first(state: State, permit: Permit, how: str, *, always: bool = False) -> Permit:

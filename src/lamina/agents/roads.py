@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -415,8 +414,8 @@ def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Post, Presence]:
 
 def letter_text(letter: Letter, words: str) -> str:
     """As its reader sees it. The id is by what a record knows it again."""
-    about = f' summary="{escape(letter.summary)}"' if letter.summary else ""
-    return f'{_MARK}{letter.id}" from="{escape(letter.sender)}"{about}>\n{words}\n</message>'
+    about = {"id": letter.id, "from": letter.sender, "summary": letter.summary}
+    return roster.enclosed("message", words, about)
 
 
 def failed(task: Letter, why: str) -> dict[str, Any]:

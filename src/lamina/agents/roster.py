@@ -7,6 +7,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ CARD = "agent"  # the name of the `state` entry
 REMOTE = "remote"  # the type of a card whose task is done elsewhere
 KILLED = "its process ended"
 _FOLDER = "subagents"
+_TAGS = ("message", "agent-notification", "system-reminder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +102,12 @@ def _card(value: Mapping[str, Any]) -> Card | None:
         return Card(**{key: item for key, item in value.items() if key in known})
     except TypeError:
         return None
+
+
+def enclosed(tag: str, words: str, about: Mapping[str, str] | None = None) -> str:
+    """What an agent wrote, in a tag that its words can neither end nor open: they would pass for the
+    user's, for another agent's or for ours."""
+    for one in _TAGS:
+        words = words.replace(f"<{one}", f"&lt;{one}").replace(f"</{one}", f"&lt;/{one}")
+    given = "".join(f' {key}="{escape(value)}"' for key, value in (about or {}).items() if value)
+    return f"<{tag}{given}>\n{words}\n</{tag}>"

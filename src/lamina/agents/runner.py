@@ -361,7 +361,7 @@ class Agents:
         caller = agent.caller if above is None or above.running else self.main
         name = f"agent-{agent.card.id}-{agent.rounds}"
         words = tool_results.told(caller, name, self.report(agent))
-        caller.queue.append((f"<agent-notification>\n{words}\n</agent-notification>", "agent"))
+        caller.queue.append((roster.enclosed("agent-notification", words), "agent"))
 
     def _say(self, agent: Agent) -> None:
         card = agent.card

@@ -6,12 +6,12 @@ an agent writes has the origin `teammate`: it is never the user's word. Touches 
 from __future__ import annotations
 
 from functools import partial
-from html import escape
 from typing import Any
 
 import anyio.to_thread
 
 from lamina.agents.plan import PLAN, reminder
+from lamina.agents.roster import enclosed
 from lamina.agents.runner import Agent, Agents
 from lamina.errors import ToolError, UsageError
 from lamina.ledger import edits
@@ -114,8 +114,7 @@ async def _to_all(agents: Agents, me: Agent | None, words: str, summary: str) ->
 
 def _letter(sender: Agent | None, words: str, summary: str) -> str:
     name = sender.card.name if sender else "main"
-    about = f' summary="{escape(summary)}"' if summary else ""
-    return f'<message from="{escape(name)}"{about}>\n{words}\n</message>'
+    return enclosed("message", words, {"from": name, "summary": summary})
 
 
 # ---- asked to end

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from lamina.cache.prices import price_of
 from lamina.ledger import tokens
@@ -235,7 +235,9 @@ class Account:
                 self._asked.add(str(block.get("id")))
                 self.saved -= self.rates.read * self._view
                 extra += amount
-            elif block.get("type") == "tool_result" and block.get("tool_use_id") in self._asked:
+            elif (
+                block.get("type") == "tool_result" and str(block.get("tool_use_id")) in self._asked
+            ):
                 self.fetched += amount
                 extra += amount
         if entry.get("compaction"):  # comes back with a summary: doing nothing would not say it
@@ -293,7 +295,7 @@ class Account:
             self._summarised = self._out
 
     def _replaced(self, edit_at: int, edit: Json, undone: bool) -> Iterator[tuple[int, int]]:
-        for item in cast("list[Json]", edit.get("items") or []):
+        for item in dicts(edit.get("items")):
             at, number = self._position.get(str(item.get("entry"))), item.get("block")
             if at is None or not isinstance(number, int):
                 continue
@@ -301,7 +303,7 @@ class Account:
             before = self._stands(at, number)
             instead[:] = [held for held in instead if held[0] != edit_at]
             if not undone:
-                instead.append((edit_at, tokens.of_block(item["with"])))
+                instead.append((edit_at, tokens.of_block(as_object(item.get("with")))))
                 instead.sort(key=lambda held: held[0])  # edits hold in the ledger's order
             yield at, before - self._stands(at, number)
 
@@ -321,7 +323,7 @@ class Account:
             return []
         gone = [(at, self._size[at]) for at in range(first, last + 1) if self._size[at]]
         new = sum(
-            tokens.of_blocks(dicts(told.get("content"))) for told in edit.get("messages") or ()
+            tokens.of_blocks(dicts(told.get("content"))) for told in dicts(edit.get("messages"))
         )
         self._folds[edit_at] = [*gone, (first, -new)]
         return self._folds[edit_at]

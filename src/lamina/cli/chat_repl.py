@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import termios
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,22 +43,53 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.key_binding.key_processor import KeyPress
 
 
 # A paste of more lines or characters than this is not taken for the user's own words.
 LONGEST_TYPED_PASTE = 300
-_LONGEST_LINE = 4_096  # a terminal keeps no longer one
 
 
-def _typed_ahead() -> str:
-    """A whole line that was typed before the prompt came up; the terminal has shown it already."""
-    if not sys.stdin.isatty():
-        return ""
-    import select
+def _typed_ahead() -> list[KeyPress]:
+    """The keys that were pressed while nobody read them, in order."""
+    from prompt_toolkit.application import get_app_session
+    from prompt_toolkit.input.typeahead import get_typeahead
+    from prompt_toolkit.input.vt100_parser import Vt100Parser
+    from prompt_toolkit.key_binding.key_processor import KeyPress
+    from prompt_toolkit.keys import Keys
 
-    ready, _, _ = select.select([sys.stdin.fileno()], [], [], 0)
-    line = os.read(sys.stdin.fileno(), _LONGEST_LINE) if ready else b""
-    return line.decode(errors="replace").strip() if line.endswith(b"\n") else ""
+    keys = get_typeahead(get_app_session().input)
+    parser = Vt100Parser(keys.append)
+    parser.feed(_unread(sys.stdin.fileno()).decode(errors="replace"))
+    parser.flush()
+    # A terminal that nobody reads raw ends its lines with \n; to the prompt that is another key.
+    return [KeyPress(Keys.Enter, "\r") if one.key == Keys.ControlJ else one for one in keys]
+
+
+def _unread(terminal: int) -> bytes:
+    """All that waits in the terminal, also a line that has not been ended."""
+    if not os.isatty(terminal):
+        return b""
+    as_it_was = termios.tcgetattr(terminal)
+    at_once = [*as_it_was[:3], as_it_was[3] & ~termios.ICANON, *as_it_was[4:6], [*as_it_was[6]]]
+    at_once[6][termios.VMIN] = at_once[6][termios.VTIME] = 0
+    termios.tcsetattr(terminal, termios.TCSANOW, at_once)
+    try:
+        found = b""
+        while more := os.read(terminal, 65_536):
+            found += more
+        return found
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, as_it_was)
+
+
+def _type(keys: list[KeyPress]) -> None:
+    """Let the next prompt find these keys pressed."""
+    from prompt_toolkit.application import get_app_session
+    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+
+    terminal = get_app_session().input
+    store_typeahead(terminal, [*keys, *get_typeahead(terminal)])
 
 
 class Editor:
@@ -74,8 +106,7 @@ class Editor:
         from prompt_toolkit.patch_stdout import patch_stdout
 
         self._pastes.clear()
-        if ahead := _typed_ahead():
-            return ahead, ""
+        _type(_typed_ahead())
         prompt = self._prompt = self._prompt or self._make()
         with patch_stdout(raw=True):  # what the background says goes above the line being typed
             line = await prompt.prompt_async(
@@ -86,18 +117,26 @@ class Editor:
             return "", found[line.strip()]
         return line, "\n\n".join(f"{mark}\n{text}" for mark, text in found.items())
 
-    async def choose(self) -> Literal["once", "always", "no"]:
-        """y, a or n, until one of them is typed."""
+    async def choose(self, ask: Callable[[], None]) -> Literal["once", "always", "no"]:
+        """y, a or n, until one of them is typed. What was typed before the question stood there is
+        no answer to it: it waits for the next message."""
         from prompt_toolkit import PromptSession
 
         answers: dict[str, Literal["once", "always", "no"]] = {
             "y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no",
         }  # fmt: skip
         question: PromptSession[str] = PromptSession()
-        while True:
-            word = await question.prompt_async("  y(es), a(lways) or n(o)? ", handle_sigint=False)
-            if (answer := answers.get(word.strip().lower())) is not None:
-                return answer
+        ahead = _typed_ahead()
+        ask()
+        try:
+            while True:
+                word = await question.prompt_async(
+                    "  y(es), a(lways) or n(o)? ", handle_sigint=False
+                )
+                if (answer := answers.get(word.strip().lower())) is not None:
+                    return answer
+        finally:
+            _type(ahead)
 
     def _make(self) -> PromptSession[str]:
         from prompt_toolkit import PromptSession
@@ -289,13 +328,16 @@ class Conversation:
 
     async def _may(self, tool: str, detail: str) -> Literal["once", "always", "no"]:
         """A question about a permission; Ctrl-C says no and stops the turn."""
-        async with self._asking:
+
+        def ask() -> None:
             self._end_line()
             out(style(f"? {_asked(tool)}", "yellow"))
             for line in harmless(detail).splitlines()[:20]:
                 out(f"    {line[: width() - 4]}")
+
+        async with self._asking:
             try:
-                return await self._editor.choose()
+                return await self._editor.choose(ask)
             except (KeyboardInterrupt, EOFError):
                 if self._session is not None:
                     self._session.cancel()

@@ -130,7 +130,7 @@ def edit_words(entry: Json) -> str:
     layer, done = entry.get("layer"), entry.get("op")
     match done:
         case "replace":
-            return f"{layer} replaced {plural(len(entry.get('items') or ()), 'block')}"
+            return f"{layer} replaced {plural(len(dicts(entry.get('items'))), 'block')}"
         case "fold":
             return f"{layer} folded a span [{str(entry['uuid'])[:8]}]{_kept(entry)}"
         case "revoke":

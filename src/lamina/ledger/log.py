@@ -179,7 +179,10 @@ _SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
         "recalled": _objects,
         "meta": lambda value: isinstance(value, dict),
     },
-    "request": {"blocks": lambda value: isinstance(value, int)},
+    "request": {
+        "blocks": lambda value: isinstance(value, int),
+        "tokens": lambda value: isinstance(value, int | None),
+    },
 }
 
 

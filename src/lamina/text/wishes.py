@@ -24,6 +24,7 @@ _ASKING = re.compile(r"[?？]\W*$|[吗么]\W*$")
 _TAG = Listed("asks.tag_of_a_wish")
 _OF_THE_TASK = Listed("asks.of_the_task")
 _CHORE = Listed("finders.chore_start")
+_ONE_OFF = Listed("finders.one_off")
 _THE = re.compile(r"(?i)(?:the|an?|der|die|das|den|dem)\s")
 _VERB = re.compile(r"\w+\s+\S+\s.*?\b\w{3,}(?:s|ed)\b")
 _AND = re.compile(r"(?i)\s*(?:and|then|und)\b")
@@ -66,7 +67,7 @@ def _found(sentence: str) -> Wish | None:
             return wish
     for lang in languages[:2]:
         wish = _phrases(lang).composed(plain) if lang in _COMPOSED else None
-        if wish and not _is_chore(plain, wish, lang):
+        if wish and not _is_chore(plain, wish, lang) and not _is_order(plain, wish):
             return wish
     return None
 
@@ -339,6 +340,12 @@ def _in_material(plain: str, at: int) -> bool:
 @lru_cache(maxsize=8)
 def _phrases(lang: str) -> _Phrases:
     return _Phrases(lang)
+
+
+def _is_order(plain: str, wish: Wish) -> bool:
+    """ "Don't make me repeat myself: fix the test" is said to have it done."""
+    what = plain[wish.start : wish.end]
+    return bool(_ONE_OFF.search(what) or _CHORE.search(what))
 
 
 def _is_chore(plain: str, wish: Wish, lang: str) -> bool:

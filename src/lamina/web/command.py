@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -37,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
             note("The address works once, in one browser. Ctrl-C ends the page.")
     sys.stdout.flush()  # whoever waits for the address reads a pipe
     if not args.no_open:
-        _open(server.url)
+        # Some browsers run in the terminal until they are left, and need answers meanwhile.
+        threading.Thread(target=_open, args=(server.url,), daemon=True).start()
     try:
         server.serve_forever(cast("float", None))  # sleeps until somebody asks
     except KeyboardInterrupt:

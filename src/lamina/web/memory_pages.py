@@ -280,9 +280,8 @@ def _save(asked: Asked, project: Project) -> Screen | Answer:
         except (GateRefused, Conflict) as error:
             to = project.url("edit", path)
             return editor(path, base.decode(), to, back, content.decode(), str(error))
-        return done(
-            back, told(outcome), store.newest_change(outcome.path) if outcome.changed else ""
-        )
+        undo = store.newest_change(outcome.path) if outcome.changed else ""
+        return done(back, told(outcome), undo)
 
 
 def told(outcome: Outcome) -> str:

@@ -6,6 +6,7 @@ the browser. Pages are functions from `Asked` to `Answer`; nothing here knows wh
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 import socket
 import sys
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lamina.errors import LaminaError
+from lamina.syscalls import socket_owner
 from lamina.web.watch import Watch
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class Server(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(32)
         self.cookie = secrets.token_urlsafe(32)
         self.csrf = secrets.token_urlsafe(32)
+        self.owner = os.getuid()
         self._messages: dict[str, Message] = {}
         self._lock = threading.Lock()
         package = resources.files("lamina.web")
@@ -162,10 +165,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         try:
             answer = self._post() if self.command == "POST" else self._get()
-        except _Refused as refused:
+        except (_Refused, ValueError) as refused:  # or what is no address, or no form
             self.close_connection = True  # its body, if any, was not read
             words = f"{refused}\n".encode()
-            answer = Answer(words, refused.status, "text/plain; charset=utf-8")
+            answer = Answer(words, getattr(refused, "status", 400), "text/plain; charset=utf-8")
         if answer.listen:
             self._stream(answer.listen)
             return
@@ -177,7 +180,11 @@ class _Handler(BaseHTTPRequestHandler):
     # ---- who may come in
 
     def _check_host(self) -> None:
-        """A name that leads here by somebody's DNS is not ours."""
+        """A name that leads here by somebody's DNS is not ours, nor are other people of this machine:
+        they may see the token in its list of processes before the browser has used it."""
+        user = socket_owner(self.client_address, self.connection.getsockname())
+        if user not in (None, 0, self.server.owner):
+            raise _Refused(403, "This page is another user's.")
         if self.headers.get("Host", "") not in self._names:
             raise _Refused(421, "This address is not mine.")
 

@@ -93,19 +93,13 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = N
     newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
     typed = next((call.typed for call in calls if call.typed), "")
     values = {
-        "id": file.stem,
-        "agent": transcript.agent_of(file),
-        "sub": agent.stem if agent else "",
-        "every": calls,
-        "calls": newest,
-        "page": page,
-        "pages": pages,
+        "id": file.stem, "agent": transcript.agent_of(file), "sub": agent.stem if agent else "",
+        "every": calls, "calls": newest, "page": page, "pages": pages,
         "saved": sum(less for call in calls for _, less in call.edits),
         "breaks": sum(not one.get("registered") for call in calls for one in call.breaks),
-        "words": transcript.edit_words,
         "cards": [] if agent else read_cards(file.with_suffix("")),
-        "when": file.stat().st_mtime,
-    }
+        "words": transcript.edit_words, "when": file.stat().st_mtime,
+    }  # fmt: skip
     title = " ".join(typed.split())[:90] or f"Session {file.stem[:8]}"
     return Screen("session.html", title, "sessions", values)
 
@@ -131,12 +125,8 @@ def _view(project: Project, file: Path, number: str) -> Screen:
     ]
     parts = {name: size for name, size in context.parts_of(ledger).items() if size}
     values = {
-        "id": file.stem,
-        "call": call,
-        "parts": parts,
-        "rows": rows,
-        "whole": sum(parts.values()),
-    }
+        "id": file.stem, "call": call, "parts": parts, "rows": rows, "whole": sum(parts.values()),
+    }  # fmt: skip
     return Screen("view.html", f"Request {number}", "sessions", values)
 
 

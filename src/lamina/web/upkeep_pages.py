@@ -45,7 +45,9 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
     action, back = asked.form.get("action", ""), project.url("inbox")
     with project.store() as store:
         if action == "accept-all":
-            return Answer(to=back, message=_accept_all(project, [*store.waiting()]))
+            shown = asked.form.get("items", "").split()  # what came later was not seen
+            items = [one for one in store.waiting() if one.id in shown]
+            return Answer(to=back, message=_accept_all(project, items))
         name = asked.parts[3] if asked.parts[3:] else asked.form.get("item", "")
         item = store.waiting_item(name)
         if action == "reject":
@@ -55,8 +57,7 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
             )
         edited = typed(asked, "content") if "content" in asked.form else None
         try:
-            secret = bool(asked.form.get("secret"))
-            outcome = store.accept(item.id, edited=edited, allow_secret=secret)
+            outcome = store.accept(item.id, edited=edited, allow_secret="secret" in asked.form)
         except (GateRefused, Conflict) as error:
             return _change_item(project, item, (edited or b"").decode(), str(error))
         return done(back, f"Accepted. {told(outcome)}", store.newest_change(outcome.path))
@@ -140,7 +141,7 @@ def _dream_on(asked: Asked, project: Project) -> Answer:
     if action == "preview":
         project.world.dreams[project.slug] = _dreamt(project, dry=True)
         return Answer(to=back)
-    if action != "apply" or shown is None:
+    if action != "apply" or shown is None or asked.form.get("shown") != shown.digest:
         raise UsageError("There is nothing to apply. Look first what a dream would change.")
     made = _dreamt(project, dry=False, prepared=shown)
     return Answer(to=back, message=Message(made.text, made.commit, bad=made.status != "completed"))

@@ -40,6 +40,8 @@ class Watch:
         with self._lock:
             if self._thread is None:
                 self._fd = self._libc.inotify_init1(os.O_CLOEXEC)
+                if self._fd < 0:  # the kernel has no more of them for this user
+                    return
                 self._thread = threading.Thread(target=self._read, daemon=True)
                 self._thread.start()
             for folder in folders:
