@@ -166,7 +166,7 @@ class Database:
 
     def token(self, secret: str) -> Token | None:
         """None for an unknown and for a revoked one alike."""
-        with self._reading() as connection:
+        with self._engine.connected() as connection:
             row = connection.execute(
                 "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens "
                 "WHERE hash = ? AND revoked IS NULL",
@@ -185,7 +185,7 @@ class Database:
     # ---- reading
 
     def state(self, tenant: str, repo: str) -> State:
-        with self._reading() as connection:
+        with self._engine.connected() as connection:
             return _state(connection, tenant, repo)[1]
 
     def hashes(self, tenant: str, repo: str) -> tuple[State, dict[str, str]]:
