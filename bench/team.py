@@ -39,7 +39,7 @@ from lamina.team.entries import EMPTY, sha256
 
 SECONDS = float(os.environ.get("LAMINA_SECONDS", "60"))
 REPOSITORIES, KEYS = int(os.environ.get("LAMINA_REPOSITORIES", "10000")), 50
-WRITERS, READERS, KILLS, ROUNDS = 4, 8, 20, 2
+WRITERS, READERS, KILLS, ROUNDS = 4, 8, 20, 4
 UNLIMITED = ("--rate", "100000000")
 API = "/api/team_memory?repo=acme/"
 TEXT = "The order service is owned by the crew in Lyon, and asks the ledger before it ships. " * 8
