@@ -219,7 +219,11 @@ class Database:
             for row in rows:
                 # What was written at once stays together: a state lies only between two writes.
                 if size > PAGE_BYTES and row[5] != entries[-1].version:
-                    reached = _state_at(connection, number, entries[-1].version)
+                    (etag,) = connection.execute(
+                        "SELECT etag FROM states WHERE repository = ? AND version = ?",
+                        (number, entries[-1].version),
+                    ).fetchone()
+                    reached = State(entries[-1].version, etag)
                     return Page(reached, entries, whole=not found, more=True)
                 entries.append(Entry(*row))
                 size += len(row[1] or "")
@@ -306,13 +310,6 @@ def _state(connection: Connection, tenant: str, repo: str, lock_row: str = "") -
         (tenant, repo),
     ).fetchone()
     return (row[0], State(row[1], row[2])) if row else ("", State())
-
-
-def _state_at(connection: Connection, number: str, version: int) -> State:
-    (etag,) = connection.execute(
-        "SELECT etag FROM states WHERE repository = ? AND version = ?", (number, version)
-    ).fetchone()
-    return State(version, etag)
 
 
 def _differing(

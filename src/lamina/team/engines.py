@@ -5,7 +5,7 @@ view whole and writers apart. Statements have `?` for their values.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,8 +24,8 @@ class Connection(Protocol):
 class _Kept:
     """Connections are kept for the next who asks; after an error none of them is used again."""
 
-    def __init__(self, *errors: type[Exception]) -> None:
-        self._errors = errors
+    def __init__(self, connect: Callable[[], Any], *errors: type[Exception]) -> None:
+        self._connect, self._errors = connect, errors
         self._idle: list[tuple[object, Any]] = []
 
     @contextmanager
@@ -53,9 +53,6 @@ class _Kept:
         """What a connection leads to: one to anything else is of no use."""
         return None
 
-    def _connect(self) -> Any:
-        raise NotImplementedError
-
     def close(self) -> None:
         with suppress(IndexError):
             while True:
@@ -67,7 +64,7 @@ class SQLite(_Kept):
     lock_schema = "SELECT 1"  # whoever writes is alone here
 
     def __init__(self, path: Path) -> None:
-        super().__init__(sqlite3.Error, OSError)
+        super().__init__(self._opened, sqlite3.Error, OSError)
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,7 +80,7 @@ class SQLite(_Kept):
         found = self._path.stat()
         return found.st_dev, found.st_ino
 
-    def _connect(self) -> Any:
+    def _opened(self) -> Any:
         address = f"{self._path.as_uri()}?mode=rw"  # one that went away is not made anew, empty
         made = sqlite3.connect(
             address, timeout=5, isolation_level=None, uri=True, check_same_thread=False
@@ -104,12 +101,12 @@ class PostgreSQL(_Kept):
             raise UsageError(
                 "PostgreSQL needs one more package. Install it: pip install 'lamina[postgresql]'."
             ) from error
-        super().__init__(psycopg.OperationalError, psycopg.InterfaceError)
-        self._psycopg: Any = psycopg
-        self._address = address
+        known: Any = psycopg
 
-    def _connect(self) -> Any:
-        return _WithMarks(self._psycopg.connect(self._address, autocommit=True, connect_timeout=5))
+        def opened() -> _WithMarks:
+            return _WithMarks(known.connect(address, autocommit=True, connect_timeout=5))
+
+        super().__init__(opened, known.OperationalError, known.InterfaceError)
 
 
 class _WithMarks:

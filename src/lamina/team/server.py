@@ -79,18 +79,14 @@ class Rates:
 
     def demand(self, caller: str, cost: float = 1.0) -> None:
         with self._lock:
-            self._demand(caller, cost)
-
-    def _demand(self, caller: str, cost: float) -> None:
-        if len(self._left) > _MANY:
-            self._left.clear()
-        most, now = float(self.a_minute), self.now()
-        left, then = self._left.get(caller, (most, now))
-        left = min(most, left + (now - then) * most / 60)
+            if len(self._left) > _MANY:
+                self._left.clear()
+            most, now = float(self.a_minute), self.now()
+            left, then = self._left.get(caller, (most, now))
+            left = min(most, left + (now - then) * most / 60)
+            self._left[caller] = (left - cost if left >= cost else left, now)
         if left < cost:
-            self._left[caller] = (left, now)
             raise Refusal(429, "Too many requests. Wait a minute.", headers={"Retry-After": "60"})
-        self._left[caller] = (left - cost, now)
 
 
 class TeamServer:

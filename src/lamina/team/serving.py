@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, count
@@ -94,20 +95,7 @@ def _create(args: argparse.Namespace, database: Database) -> int:
 def _list(args: argparse.Namespace, database: Database) -> int:
     tokens = database.tokens(args.tenant)
     if args.json:
-        out_json(
-            [
-                {
-                    "id": one.id,
-                    "name": one.name,
-                    "tenant": one.tenant,
-                    "repo": one.repo,
-                    "writes": one.writes,
-                    "created": one.created,
-                    "revoked": one.revoked,
-                }
-                for one in tokens
-            ]
-        )
+        out_json([asdict(one) for one in tokens])
         return 0
     rows = [
         [
