@@ -184,3 +184,20 @@ def test_without_a_remote_one_is_asked_for_the_name(tmp_path: Path) -> None:
         repository_of(tmp_path)
     with pytest.raises(UsageError, match="owner/name"):
         repository_of(tmp_path, "shop")
+
+
+@pytest.mark.spec("T2")
+def test_a_fork_or_a_folder_without_a_remote_is_named_in_the_settings(tmp_path: Path) -> None:
+    names = {"me/shop": "Acme/Shop", str(tmp_path / "notes"): "acme/notes", str(tmp_path): "bad"}
+    (tmp_path / "notes").mkdir()
+    assert repository_of(tmp_path / "notes", names=names) == "acme/notes"
+    assert repository_of(tmp_path / "notes", "an/other", names) == "an/other"
+    with pytest.raises(UsageError, match="bad is no repository"):
+        repository_of(tmp_path, names=names)
+    git = tmp_path / "clone" / ".git"
+    for part in ("objects", "refs"):
+        (git / part).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text('[remote "origin"]\n\turl = git@github.com:Me/Shop.git\n')
+    assert repository_of(git.parent, names=names) == "acme/shop"
+    assert repository_of(git.parent, names={}) == "me/shop"

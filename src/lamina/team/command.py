@@ -101,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
-    joined = Joined(checked_url(args.url), repository_of(config.project, args.repo))
+    names = config.table("team.repositories")
+    joined = Joined(checked_url(args.url), repository_of(config.project, args.repo, names))
     given = config.secret("team")
     token = given or _asked_token()
     Remote(joined.url, joined.repo, token).members()  # says what is wrong before anything is kept
@@ -444,14 +445,6 @@ def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place
 
 
 _VERBS = {
-    "status": _status,
-    "pull": _pull,
-    "push": _push,
-    "sync": _sync,
-    "log": _log,
-    "diff": _diff,
-    "members": _members,
-    "resolve": _resolve,
-    "remove": _remove,
-    "restore": _restore,
+    verb.__name__[1:]: verb
+    for verb in (_status, _pull, _push, _sync, _log, _diff, _members, _resolve, _remove, _restore)
 }

@@ -82,9 +82,7 @@ class SQLite(_Kept):
 
     def _opened(self) -> Any:
         address = f"{self._path.as_uri()}?mode=rw"  # one that went away is not made anew, empty
-        made = sqlite3.connect(
-            address, timeout=5, isolation_level=None, uri=True, check_same_thread=False
-        )
+        made = sqlite3.connect(address, 5, isolation_level=None, uri=True, check_same_thread=False)
         made.execute("PRAGMA synchronous=FULL")
         return made
 

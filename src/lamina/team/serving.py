@@ -109,9 +109,8 @@ def _list(args: argparse.Namespace, database: Database) -> int:
         ]
         for one in tokens
     ]
-    out(table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])) if rows else note(
-        "No tokens."
-    )
+    shown = table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])
+    out(shown) if rows else note("No tokens.")
     return 0
 
 
