@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.team.people import topic
+from tests.team.people import Person, topic
 
 from lamina.errors import UsageError
 from lamina.team.entries import LARGEST_BODY, sha256
@@ -100,6 +100,36 @@ def test_half_a_body_is_no_answer(liar: Callable[..., Remote]) -> None:
     whole = page({"a.md": entry()})
     with pytest.raises((TeamLies, TeamAway)):
         liar(whole, Content_Length=str(len(whole) + 100)).news("e0")
+
+
+@pytest.mark.spec("T4")
+def test_a_server_that_lies_leaves_every_local_file_as_it_is(
+    person: Callable[..., Person], liar: Callable[..., Remote]
+) -> None:
+    ana = person("ana")
+    ana.join()
+    ana.share("Releases are cut on Tuesdays by the platform group", "releases")
+    (place,) = ana.folder.rglob("joined.json")
+
+    def files() -> dict[Path, bytes]:
+        """Without the history and what Lamina notes for itself beside the memories."""
+        every = [*ana.team.parent.rglob("*"), *ana.project.rglob("*"), *ana.folder.glob("*.md")]
+        return {path: path.read_bytes() for path in every if path.is_file()}
+
+    before = files()
+    assert ana.team / "releases.md" in before
+    keys = ["../evil.md", "../../../../evil.md", "/evil.md", "a/../../evil.md", "MEMORY.md", "a.sh",
+            "..\\evil.md", ".git/evil.md", "con.md", "\x00.md"]  # fmt: skip
+    remote = liar(page({key: entry() for key in keys}, etag="e2"))
+    place.write_text(json.dumps({"url": remote._url, "repo": "acme/shop"}))
+    did = ana.pull()
+    assert (did["taken"], {*did["left_out"]}) == ({}, {*keys})
+    assert files() == before
+    for body in (page({"releases.md": entry(sha256="0" * 64)}, etag="e3"), page({})[:-9]):
+        liar(body)
+        ana.run("team", "pull", code=1)
+        assert "Nothing was taken" in ana.said
+        assert files() == before
 
 
 @pytest.mark.spec("T4")
