@@ -304,6 +304,7 @@ def test_who_sends_half_a_request_is_hung_up_on_and_holds_nobody_up(
             one.close()
         made.should_exit = True
         thread.join()
+    database.close()
 
 
 # ---- the database
@@ -350,6 +351,7 @@ def test_a_database_that_goes_away_and_comes_back_is_said_and_forgiven(tmp_path:
         database.state("acme", "acme/shop")
     (tmp_path / "b").rename(tmp_path / "a")
     assert database.state("acme", "acme/shop").version == 1
+    database.close()
 
 
 @pytest.mark.spec("T2")
@@ -396,6 +398,7 @@ def test_tokens_are_kept_as_hashes_alone(tmp_path: Path) -> None:
     _, secret = database.create_token("acme", "ana", "*", writes=True)
     assert database.token(secret) is not None
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    database.close()
     assert secret.encode() not in kept
     assert (tmp_path / "team.db").stat().st_mode & 0o077 == 0
 
@@ -450,7 +453,7 @@ def test_a_repository_has_room_for_so_many_files(
 
 @pytest.mark.spec("T2")
 def test_a_database_of_a_newer_version_or_of_another_kind_is_not_touched(tmp_path: Path) -> None:
-    Database(f"sqlite://{tmp_path}/team.db")
+    Database(f"sqlite://{tmp_path}/team.db").close()
     with sqlite3.connect(tmp_path / "team.db") as connection:
         connection.execute("INSERT INTO migrations VALUES (99)")
     connection.close()

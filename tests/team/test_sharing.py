@@ -300,6 +300,7 @@ def test_a_server_put_back_from_a_backup_gets_again_what_it_lost(
     process, url = start(f"sqlite://{file}")
     ana = person("ana", url=url)
     ana.token = database.create_token("acme", "ana", "*", writes=True)[1]
+    database.close()
     ana.join()
     ana.share(RELEASES, "releases")
     with sqlite3.connect(file) as connection:

@@ -94,7 +94,11 @@ class Database:
     def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
         self._engine = engine_at(address)
         self._now = now
-        self._migrate()
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[Connection]:

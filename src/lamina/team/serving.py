@@ -48,9 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if args.verb == "serve":
         return _serve(args)
     with closing(Database(args.db)) as database:
-        return {"create": _create, "list": _list, "revoke": _revoke}[args.token_verb](
-            args, database
-        )
+        verbs = {"create": _create, "list": _list, "revoke": _revoke}
+        return verbs[args.token_verb](args, database)
 
 
 def _serve(args: argparse.Namespace) -> int:
