@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.team.people import topic
+from tests.team.people import Person, topic
 
 from lamina.errors import UsageError
 from lamina.team.entries import LARGEST_BODY, sha256
@@ -103,6 +103,36 @@ def test_half_a_body_is_no_answer(liar: Callable[..., Remote]) -> None:
 
 
 @pytest.mark.spec("T4")
+def test_a_server_that_lies_leaves_every_local_file_as_it_is(
+    person: Callable[..., Person], liar: Callable[..., Remote]
+) -> None:
+    ana = person("ana")
+    ana.join()
+    ana.share("Releases are cut on Tuesdays by the platform group", "releases")
+    (place,) = ana.folder.rglob("joined.json")
+
+    def files() -> dict[Path, bytes]:
+        """Without the history and what Lamina notes for itself beside the memories."""
+        every = [*ana.team.parent.rglob("*"), *ana.project.rglob("*"), *ana.folder.glob("*.md")]
+        return {path: path.read_bytes() for path in every if path.is_file()}
+
+    before = files()
+    assert ana.team / "releases.md" in before
+    keys = ["../evil.md", "../../../../evil.md", "/evil.md", "a/../../evil.md", "MEMORY.md", "a.sh",
+            "..\\evil.md", ".git/evil.md", "con.md", "\x00.md"]  # fmt: skip
+    remote = liar(page({key: entry() for key in keys}, etag="e2"))
+    place.write_text(json.dumps({"url": remote._url, "repo": "acme/shop"}))
+    did = ana.pull()
+    assert (did["taken"], {*did["left_out"]}) == ({}, {*keys})
+    assert files() == before
+    for body in (page({"releases.md": entry(sha256="0" * 64)}, etag="e3"), page({})[:-9]):
+        liar(body)
+        ana.run("team", "pull", code=1)
+        assert "Nothing was taken" in ana.said
+        assert files() == before
+
+
+@pytest.mark.spec("T4")
 def test_a_token_is_not_sent_where_a_redirect_leads(liar: Callable[..., Remote]) -> None:
     with pytest.raises(TeamRefused, match="302"):
         liar(b"", 302, Location="http://127.0.0.1:9/steal").news("e0")
@@ -184,3 +214,20 @@ def test_without_a_remote_one_is_asked_for_the_name(tmp_path: Path) -> None:
         repository_of(tmp_path)
     with pytest.raises(UsageError, match="owner/name"):
         repository_of(tmp_path, "shop")
+
+
+@pytest.mark.spec("T2")
+def test_a_fork_or_a_folder_without_a_remote_is_named_in_the_settings(tmp_path: Path) -> None:
+    names = {"me/shop": "Acme/Shop", str(tmp_path / "notes"): "acme/notes", str(tmp_path): "bad"}
+    (tmp_path / "notes").mkdir()
+    assert repository_of(tmp_path / "notes", names=names) == "acme/notes"
+    assert repository_of(tmp_path / "notes", "an/other", names) == "an/other"
+    with pytest.raises(UsageError, match="bad is no repository"):
+        repository_of(tmp_path, names=names)
+    git = tmp_path / "clone" / ".git"
+    for part in ("objects", "refs"):
+        (git / part).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text('[remote "origin"]\n\turl = git@github.com:Me/Shop.git\n')
+    assert repository_of(git.parent, names=names) == "acme/shop"
+    assert repository_of(git.parent, names={}) == "me/shop"

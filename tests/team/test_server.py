@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.team.people import GITHUB, Server, topic
+from tests.team.people import GITHUB, Server, start, stop, topic
 
 from lamina.errors import UsageError
 from lamina.team.database import Database, Stale, Token
@@ -145,6 +145,24 @@ def test_another_tenant_has_another_repository_of_the_same_name(
     assert members == [{"name": "eve", "writes": True}]
     assert put(server, stranger, {"a.md": topic("Mine")})[0] == 200
     assert server.ask("GET", SHOP, ana)[1]["entries"]["a.md"]["content"] == FACT
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_a_token_of_another_tenant_learns_and_changes_nothing_on_any_route(
+    server: Server, ana: str, tenant: str, method: str, path: str
+) -> None:
+    etag = put(server, ana, {"a.md": FACT})[1]["etag"]
+    stranger = server.token("eve", f"{tenant}-other", "*")
+    body = {"entries": {"a.md": {"content": topic("Mine")}}} if method == "PUT" else None
+    answer = server.ask(method, path, stranger, body, {"If-Match": f'"{etag}"'})
+    assert answer[0] in (200, 404, 412)
+    told = json.dumps(answer[1:])
+    assert not [
+        word for word in ("Lyon", "a.md", etag, '"ana"', sha256(FACT.encode())) if word in told
+    ]
+    there = server.ask("GET", SHOP, ana)[1]
+    assert (there["etag"], there["entries"]["a.md"]["content"]) == (etag, FACT)
 
 
 @pytest.mark.spec("T2")
@@ -286,6 +304,7 @@ def test_who_sends_half_a_request_is_hung_up_on_and_holds_nobody_up(
             one.close()
         made.should_exit = True
         thread.join()
+    database.close()
 
 
 # ---- the database
@@ -332,6 +351,45 @@ def test_a_database_that_goes_away_and_comes_back_is_said_and_forgiven(tmp_path:
         database.state("acme", "acme/shop")
     (tmp_path / "b").rename(tmp_path / "a")
     assert database.state("acme", "acme/shop").version == 1
+    database.close()
+
+
+@pytest.mark.spec("T2")
+def test_while_the_database_is_away_the_server_says_so_and_finds_back(tmp_path: Path) -> None:
+    pytest.importorskip("lamina.team.server", reason="the server needs lamina[team]")
+    address = f"sqlite://{tmp_path}/a/team.db"
+    with closing(Database(address)) as database:
+        process, url = start(address)
+        try:
+            here = Server(url, database, address)
+            ana = here.token("ana", "acme")
+            etag = put(here, ana, {"a.md": FACT})[1]["etag"]
+            (tmp_path / "a").rename(tmp_path / "b")
+            status, said, headers = put(here, ana, {"b.md": FACT}, etag)
+            assert (status, headers["retry-after"]) == (503, "5")
+            assert str(tmp_path) not in json.dumps(said)
+            assert here.ask("GET", "/healthz")[0] == 503
+            (tmp_path / "b").rename(tmp_path / "a")
+            assert [*here.ask("GET", SHOP, ana)[1]["entries"]] == ["a.md"]
+            assert put(here, ana, {"b.md": FACT}, etag)[0] == 200
+        finally:
+            stop(process)
+
+
+@pytest.mark.spec("T2")
+def test_connections_that_postgresql_has_ended_are_replaced(postgresql: str, tenant: str) -> None:
+    import psycopg
+
+    named = f"{postgresql}&application_name={tenant}"
+    with closing(Database(named)) as database, psycopg.connect(postgresql) as other:
+        ana = writer(database, tenant)
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+            (tenant,),
+        )
+        with pytest.raises(DatabaseAway):
+            database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY)
+        assert database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY).version == 1
 
 
 @pytest.mark.spec("T2")
@@ -340,6 +398,7 @@ def test_tokens_are_kept_as_hashes_alone(tmp_path: Path) -> None:
     _, secret = database.create_token("acme", "ana", "*", writes=True)
     assert database.token(secret) is not None
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    database.close()
     assert secret.encode() not in kept
     assert (tmp_path / "team.db").stat().st_mode & 0o077 == 0
 
@@ -394,7 +453,7 @@ def test_a_repository_has_room_for_so_many_files(
 
 @pytest.mark.spec("T2")
 def test_a_database_of_a_newer_version_or_of_another_kind_is_not_touched(tmp_path: Path) -> None:
-    Database(f"sqlite://{tmp_path}/team.db")
+    Database(f"sqlite://{tmp_path}/team.db").close()
     with sqlite3.connect(tmp_path / "team.db") as connection:
         connection.execute("INSERT INTO migrations VALUES (99)")
     connection.close()

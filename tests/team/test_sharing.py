@@ -300,6 +300,7 @@ def test_a_server_put_back_from_a_backup_gets_again_what_it_lost(
     process, url = start(f"sqlite://{file}")
     ana = person("ana", url=url)
     ana.token = database.create_token("acme", "ana", "*", writes=True)[1]
+    database.close()
     ana.join()
     ana.share(RELEASES, "releases")
     with sqlite3.connect(file) as connection:
@@ -356,3 +357,35 @@ def test_a_write_in_a_project_that_joined_is_sent_by_itself(
     assert "--soon" in process.args
     assert process.wait(60) == 0
     assert bob.pull()["taken"] == {"releases.md": "ana"}
+
+
+@pytest.mark.spec("T3")
+@pytest.mark.parametrize("client", ["hook", "mcp"])
+def test_another_agent_that_starts_gets_what_the_team_has_new_and_waits_for_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    from lamina.integrations.hook_events import Events
+    from lamina.integrations.mcp_calls import Calls
+
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    started: list[Any] = []
+    monkeypatch.setattr("lamina.memory.file_store._syncing", started)
+    monkeypatch.setenv("LAMINA_TEAM_TOKEN", bob.token)
+    project, home = str(bob.project), str(bob.folder / "home")
+
+    def open_it() -> None:
+        if client == "mcp":
+            Calls(project, home).close()
+            return
+        event = {"hook_event_name": "SessionStart", "cwd": project, "session_id": "s"}
+        Events().answer({"client": "claude-code", "event": event, "home": home, "claude": False})
+
+    monkeypatch.setenv("LAMINA_TEAM_SYNC", "false")
+    open_it()
+    assert started == []
+    monkeypatch.setenv("LAMINA_TEAM_SYNC", "true")
+    open_it()
+    (process,) = started
+    assert process.wait(60) == 0
+    assert bob.read("releases.md") == ana.read("releases.md")

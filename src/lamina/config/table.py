@@ -262,6 +262,9 @@ _MEMORY = (
     Setting("team.sync", "bool", True,
             "Pull the team's memories when a session opens, and push what was written, in the background.",
             "switch off"),
+    Setting("team.repositories", "table", {},
+            "What a repository is called on the team's server, as owner/name, by what its remote calls it (a fork, or "
+            "one that was renamed) or by the project's folder (no remote).", check=texts),
     Setting("recall.enabled", "bool", True, "Memories that fit the user's message are shown to the model.",
             "switch off", flag="recall"),
     Setting("recall.max_files", "int", 5, "Most memories for one message.", "lower", minimum=1, maximum=50),

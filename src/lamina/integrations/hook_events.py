@@ -15,6 +15,7 @@ from lamina.errors import LaminaError
 from lamina.integrations import hook, typed_prompts
 from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.places import write_private
+from lamina.memory import sync_team
 from lamina.messages import as_object
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
@@ -104,6 +105,7 @@ class _Here:
         self.forget_shown()
         if not self._config.bool("memory.enabled"):
             return ""
+        sync_team(self._config, self._memory.store.state)
         said = self._memory.prompt() if self._in_process else f"{self._memory.prompt()}\n\n{_HOW}"
         if self._event.get("source") == "compact":
             typed = typed_prompts.last(self._config, self._client, self._session)

@@ -16,7 +16,7 @@ from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
-from lamina.memory import blame
+from lamina.memory import blame, sync_team
 from lamina.messages import Json
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.transcripts import headed_messages
@@ -32,6 +32,7 @@ class Calls:
     def __init__(self, project: str, home: str | None, *, claude: bool = False) -> None:
         memory = Memory(project, home=home, claude=claude)
         self._config, self._store = memory.config, memory.store
+        sync_team(self._config, self._store.state)
         self._index = MemoryIndex(self._store)
         self._tools: dict[str, Callable[[Json], str]] = {
             "recall": self._recall,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lamina.memory.evidence import is_plain_confirmation as is_plain_confirmation
     from lamina.memory.file_store import open_agent_store as open_agent_store
     from lamina.memory.file_store import open_store as open_store
+    from lamina.memory.file_store import sync_team as sync_team
     from lamina.memory.forgetting import and_kept_away as and_kept_away
     from lamina.memory.forgetting import holds as holds
     from lamina.memory.forgetting import not_forgotten as not_forgotten
@@ -155,6 +156,7 @@ _HOMES = {
     "rests_on_user": "commits",
     "safe_path": "leaks",
     "short_hook": "index",
+    "sync_team": "file_store",
     "takes_back": "removal",
     "team_folder": "paths",
     "team_is_on": "paths",

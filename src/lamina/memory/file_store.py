@@ -249,8 +249,8 @@ def open_store(
         max_bytes=config.int("memory.max_file"),
         secret_rules=_secret_rules(config),
     )
-    if in_session and team and config.bool("team.sync"):
-        _sync(config)
+    if in_session:
+        sync_team(config, place.state)
     return FileStore(
         place.directory,
         place.state,
@@ -273,6 +273,12 @@ def _shared(emit: Emit, config: Config) -> Emit:
             _sync(config, "--soon")
 
     return pass_on
+
+
+def sync_team(config: Config, state: Path) -> None:
+    """Fetch what the team has new, where there is one. Nobody waits for it."""
+    if team_is_on(config, state) and config.bool("team.sync"):
+        _sync(config)
 
 
 def _sync(config: Config, *options: str) -> None:

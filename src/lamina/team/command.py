@@ -91,9 +91,8 @@ def run(args: argparse.Namespace) -> int:
             return _join(args, config, place)
         if args.verb == "leave":
             place.leave()
-            return _told(
-                args, {"joined": False}, "This project shares nothing any more. The files stay."
-            )
+            left = "This project shares nothing any more. The files stay."
+            return _told(args, {"joined": False}, left)
         return _VERBS[args.verb](args, config, store, place)
 
 
@@ -101,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
-    joined = Joined(checked_url(args.url), repository_of(config.project, args.repo))
+    names = config.table("team.repositories")
+    joined = Joined(checked_url(args.url), repository_of(config.project, args.repo, names))
     given = config.secret("team")
     token = given or _asked_token()
     Remote(joined.url, joined.repo, token).members()  # says what is wrong before anything is kept
@@ -112,9 +112,8 @@ def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
     _switch_on(config)
     config = config_of(args)
     if not team_is_on(config, place.folder.parent):
-        raise UsageError(
-            f"team.enabled is off by {config.source('team.enabled')}. Change it there."
-        )
+        where = config.source("team.enabled")
+        raise UsageError(f"team.enabled is off by {where}. Change it there.")
     with open_store(config.with_(**{"team.sync": False}), quiet) as store:
         if old != joined:
             progress.unconfirmed = {
@@ -420,9 +419,8 @@ def _remove(args: argparse.Namespace, config: Config, store: MemoryStore, place:
     with _syncing(config, store, place) as sync:
         sync.remove(key)
     back = command(args, f"team restore {key}")
-    return _told(
-        args, {"removed": key}, f"Removed {harmless(key)} for everybody. {back} undoes it."
-    )
+    sentence = f"Removed {harmless(key)} for everybody. {back} undoes it."
+    return _told(args, {"removed": key}, sentence)
 
 
 def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
@@ -444,14 +442,6 @@ def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place
 
 
 _VERBS = {
-    "status": _status,
-    "pull": _pull,
-    "push": _push,
-    "sync": _sync,
-    "log": _log,
-    "diff": _diff,
-    "members": _members,
-    "resolve": _resolve,
-    "remove": _remove,
-    "restore": _restore,
+    verb.__name__[1:]: verb
+    for verb in (_status, _pull, _push, _sync, _log, _diff, _members, _resolve, _remove, _restore)
 }

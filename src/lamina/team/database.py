@@ -94,7 +94,11 @@ class Database:
     def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
         self._engine = engine_at(address)
         self._now = now
-        self._migrate()
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[Connection]:
@@ -166,7 +170,7 @@ class Database:
 
     def token(self, secret: str) -> Token | None:
         """None for an unknown and for a revoked one alike."""
-        with self._reading() as connection:
+        with self._engine.connected() as connection:
             row = connection.execute(
                 "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens "
                 "WHERE hash = ? AND revoked IS NULL",
@@ -185,7 +189,7 @@ class Database:
     # ---- reading
 
     def state(self, tenant: str, repo: str) -> State:
-        with self._reading() as connection:
+        with self._engine.connected() as connection:
             return _state(connection, tenant, repo)[1]
 
     def hashes(self, tenant: str, repo: str) -> tuple[State, dict[str, str]]:
@@ -219,7 +223,11 @@ class Database:
             for row in rows:
                 # What was written at once stays together: a state lies only between two writes.
                 if size > PAGE_BYTES and row[5] != entries[-1].version:
-                    reached = _state_at(connection, number, entries[-1].version)
+                    (etag,) = connection.execute(
+                        "SELECT etag FROM states WHERE repository = ? AND version = ?",
+                        (number, entries[-1].version),
+                    ).fetchone()
+                    reached = State(entries[-1].version, etag)
                     return Page(reached, entries, whole=not found, more=True)
                 entries.append(Entry(*row))
                 size += len(row[1] or "")
@@ -306,13 +314,6 @@ def _state(connection: Connection, tenant: str, repo: str, lock_row: str = "") -
         (tenant, repo),
     ).fetchone()
     return (row[0], State(row[1], row[2])) if row else ("", State())
-
-
-def _state_at(connection: Connection, number: str, version: int) -> State:
-    (etag,) = connection.execute(
-        "SELECT etag FROM states WHERE repository = ? AND version = ?", (number, version)
-    ).fetchone()
-    return State(version, etag)
 
 
 def _differing(

@@ -5,7 +5,7 @@ view whole and writers apart. Statements have `?` for their values.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,11 +21,50 @@ class Connection(Protocol):
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any: ...
 
 
-class SQLite:
+class _Kept:
+    """Connections are kept for the next who asks; after an error none of them is used again."""
+
+    def __init__(self, connect: Callable[[], Any], *errors: type[Exception]) -> None:
+        self._connect, self._errors = connect, errors
+        self._idle: list[tuple[object, Any]] = []
+
+    @contextmanager
+    def connected(self) -> Generator[Connection]:
+        try:
+            where = self._where()
+            made = self._taken(where) or self._connect()
+            try:
+                yield made
+            finally:
+                self._idle.append((where, made))
+        except self._errors as error:
+            self.close()
+            raise DatabaseAway("The database can't be reached now. Try again later.") from error
+
+    def _taken(self, where: object) -> Any:
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                kept, made = self._idle.pop()
+                if kept == where:
+                    return made
+                made.close()
+
+    def _where(self) -> object:
+        """What a connection leads to: one to anything else is of no use."""
+        return None
+
+    def close(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop()[1].close()
+
+
+class SQLite(_Kept):
     begin_reading, begin_writing, lock_row = "BEGIN", "BEGIN IMMEDIATE", ""
     lock_schema = "SELECT 1"  # whoever writes is alone here
 
     def __init__(self, path: Path) -> None:
+        super().__init__(self._opened, sqlite3.Error, OSError)
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -37,26 +76,18 @@ class SQLite:
         with self.connected() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
 
-    @contextmanager
-    def connected(self) -> Generator[Connection]:
-        try:
-            address = f"{self._path.as_uri()}?mode=rw"  # one that went away is not made anew, empty
-            connection = sqlite3.connect(address, timeout=5, isolation_level=None, uri=True)
-            try:
-                connection.execute("PRAGMA synchronous=FULL")
-                yield connection
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            raise DatabaseAway("The database can't be reached now. Try again later.") from error
+    def _where(self) -> object:
+        found = self._path.stat()
+        return found.st_dev, found.st_ino
 
-    def close(self) -> None:
-        """Nothing is kept open."""
+    def _opened(self) -> Any:
+        address = f"{self._path.as_uri()}?mode=rw"  # one that went away is not made anew, empty
+        made = sqlite3.connect(address, 5, isolation_level=None, uri=True, check_same_thread=False)
+        made.execute("PRAGMA synchronous=FULL")
+        return made
 
 
-class PostgreSQL:
-    """Connections are kept, and one that broke is not used again."""
-
+class PostgreSQL(_Kept):
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     begin_writing, lock_row = "BEGIN", " FOR UPDATE"
     lock_schema = "SELECT pg_advisory_xact_lock(715112)"
@@ -68,36 +99,18 @@ class PostgreSQL:
             raise UsageError(
                 "PostgreSQL needs one more package. Install it: pip install 'lamina[postgresql]'."
             ) from error
-        self._psycopg: Any = psycopg
-        self._address = address
-        self._idle: list[Any] = []
+        known: Any = psycopg
 
-    @contextmanager
-    def connected(self) -> Generator[Connection]:
-        try:
-            made: Any = None
-            with suppress(IndexError):  # another thread may take the last one
-                made = self._idle.pop()
-            made = made or self._connect()
-            try:
-                yield _WithMarks(made)
-            finally:
-                self._idle.append(made)
-        except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            self.close()
-            raise DatabaseAway("The database can't be reached now. Try again later.") from error
+        def opened() -> _WithMarks:
+            return _WithMarks(known.connect(address, autocommit=True, connect_timeout=5))
 
-    def _connect(self) -> Any:
-        return self._psycopg.connect(self._address, autocommit=True, connect_timeout=5)
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        super().__init__(opened, known.OperationalError, known.InterfaceError)
 
 
 class _WithMarks:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self.close = connection.close
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:
         return self._connection.execute(statement.replace("?", "%s"), values)

@@ -8,7 +8,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -154,21 +154,23 @@ def noted(known: Known | None, digest: str, author: str, why: str = "") -> Known
     return Known(digest, author, [one for one in seen if one != digest], why)
 
 
-def repository_of(project: Path, given: str = "") -> str:
-    """`owner/name` of the canonical remote: `upstream` where a fork has one, else `origin`."""
-    if given:
-        if not is_repository(given.lower()):
-            raise UsageError(f"{given} is no repository: write owner/name.")
-        return given.lower()
-    remotes = _remotes(canonical_root(project))
-    address = remotes.get("upstream") or remotes.get("origin")
-    if not address and len(remotes) == 1:
-        address = next(iter(remotes.values()))
-    found = _named_by(address or "")
-    if not found:
-        what = f"its remote {_bare(address)} names none" if address else "it has no remote"
-        raise UsageError(f"Which repository is this? {what}: say so with --repo owner/name.")
-    return found
+def repository_of(project: Path, given: str = "", names: Mapping[str, str] | None = None) -> str:
+    """`owner/name` of the canonical remote: `upstream` where a fork has one, else `origin`. `names`
+    has other ones, by what the remote says or by the project's folder."""
+    if not given:
+        root = canonical_root(project)
+        remotes = _remotes(root)
+        address = remotes.get("upstream") or remotes.get("origin")
+        if not address and len(remotes) == 1:
+            address = next(iter(remotes.values()))
+        found, names = _named_by(address or ""), names or {}
+        given = names.get(str(root)) or names.get(found) or found
+        if not given:
+            what = f"its remote {_bare(address)} names none" if address else "it has no remote"
+            raise UsageError(f"Which repository is this? {what}: say so with --repo owner/name.")
+    if not is_repository(given.lower()):
+        raise UsageError(f"{given} is no repository: write owner/name.")
+    return given.lower()
 
 
 def _remotes(root: Path) -> dict[str, str]:

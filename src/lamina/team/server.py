@@ -6,16 +6,17 @@ It keeps nothing but counters in memory, so any number of workers may stand on o
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
-import anyio.to_thread
 import msgspec
 import uvicorn
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -36,6 +37,10 @@ from lamina.team.openapi import DESCRIPTION, PATHS
 
 BODY_SECONDS = 20.0
 _MANY = 10_000  # callers whose rate is remembered
+
+
+_Saver: TypeAlias = Callable[[bytes], Response]  # wants the body before it answers
+_Handler: TypeAlias = Callable[[Request, Token, str], Response | _Saver]
 
 
 class Refusal(Exception):
@@ -70,17 +75,18 @@ class Rates:
     a_minute: int
     now: Callable[[], float] = time.monotonic
     _left: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def demand(self, caller: str, cost: float = 1.0) -> None:
-        if len(self._left) > _MANY:
-            self._left.clear()
-        most, now = float(self.a_minute), self.now()
-        left, then = self._left.get(caller, (most, now))
-        left = min(most, left + (now - then) * most / 60)
+        with self._lock:
+            if len(self._left) > _MANY:
+                self._left.clear()
+            most, now = float(self.a_minute), self.now()
+            left, then = self._left.get(caller, (most, now))
+            left = min(most, left + (now - then) * most / 60)
+            self._left[caller] = (left - cost if left >= cost else left, now)
         if left < cost:
-            self._left[caller] = (left, now)
             raise Refusal(429, "Too many requests. Wait a minute.", headers={"Retry-After": "60"})
-        self._left[caller] = (left - cost, now)
 
 
 class TeamServer:
@@ -92,7 +98,7 @@ class TeamServer:
         self._unknown = Rates(60)
         self._counts: Counter[tuple[str, str, int]] = Counter()
         self._seconds: defaultdict[str, float] = defaultdict(float)
-        handlers: dict[str, Mapping[str, Callable[[Request, Token, str], Awaitable[Response]]]] = {
+        handlers: dict[str, Mapping[str, _Handler]] = {
             "": {"GET": self._get, "PUT": self._put, "DELETE": self._delete},
             "/history": {"GET": self._history},
             "/version": {"GET": self._version},
@@ -112,14 +118,15 @@ class TeamServer:
         )
 
     def _route(
-        self, name: str, verbs: Mapping[str, Callable[[Request, Token, str], Awaitable[Response]]]
+        self, name: str, verbs: Mapping[str, _Handler]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             began = time.perf_counter()
             verb = "GET" if request.method == "HEAD" else request.method
             try:
-                token = await self._who(request)
-                response = await verbs[verb](request, token, _repository(request, token))
+                response = await to_thread.run_sync(self._answered, request, verbs[verb])
+                if not isinstance(response, Response):  # no thread waits for a body
+                    response = await to_thread.run_sync(response, await _body(request))
             except Refusal as refusal:
                 response = _json(
                     {"error": str(refusal), "details": refusal.details},
@@ -136,12 +143,16 @@ class TeamServer:
 
         return answer
 
-    async def _who(self, request: Request) -> Token:
+    def _answered(self, request: Request, handler: _Handler) -> Response | _Saver:
+        token = self._who(request)
+        return handler(request, token, _repository(request, token))
+
+    def _who(self, request: Request) -> Token:
         caller = request.client.host if request.client else ""
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         known = None
         if scheme.lower() == "bearer" and secret.strip():
-            known = await _in_thread(self._database.token, secret.strip())
+            known = self._database.token(secret.strip())
         if known is None:
             self._unknown.demand(caller)
             raise Refusal(
@@ -154,19 +165,19 @@ class TeamServer:
 
     # ---- the memories of a repository
 
-    async def _get(self, request: Request, token: Token, repo: str) -> Response:
+    def _get(self, request: Request, token: Token, repo: str) -> Response:
         view = request.query_params.get("view", "")
         if view not in ("", "hashes"):
             raise Refusal(400, "view is hashes, or left out.")
         wanted = _etags(request, "if-none-match")
-        state = await _in_thread(self._database.state, token.tenant, repo)
+        state = self._database.state(token.tenant, repo)
         if state.etag in wanted:
             return Response(status_code=304, headers=_tag(state))
         if view == "hashes":
-            state, found = await _in_thread(self._database.hashes, token.tenant, repo)
+            state, found = self._database.hashes(token.tenant, repo)
             return _json({"repo": repo, **_standing(state), "hashes": found}, headers=_tag(state))
         since = request.query_params.get("since", "")
-        page = await _in_thread(self._database.changes, token.tenant, repo, since)
+        page = self._database.changes(token.tenant, repo, since)
         return _json(
             {
                 "repo": repo,
@@ -179,51 +190,54 @@ class TeamServer:
             headers=_tag(page.state),
         )
 
-    async def _put(self, request: Request, token: Token, repo: str) -> Response:
+    def _put(self, request: Request, token: Token, repo: str) -> _Saver:
         _demand_writing(token)
         expected = _expected(request)
-        body = await _body(request)
-        contents = await _in_thread(_contents, body)
-        self._known.demand(token.id, len(contents) / 20)
-        return await self._written(token, repo, contents, expected)
 
-    async def _delete(self, request: Request, token: Token, repo: str) -> Response:
+        def save(body: bytes) -> Response:
+            contents = _contents(body)
+            self._known.demand(token.id, len(contents) / 20)
+            return self._written(token, repo, contents, expected)
+
+        return save
+
+    def _delete(self, request: Request, token: Token, repo: str) -> Response:
         _demand_writing(token)
         expected = _expected(request)
         key = request.query_params.get("key", "")
-        _, hashes = await _in_thread(self._database.hashes, token.tenant, repo)
+        _, hashes = self._database.hashes(token.tenant, repo)
         if key not in hashes:
             raise Refusal(404, "There is no such memory.")
-        return await self._written(token, repo, {key: None}, expected)
+        return self._written(token, repo, {key: None}, expected)
 
-    async def _written(
+    def _written(
         self, token: Token, repo: str, contents: Mapping[str, str | None], expected: str
     ) -> Response:
         try:
-            state = await _in_thread(self._database.write, token, repo, contents, expected)
+            state = self._database.write(token, repo, contents, expected)
         except Stale as error:
             raise Refusal(412, f"{error} Pull, then try again.") from error
         except TooMany as error:
             raise Refusal(413, str(error)) from error
         return _json({"repo": repo, **_standing(state), "you": token.name}, headers=_tag(state))
 
-    async def _history(self, request: Request, token: Token, repo: str) -> Response:
+    def _history(self, request: Request, token: Token, repo: str) -> Response:
         key = request.query_params.get("key", "")
-        found = await _in_thread(self._database.history, token.tenant, repo, key)
+        found = self._database.history(token.tenant, repo, key)
         versions = [{"key": one.key, **_shown(one, content=False)} for one in found]
         return _json({"repo": repo, "versions": versions})
 
-    async def _version(self, request: Request, token: Token, repo: str) -> Response:
+    def _version(self, request: Request, token: Token, repo: str) -> Response:
         key, number = (request.query_params.get(name, "") for name in ("key", "version"))
         if not number.isascii() or not number.isdigit() or len(number) > 18:
             raise Refusal(400, "version is a whole number.")
-        found = await _in_thread(self._database.version, token.tenant, repo, key, int(number))
+        found = self._database.version(token.tenant, repo, key, int(number))
         if found is None:
             raise Refusal(404, "There is no such version.")
         return _json({"key": found.key, **_shown(found)})
 
-    async def _members(self, _request: Request, token: Token, repo: str) -> Response:
-        tokens = await _in_thread(self._database.tokens, token.tenant)
+    def _members(self, _request: Request, token: Token, repo: str) -> Response:
+        tokens = self._database.tokens(token.tenant)
         members: dict[str, bool] = {}
         for one in tokens:
             if one.revoked is None and one.reaches(repo):
@@ -234,7 +248,7 @@ class TeamServer:
     # ---- for whoever runs it
 
     async def _health(self, _request: Request) -> Response:
-        well = await _in_thread(self._database.answers)
+        well = await to_thread.run_sync(self._database.answers)
         return _json({"status": "ok" if well else "database away"}, 200 if well else 503)
 
     async def _described(self, _request: Request) -> Response:
@@ -252,10 +266,6 @@ class TeamServer:
             for route, seconds in sorted(self._seconds.items())
         ]
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
-
-
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    return await anyio.to_thread.run_sync(function, *args)
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

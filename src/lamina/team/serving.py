@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, count
@@ -47,9 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if args.verb == "serve":
         return _serve(args)
     with closing(Database(args.db)) as database:
-        return {"create": _create, "list": _list, "revoke": _revoke}[args.token_verb](
-            args, database
-        )
+        verbs = {"create": _create, "list": _list, "revoke": _revoke}
+        return verbs[args.token_verb](args, database)
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -94,20 +94,7 @@ def _create(args: argparse.Namespace, database: Database) -> int:
 def _list(args: argparse.Namespace, database: Database) -> int:
     tokens = database.tokens(args.tenant)
     if args.json:
-        out_json(
-            [
-                {
-                    "id": one.id,
-                    "name": one.name,
-                    "tenant": one.tenant,
-                    "repo": one.repo,
-                    "writes": one.writes,
-                    "created": one.created,
-                    "revoked": one.revoked,
-                }
-                for one in tokens
-            ]
-        )
+        out_json([asdict(one) for one in tokens])
         return 0
     rows = [
         [
@@ -121,9 +108,8 @@ def _list(args: argparse.Namespace, database: Database) -> int:
         ]
         for one in tokens
     ]
-    out(table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])) if rows else note(
-        "No tokens."
-    )
+    shown = table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])
+    out(shown) if rows else note("No tokens.")
     return 0
 
 
