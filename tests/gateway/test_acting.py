@@ -126,6 +126,17 @@ def test_a_changed_request_that_is_refused_goes_out_once_more_as_it_was(agent: A
     assert len(agent.told) == 1
 
 
+def test_a_400_for_the_original_too_is_no_reason_to_leave_a_conversation_alone(
+    agent: Agent,
+) -> None:
+    messages, serve = paused(agent), agent.wire.rule
+    agent.wire.rule = lambda _: fails(400, "invalid_request_error")  # the credit is used up
+    assert agent.post(json.dumps(asking(messages)).encode())[0] == 400
+    agent.wire.rule = serve
+    assert NAMED.search(str(agent.ask(messages)))
+    assert agent.told == []
+
+
 def test_a_400_that_is_not_ours_comes_back_at_once(agent: Agent) -> None:
     agent.wire.rule = lambda _: fails(400, "invalid_request_error")
     assert agent.post(json.dumps(asking(work(1))).encode())[0] == 400

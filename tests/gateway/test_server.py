@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.gateway.running import (
+    WAIT,
     Provider,
     answers,
     asked,
@@ -237,6 +238,24 @@ def test_a_line_serves_many_requests_and_so_does_the_one_to_the_provider(
         for number in range(5):
             line.sendall(request(gateway, b"%d" % number))
             assert body_of(read_message(line)) == b"%d" % number
+
+
+def test_what_a_provider_says_unasked_is_nobody_s_answer() -> None:
+    late = b"HTTP/1.1 408 Too slow\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    def speak(line: socket.socket, provider: Provider) -> None:
+        provider.received.append(read_message(line))
+        line.sendall(ok(b"%d" % len(provider.received)))
+        provider.go_on.wait(WAIT)
+        line.sendall(late)
+        provider.left.set()
+        line.recv(1)  # the gateway hangs up
+
+    with Provider(speak) as provider, gateway_to(provider.url) as gateway:
+        assert body_of(asked(gateway, request(gateway, b"{}"))) == b"1"
+        provider.go_on.set()
+        assert provider.left.wait(WAIT)
+        assert body_of(asked(gateway, request(gateway, b"{}"))) == b"2"
 
 
 def test_requests_that_were_sent_ahead_are_answered_in_turn(echo: tuple[Provider, Gateway]) -> None:

@@ -79,10 +79,12 @@ class Call:
         self.tee: Tee | None = None
         self.over = 0.0  # when the answer had come
 
-    def refused(self) -> None:
-        """The provider would not have what was changed; the original goes out now."""
+    def refused(self, *, takes_original: bool) -> None:
+        """The provider would not have what was changed. If the original fares no better, the fault was
+        not in the changes."""
         self.body, self.paid = self.original, None
-        self._desk.later(self._desk.leave_alone, self)
+        if takes_original:
+            self._desk.later(self._desk.leave_alone, self)
 
     def answer(self, head: h11.Response) -> None:
         if 200 <= head.status_code < 300:

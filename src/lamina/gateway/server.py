@@ -185,10 +185,10 @@ class Gateway:
             answer = await _begun(client, provider)
             if answer.status_code == 400 and call is not None and call.body is not call.original:
                 provider.cut()
-                call.refused()  # it gets the client's own words, once more
                 provider = await self._upstream.connect()
                 await self._say_whole(provider, request, call.original)
                 answer = await _begun(client, provider)
+                call.refused(takes_original=200 <= answer.status_code < 300)
         except (h11.RemoteProtocolError, *_GONE) as error:
             provider.cut()
             await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
