@@ -61,6 +61,21 @@ def test_after_a_pause_old_results_are_out_and_the_rest_is_the_client_s_bytes(ag
     assert sent == body
 
 
+@pytest.mark.parametrize("kind", ["image", "document"])
+def test_a_result_with_more_than_words_stays_as_no_file_would_hold_all_of_it(
+    agent: Agent, kind: str
+) -> None:
+    messages = paused(agent, rounds=3)
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    seen = messages[2]["content"][0]
+    seen["content"] = [{"type": "text", "text": seen["content"]}, {"type": kind, "source": source}]
+    messages = [*messages, *work(6, start=4)]
+    agent.ask(messages, seconds=3_700)
+    sent = agent.ask([*messages, *work(1, start=10)])["messages"]
+    assert sent[2] == messages[2]
+    assert NAMED.search(str(sent[4]))
+
+
 def test_what_was_changed_stays_so_to_the_byte_through_restarts_and_pauses(agent: Agent) -> None:
     messages = paused(agent)
     last = agent.ask(messages)
