@@ -217,6 +217,14 @@ def test_a_provider_that_is_not_there_is_told_as_502() -> None:
     assert b"can't be reached" in got
 
 
+def test_who_needs_a_proxy_learns_that_none_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with gateway_to(url) as gateway:
+        assert b"HTTPS_PROXY is not used here" in asked(gateway, request(gateway, b"{}"))
+
+
 def test_errors_of_the_provider_come_back_at_once_and_whole() -> None:
     body = b'{"type":"error","error":{"type":"rate_limit_error"}}'
     answer = b"HTTP/1.1 429 Slow\r\nretry-after: 7\r\nContent-Length: %d\r\n\r\n%b" % (

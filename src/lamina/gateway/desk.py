@@ -80,8 +80,7 @@ class Call:
         self.over = 0.0  # when the answer had come
 
     def refused(self, *, takes_original: bool) -> None:
-        """The provider would not have what was changed. If the original fares no better, the fault was
-        not in the changes."""
+        """Not what was changed. If the original fares no better, the fault was not in the changes."""
         self.body, self.paid = self.original, None
         if takes_original:
             self._desk.later(self._desk.leave_alone, self)
