@@ -147,8 +147,7 @@ class Desk:
     def _form(self, request: h11.Request) -> tuple[Form | None, bool]:
         """The form of a request, and whether it only asks how long it is."""
         path = request.target.partition(b"?")[0].decode("latin-1")
-        counts = path.endswith(_COUNTING)
-        if counts:
+        if counts := path.endswith(_COUNTING):
             path = path.removesuffix(_COUNTING[0])
             path = path.replace(_COUNTING[1], ":generateContent")
         return form_of(path), counts
@@ -280,4 +279,5 @@ def _marks(message: object) -> bool:
 
 def _model_in(target: bytes) -> str:
     """Google's API names the model in the path."""
-    return target.partition(b"/models/")[2].partition(b":")[0].decode("latin-1")
+    path = target.partition(b"?")[0]  # a key may stand behind it
+    return path.partition(b"/models/")[2].partition(b":")[0].decode("latin-1")
