@@ -318,13 +318,15 @@ def test_web_pages_and_requests_of_two_minds_are_refused(
     assert len(provider.received) == before
 
 
+@pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
 @pytest.mark.parametrize("name", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.a:80"])
 def test_a_name_that_is_not_this_machine_s_is_refused(
-    echo: tuple[Provider, Gateway], name: bytes
+    echo: tuple[Provider, Gateway], name: bytes, version: bytes
 ) -> None:
     _, gateway = echo
     own = b"Host: 127.0.0.1:%d" % gateway.port
-    got = asked(gateway, request(gateway).replace(own, b"Host: " + name))
+    said = request(gateway).replace(own, b"Host: " + name).replace(b"HTTP/1.1", version)
+    got = asked(gateway, said)
     assert got.startswith(b"HTTP/1.1 403 ")
 
 

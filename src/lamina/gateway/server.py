@@ -103,7 +103,7 @@ class Gateway:
 
     def _refusal(self, request: h11.Request) -> tuple[int, str] | None:
         said = dict(request.headers)
-        if said.get(b"host", b"") not in self._hosts and request.http_version != b"1.0":
+        if b"host" in said and said[b"host"] not in self._hosts:  # h11 asks 1.1 for one
             return 403, f"Only {self.url} is served here, by that name."
         if b"origin" in said or said.get(b"sec-fetch-site", b"none") not in _OWN_WISH:
             return 403, "Web pages are not served here."
