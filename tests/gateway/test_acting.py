@@ -220,7 +220,7 @@ def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
 ) -> None:
     def run(one: Agent) -> float:
         total = 0.0
-        serve = one._serve
+        serve = one.serve
 
         def bill(body: dict[str, Any]) -> Answer:
             nonlocal total
