@@ -177,6 +177,19 @@ def test_forget_then_purge_works_in_that_order_by_the_name_without_its_ending(la
     assert (ran.code, ran.out) == (0, "Forgotten: a.md, and removed from the history for good.\n")
 
 
+def test_a_purge_names_the_days_of_the_diary_that_still_say_it(
+    lamina: Run, directory: Path
+) -> None:
+    lamina("memory", "add", "Quokka habitats are classified.", "--file", "a")
+    for day, words in (("01", "Quokka habitats are classified."), ("02", "Lunch was late.")):
+        log = directory / "logs" / "2026" / "05" / f"2026-05-{day}.md"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"- 09:12 [project] {words}\n")
+    ran = lamina("memory", "forget", "a", "--purge")
+    assert "logs/2026/05/2026-05-01.md" in ran.err
+    assert "2026-05-02" not in ran.err
+
+
 def test_a_forgotten_memory_comes_back_by_undo_but_not_after_a_purge(
     lamina: Run, directory: Path
 ) -> None:

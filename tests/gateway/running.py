@@ -196,7 +196,7 @@ class Agent:
         self.cache = PromptCache(now=self.now)
         self.told: list[str] = []
         self.headers = {"x-api-key": "sk-secret", "content-type": "application/json"}
-        wire.rule = self._serve
+        wire.rule = self.serve
         self.upstream = wire.anthropic_url
         self._open = ExitStack()
         self.desk: Any = None
@@ -221,7 +221,7 @@ class Agent:
         self._open.close()
         self.__enter__()
 
-    def _serve(self, body: Json) -> Answer:
+    def serve(self, body: Json) -> Answer:
         self.cache.now = self.now
         usage, _ = self.cache.serve({**body, "system": body.get("system") or []})
         return Answer(usage=usage)

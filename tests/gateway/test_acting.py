@@ -61,6 +61,21 @@ def test_after_a_pause_old_results_are_out_and_the_rest_is_the_client_s_bytes(ag
     assert sent == body
 
 
+@pytest.mark.parametrize("kind", ["image", "document"])
+def test_a_result_with_more_than_words_stays_as_no_file_would_hold_all_of_it(
+    agent: Agent, kind: str
+) -> None:
+    messages = paused(agent, rounds=3)
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    seen = messages[2]["content"][0]
+    seen["content"] = [{"type": "text", "text": seen["content"]}, {"type": kind, "source": source}]
+    messages = [*messages, *work(6, start=4)]
+    agent.ask(messages, seconds=3_700)
+    sent = agent.ask([*messages, *work(1, start=10)])["messages"]
+    assert sent[2] == messages[2]
+    assert NAMED.search(str(sent[4]))
+
+
 def test_what_was_changed_stays_so_to_the_byte_through_restarts_and_pauses(agent: Agent) -> None:
     messages = paused(agent)
     last = agent.ask(messages)
@@ -124,6 +139,17 @@ def test_a_changed_request_that_is_refused_goes_out_once_more_as_it_was(agent: A
     assert agent.post(own)[0] == 200
     assert bodies[2:] == [own], "its conversation is left alone"
     assert len(agent.told) == 1
+
+
+def test_a_400_for_the_original_too_is_no_reason_to_leave_a_conversation_alone(
+    agent: Agent,
+) -> None:
+    messages, serve = paused(agent), agent.wire.rule
+    agent.wire.rule = lambda _: fails(400, "invalid_request_error")  # the credit is used up
+    assert agent.post(json.dumps(asking(messages)).encode())[0] == 400
+    agent.wire.rule = serve
+    assert NAMED.search(str(agent.ask(messages)))
+    assert agent.told == []
 
 
 def test_a_400_that_is_not_ours_comes_back_at_once(agent: Agent) -> None:
@@ -194,7 +220,7 @@ def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
 ) -> None:
     def run(one: Agent) -> float:
         total = 0.0
-        serve = one._serve
+        serve = one.serve
 
         def bill(body: dict[str, Any]) -> Answer:
             nonlocal total

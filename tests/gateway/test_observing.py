@@ -94,6 +94,8 @@ def test_no_key_and_no_header_is_in_any_file(agent: Agent) -> None:
     agent.headers |= {"authorization": "Bearer oauth-secret", "cookie": "c-secret"}
     agent.ask(work(2))
     agent.post(b"{}", path="/v1/models?key=q-secret")
+    nameless = {name: value for name, value in asking(work(1)).items() if name != "model"}
+    agent.post(json.dumps(nameless).encode(), path="/v1/messages?key=/models/q-secret")
     agent.restart()
     files = [Path(at, name) for at, _, names in os.walk(agent.folder) for name in names]
     assert files

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.gateway.running import (
+    WAIT,
     Provider,
     answers,
     asked,
@@ -216,6 +217,14 @@ def test_a_provider_that_is_not_there_is_told_as_502() -> None:
     assert b"can't be reached" in got
 
 
+def test_who_needs_a_proxy_learns_that_none_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with gateway_to(url) as gateway:
+        assert b"HTTPS_PROXY is not used here" in asked(gateway, request(gateway, b"{}"))
+
+
 def test_errors_of_the_provider_come_back_at_once_and_whole() -> None:
     body = b'{"type":"error","error":{"type":"rate_limit_error"}}'
     answer = b"HTTP/1.1 429 Slow\r\nretry-after: 7\r\nContent-Length: %d\r\n\r\n%b" % (
@@ -237,6 +246,24 @@ def test_a_line_serves_many_requests_and_so_does_the_one_to_the_provider(
         for number in range(5):
             line.sendall(request(gateway, b"%d" % number))
             assert body_of(read_message(line)) == b"%d" % number
+
+
+def test_what_a_provider_says_unasked_is_nobody_s_answer() -> None:
+    late = b"HTTP/1.1 408 Too slow\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    def speak(line: socket.socket, provider: Provider) -> None:
+        provider.received.append(read_message(line))
+        line.sendall(ok(b"%d" % len(provider.received)))
+        provider.go_on.wait(WAIT)
+        line.sendall(late)
+        provider.left.set()
+        line.recv(1)  # the gateway hangs up
+
+    with Provider(speak) as provider, gateway_to(provider.url) as gateway:
+        assert body_of(asked(gateway, request(gateway, b"{}"))) == b"1"
+        provider.go_on.set()
+        assert provider.left.wait(WAIT)
+        assert body_of(asked(gateway, request(gateway, b"{}"))) == b"2"
 
 
 def test_requests_that_were_sent_ahead_are_answered_in_turn(echo: tuple[Provider, Gateway]) -> None:
@@ -291,13 +318,15 @@ def test_web_pages_and_requests_of_two_minds_are_refused(
     assert len(provider.received) == before
 
 
+@pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
 @pytest.mark.parametrize("name", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.a:80"])
 def test_a_name_that_is_not_this_machine_s_is_refused(
-    echo: tuple[Provider, Gateway], name: bytes
+    echo: tuple[Provider, Gateway], name: bytes, version: bytes
 ) -> None:
     _, gateway = echo
     own = b"Host: 127.0.0.1:%d" % gateway.port
-    got = asked(gateway, request(gateway).replace(own, b"Host: " + name))
+    said = request(gateway).replace(own, b"Host: " + name).replace(b"HTTP/1.1", version)
+    got = asked(gateway, said)
     assert got.startswith(b"HTTP/1.1 403 ")
 
 

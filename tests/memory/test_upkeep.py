@@ -63,6 +63,20 @@ def test_a_step_that_fails_is_named_and_the_others_go_on(store: FileStore) -> No
     assert not (store.directory / "empty.md").exists()
 
 
+def test_a_full_index_gets_no_line_that_would_push_another_out_of_sight(tmp_path: Path) -> None:
+    for name in ("billing", "search", "uploads"):
+        (tmp_path / f"project_{name}.md").write_text(f"The service for {name} is written in Go.\n")
+    lines = [f"What {number} is for.\n" for number in range(199)]
+    (tmp_path / "MEMORY.md").write_text("".join(lines))
+    with FileStore(tmp_path) as store:
+        steps = [step for step in look_over(store, time.time())[1] if step.action == "add_pointer"]
+        done = repair(store, steps)
+    assert [bool(item.failure) for item in done] == [False, True, True]
+    after = (tmp_path / "MEMORY.md").read_text().splitlines(keepends=True)
+    assert after[:199] == lines
+    assert len(after) == 200
+
+
 def audit(
     store: FileStore, capsys: pytest.CaptureFixture[str], *words: str
 ) -> tuple[int, str, str]:

@@ -301,14 +301,18 @@ def _rename(args: argparse.Namespace, store: MemoryStore) -> int:
 
 def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
     forgotten: dict[str, str] = {}  # path → the commit whose undo brings it back
+    days: set[str] = set()
     for word in args.path:
         path = (_gone(store, word) if args.purge else "") or find(store, word)
+        days |= _days_that_say(store, path)
         forgotten[path] = forget(store, path, purge=args.purge, reason="lamina memory forget")
     if args.json:
         out_json({"forgotten": [*forgotten], "purged": args.purge, "undo": [*forgotten.values()]})
         return 0
     for_good = ", and removed from the history for good" if args.purge else ""
     out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
+    for day in sorted(days) if args.purge else ():
+        note(f"{harmless(day)} in {store.directory} still says it: take the line out there.")
     if args.purge or args.quiet:
         return 0
     for path, commit in forgotten.items():
@@ -329,6 +333,18 @@ def forget(store: MemoryStore, path: str, *, purge: bool, reason: str) -> str:
 
     MemoryIndex(store).drop_the_gone()
     return ""
+
+
+def _days_that_say(store: MemoryStore, path: str) -> set[str]:
+    """Days of the diary with words of a memory: they are the user's to change, even in a purge."""
+    words = {line.strip() for line in (store.content(path) or b"").splitlines() if line.strip()}
+    logs = store.directory.glob("logs/*/*/*.md") if store.in_files else ()
+    return {
+        log.relative_to(store.directory).as_posix()
+        for log in logs
+        if log.is_file()
+        and any(row.partition(b"] ")[2].strip() in words for row in log.read_bytes().splitlines())
+    }
 
 
 def _gone(store: MemoryStore, word: str) -> str:

@@ -17,20 +17,8 @@ from lamina.messages import Json, as_object
 
 _HERE = "127.0.0.1,localhost"
 # First words of Claude Code's command line that are no prompt: they take no options of a session.
-_CLAUDE_VERBS = frozenset(
-    [
-        "agents",
-        "auth",
-        "config",
-        "doctor",
-        "install",
-        "mcp",
-        "migrate-installer",
-        "plugin",
-        "setup-token",
-        "update",
-        "upgrade",
-    ]
+_CLAUDE_VERBS = (
+    "agents auth config doctor install mcp migrate-installer plugin setup-token update upgrade"
 )
 _OPENCODE = {
     "anthropic": "https://api.anthropic.com/v1",
@@ -69,7 +57,7 @@ class Launch:
 
 def _claude(found: Setting) -> Launch:
     upstream = found.upstream_of("anthropic")
-    verb = bool(found.args) and found.args[0] in _CLAUDE_VERBS
+    verb = bool(found.args) and found.args[0] in _CLAUDE_VERBS.split()
 
     def environment(url: str, _: str) -> Mapping[str, str]:
         # With an address that is not the provider's own it would send all its tools each time.

@@ -79,10 +79,11 @@ class Call:
         self.tee: Tee | None = None
         self.over = 0.0  # when the answer had come
 
-    def refused(self) -> None:
-        """The provider would not have what was changed; the original goes out now."""
+    def refused(self, *, takes_original: bool) -> None:
+        """Not what was changed. If the original fares no better, the fault was not in the changes."""
         self.body, self.paid = self.original, None
-        self._desk.later(self._desk.leave_alone, self)
+        if takes_original:
+            self._desk.later(self._desk.leave_alone, self)
 
     def answer(self, head: h11.Response) -> None:
         if 200 <= head.status_code < 300:
@@ -146,8 +147,7 @@ class Desk:
     def _form(self, request: h11.Request) -> tuple[Form | None, bool]:
         """The form of a request, and whether it only asks how long it is."""
         path = request.target.partition(b"?")[0].decode("latin-1")
-        counts = path.endswith(_COUNTING)
-        if counts:
+        if counts := path.endswith(_COUNTING):
             path = path.removesuffix(_COUNTING[0])
             path = path.replace(_COUNTING[1], ":generateContent")
         return form_of(path), counts
@@ -279,4 +279,5 @@ def _marks(message: object) -> bool:
 
 def _model_in(target: bytes) -> str:
     """Google's API names the model in the path."""
-    return target.partition(b"/models/")[2].partition(b":")[0].decode("latin-1")
+    path = target.partition(b"?")[0]  # a key may stand behind it
+    return path.partition(b"/models/")[2].partition(b":")[0].decode("latin-1")

@@ -55,6 +55,7 @@ class Peer:
         self.talk = h11.Connection(role, max_incomplete_event_size=_HEAD)
         self._reader, self._writer = reader, writer
         self.since = 0.0  # when it was last used
+        self._unasked: asyncio.Task[bytes] | None = None
 
     async def next(self) -> Event:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
@@ -106,12 +107,22 @@ class Peer:
             kept += len(data)
         return False
 
-    @property
-    def usable(self) -> bool:
+    def wait_for_work(self) -> None:
+        """Nobody asks anything on it until `wakes`. What the other side says meanwhile (that it waited
+        too long, say) would be taken for the answer to the next request."""
+        self._unasked = asyncio.ensure_future(self._reader.read(1))
+
+    async def wakes(self) -> bool:
         """Whether another message can be sent on it."""
+        if (unasked := self._unasked) is not None:
+            unasked.cancel()
+            await asyncio.wait([unasked])
+            if not unasked.cancelled():
+                unasked.exception()
+                return False
         idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
-        ended = self._reader.at_eof() or self._writer.is_closing()
-        return idle and not ended and time.monotonic() - self.since < _IDLE
+        fresh = time.monotonic() - self.since < _IDLE
+        return idle and fresh and not self._writer.is_closing()
 
     def rest(self) -> bool:
         """The message is over; whether there can be another one."""
@@ -129,6 +140,8 @@ class Peer:
             self._writer.transport.abort()
 
     async def close(self) -> None:
+        if self._unasked is not None:
+            self._unasked.cancel()
         with suppress(Exception):
             self._writer.close()
             await self._writer.wait_closed()
@@ -164,7 +177,7 @@ class Upstream:
         """A connection to it. Raises OSError, TimeoutError."""
         while self._waiting:
             peer = self._waiting.pop()
-            if peer.usable:
+            if await peer.wakes():
                 return peer
             await peer.close()
         if self._tls and self._trusted is None:
@@ -174,6 +187,7 @@ class Upstream:
 
     async def done_with(self, peer: Peer, *, last: bool) -> None:
         if peer.rest() and not last:
+            peer.wait_for_work()
             self._waiting.append(peer)
         else:
             await peer.close()

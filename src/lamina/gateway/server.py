@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.request import getproxies_environment
 
 import h11
 import msgspec
@@ -102,7 +103,7 @@ class Gateway:
 
     def _refusal(self, request: h11.Request) -> tuple[int, str] | None:
         said = dict(request.headers)
-        if said.get(b"host", b"") not in self._hosts and request.http_version != b"1.0":
+        if b"host" in said and said[b"host"] not in self._hosts:  # h11 asks 1.1 for one
             return 403, f"Only {self.url} is served here, by that name."
         if b"origin" in said or said.get(b"sec-fetch-site", b"none") not in _OWN_WISH:
             return 403, "Web pages are not served here."
@@ -140,6 +141,7 @@ class Gateway:
             provider = await self._upstream.connect()
         except (OSError, TimeoutError) as error:
             why = str(error) or type(error).__name__
+            why += " (HTTPS_PROXY is not used here)" * ("https" in getproxies_environment())
             await _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
             return None
         try:
@@ -185,10 +187,10 @@ class Gateway:
             answer = await _begun(client, provider)
             if answer.status_code == 400 and call is not None and call.body is not call.original:
                 provider.cut()
-                call.refused()  # it gets the client's own words, once more
                 provider = await self._upstream.connect()
                 await self._say_whole(provider, request, call.original)
                 answer = await _begun(client, provider)
+                call.refused(takes_original=200 <= answer.status_code < 300)
         except (h11.RemoteProtocolError, *_GONE) as error:
             provider.cut()
             await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")

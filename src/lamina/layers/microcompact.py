@@ -79,10 +79,22 @@ def _cold_for(state: State) -> float:
 
 
 def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
-    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
+    old = _with_a_way_back(state, keep)
     if not old or _freed(state, old) < least * state.ledger.tokens():
         return 0
     return _replace(state, old, why)
+
+
+def _with_a_way_back(state: State, keep: int) -> list[Row]:
+    """Old results; without Expand only those whose file would hold all of them, so no images."""
+    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
+    return old if state.expands else [row for row in old if _of_words(row)]
+
+
+def _of_words(row: Row) -> bool:
+    content = row.block.get("content")
+    parts = cast("list[Any]", content) if isinstance(content, list) else []
+    return len(parts) == sum(part.get("type") == "text" for part in dicts(parts))
 
 
 def _freed(state: State, old: list[Row]) -> int:
@@ -167,7 +179,7 @@ def _drop_worn(state: State) -> None:
     if state.ledger.projection.tokens < 2 * least:
         return
     keep: int = state.flags.value("microcompact.worn_keep")
-    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
+    old = _with_a_way_back(state, keep)
     gone = _freed(state, old)
     account = state.balance() if gone >= least else None
     if account is None:

@@ -129,6 +129,8 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
         memory = for_index(store.read(step.path), store.secret_rules)
         hook = short_hook(link, memory.name, memory.description)
         after = with_pointer(before or b"", link, memory.name, hook, section=memory.type or "")
+        if index.load_index(after).warning:
+            raise MemoryStoreError(f"{name} is full: a new line would hide another one")
     store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)
 
 
@@ -196,10 +198,8 @@ def audit(
     """All faults by kind, then by path. `memories` come with their bodies; `texts` are their files,
     in which secrets are looked for. No reason repeats one."""
     indexes = {"MEMORY.md": index, "team/MEMORY.md": team_index}
-    texts = {
-        **(texts or {}),
-        **{path: one.decode("utf-8", "replace") for path, one in indexes.items()},
-    }
+    decoded = {path: one.decode("utf-8", "replace") for path, one in indexes.items()}
+    texts = {**(texts or {}), **decoded}
     said = _stems_by_text(memories)
     faults = [
         *_secrets(texts, secret_rules),
