@@ -1,0 +1,641 @@
+"""Gateways side by side: recorded sessions as streams of requests, sent direct, through `lamina gateway`
+(observe, act) and through headroom-ai in three modes, to a local provider with a prompt cache of its own.
+Writes `bench/out/gateway.json` and `bench/results/gateway.md`.
+
+The provider keeps a cache by Anthropic's published rules and shares no code with `lamina.cache`: what it
+bills is the truth that a gateway's claims are held against. It does not know that an agent reads a file
+again because its result went out of view; `bench-bill` charges that. Sessions of `claude-code-sessions-2`
+that nothing was chosen on. The peer is optional: LAMINA_PEER names the Python of an environment
+that has headroom-ai.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from bench.bill import LEFT_OUT, files
+from bench.figures import at_least, at_most, report
+
+from lamina.replay.readers import read_recording
+
+Json = dict[str, Any]
+NAMES = ("Task", "Bash", "Glob", "Grep", "Read", "Edit", "Write", "WebFetch", "TodoWrite")
+STAND_IN = "The instructions of a coding agent stand here, and are the same in every request. "
+DOLLARS = {"opus": 5.0, "sonnet": 3.0, "haiku": 1.0}  # a million tokens of input
+WRITES = {300.0: 1.25, 3600.0: 2.0}
+READS, FEWEST, LOOK_BACK = 0.1, 1024, 20
+SHORT = 45  # requests
+DAY = 86_400.0
+FEWEST_REQUESTS = 3
+PEERS = {"headroom": [], "headroom token": ["--mode", "token"], "headroom lossless": ["--lossless"]}
+_PATH = re.compile(r"/\S+?/tool-results/[^\s\])]+")
+
+
+# ---- sessions as requests
+
+
+@dataclass
+class Asked:
+    body: Json
+    time: float
+    answer: list[Json]
+
+
+def stream(path: Path) -> list[Asked]:
+    """The requests of a recording, as a coding agent sends them: whole lists, marks on the last two
+    messages of the user."""
+    recording = read_recording(path)
+    used = {b["name"] for m in recording.messages for b in m.message["content"] if b.get("name")}
+    tools = [
+        {"name": name, "description": STAND_IN * 12, "input_schema": {"type": "object"}}
+        for name in [*NAMES, *sorted({*map(str, used)} - {*NAMES})]
+    ]
+    held: dict[Any, list[int]] = {}
+    found: list[Asked] = []
+    for step in recording.steps():
+        place = held.setdefault(step.request.thread, [])
+        place[step.keep :] = step.new
+        long = step.request.ttl >= 3600
+        mark = {"type": "ephemeral", **({"ttl": "1h"} if long else {})}
+        system = [{"type": "text", "text": STAND_IN * 150, "cache_control": mark}]
+        messages = _merged([recording.messages[at].message for at in place], mark)
+        if not messages or messages[-1]["role"] != "user":
+            continue
+        head = {"model": step.request.model, "max_tokens": 32_000, "system": system, "tools": tools}
+        answer = step.request.answer
+        said = recording.messages[answer].message["content"] if answer >= 0 else []
+        said = list(said) or [{"type": "text", "text": "ok"}]
+        found.append(Asked({**head, "messages": messages}, step.request.time, said))
+    return found
+
+
+def _merged(messages: Sequence[Any], mark: Json) -> list[Json]:
+    found: list[Json] = []
+    for message in messages:
+        blocks = [dict(block) for block in message["content"]]
+        if found and found[-1]["role"] == message["role"]:
+            found[-1]["content"] += blocks
+        elif blocks:
+            found.append({"role": message["role"], "content": blocks})
+    for message in [one for one in found if one["role"] == "user"][-2:]:
+        message["content"][-1]["cache_control"] = mark
+    return found
+
+
+# ---- the provider
+
+
+def weight(block: Any) -> int:
+    return max(1, len(json.dumps(block, ensure_ascii=False)) // 4)
+
+
+@dataclass
+class Provider:
+    """A prompt cache by the published rules, and what it has billed."""
+
+    clock: float = 0.0
+    entries: dict[bytes, float] = field(default_factory=dict)  # hash of a beginning → its end
+    bills: list[float] = field(default_factory=list)
+    received: list[Json] = field(default_factory=list)
+    usage: Json = field(default_factory=dict)
+    malformed: int = 0
+
+    def serve(self, body: Json) -> Json:
+        self.received.append(body)
+        self.malformed += not well_formed(body)
+        flat = _flat(body)
+        marks = [at for at, (_, _, life) in enumerate(flat) if life]
+        hit = -1
+        for mark in reversed(marks):
+            near = range(mark, max(-1, mark - LOOK_BACK - 1), -1)
+            hit = next((at for at in near if self.entries.get(flat[at][0], 0) > self.clock), -1)
+            if hit >= 0:
+                break
+        sizes = [size for _, size, _ in flat]
+        last = marks[-1] if marks else -1
+        if sum(sizes[: last + 1]) < FEWEST:
+            last = hit = -1
+        written = dict.fromkeys(WRITES, 0)
+        for at in range(hit + 1, last + 1):
+            life = next(flat[mark][2] for mark in marks if mark >= at)
+            written[life] += sizes[at]
+        for at in [mark for mark in marks if mark <= last] + ([hit] if hit >= 0 else []):
+            life = flat[at][2] or next((flat[m][2] for m in marks if m >= at), 300.0)
+            self.entries[flat[at][0]] = max(self.entries.get(flat[at][0], 0), self.clock + life)
+        read, fresh = sum(sizes[: hit + 1]), sum(sizes[last + 1 :])
+        paid = fresh + READS * read + sum(WRITES[life] * size for life, size in written.items())
+        price = next((p for name, p in DOLLARS.items() if name in str(body.get("model"))), 3.0)
+        self.bills.append(paid * price / 1e6)
+        self.usage = {
+            "input_tokens": fresh,
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": sum(written.values()),
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": written[300.0],
+                "ephemeral_1h_input_tokens": written[3600.0],
+            },
+            "output_tokens": 50,
+        }
+        return self.usage
+
+
+def _flat(body: Json) -> list[tuple[bytes, int, float]]:
+    """Each block with the hash of all up to it, its weight, and the seconds of its mark or 0."""
+    system = body.get("system") or []
+    blocks = [("tool", tool) for tool in body.get("tools") or []]
+    blocks += [("system", b) for b in (system if isinstance(system, list) else [system])]
+    for message in body["messages"]:
+        content = message["content"]
+        content = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        blocks += [(message["role"], block) for block in content]
+    link, found = json.dumps([body.get("model"), body.get("thinking")]).encode(), []
+    for role, block in blocks:
+        bare = {k: v for k, v in block.items() if k != "cache_control"}
+        data = json.dumps([role, bare], ensure_ascii=False, sort_keys=True)
+        link = blake2b(link + data.encode("utf-8", "replace"), digest_size=16).digest()
+        mark = block.get("cache_control")
+        life = 0.0 if not mark else 3600.0 if mark.get("ttl") == "1h" else 300.0
+        found.append((link, max(1, len(data) // 4), life))
+    return found
+
+
+def well_formed(body: Json) -> bool:
+    """Roles alternate, each call has its result in the next message and no result is without a call."""
+    waiting: set[str] = set()
+    before = ""
+    for message in body["messages"]:
+        content = message["content"]
+        blocks = content if isinstance(content, list) else []
+        results = {b["tool_use_id"] for b in blocks if b.get("type") == "tool_result"}
+        if message["role"] == before or not content or results != waiting:
+            return False
+        before = message["role"]
+        waiting = {b["id"] for b in blocks if b.get("type") == "tool_use"}
+    return not waiting
+
+
+_OK: list[Json] = [{"type": "text", "text": "ok"}]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    provider: Provider
+    answer: list[Json]
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_GET(self) -> None:
+        self._reply({"data": []})
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if not self.path.partition("?")[0].endswith("/messages"):
+            self._reply({"input_tokens": 1})
+            return
+        kind = type(self)
+        body = json.loads(raw)
+        usage = kind.provider.serve(body)
+        stop = "tool_use" if any(b.get("type") == "tool_use" for b in kind.answer) else "end_turn"
+        head = {"id": f"msg_{len(kind.provider.bills)}", "type": "message", "role": "assistant"}
+        about = {"model": body["model"], "stop_reason": stop, "stop_sequence": None}
+        self._reply({**head, **about, "content": kind.answer, "usage": usage})
+
+    def _reply(self, value: Json) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@contextmanager
+def provider_server() -> Iterator[tuple[type[_Handler], str]]:
+    class Handler(_Handler):
+        provider = Provider()
+        answer = _OK
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield Handler, f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+# ---- what is tried
+
+
+@dataclass
+class Tried:
+    """What one way of sending a session came to."""
+
+    bills: list[float]
+    malformed: int = 0
+    claimed: float | None = None  # saved, by its own word
+    in_view: float = 1.0  # of the tool output, at the end
+    in_reach: float = 1.0
+
+
+def send(stream_: Sequence[Asked], url: str, handler: type[_Handler], clock: Any = None) -> Tried:
+    handler.provider = provider = Provider()
+    line = HTTPConnection(url.removeprefix("http://"), timeout=120)
+    headers = {
+        "content-type": "application/json",
+        "x-api-key": "sk-ant-none",
+        "anthropic-version": "2023-06-01",
+    }
+    for asked in stream_:
+        provider.clock = asked.time
+        if clock is not None:
+            clock(asked.time)
+        handler.answer = asked.answer
+        data = json.dumps(asked.body, ensure_ascii=False).encode("utf-8", "replace")
+        line.request("POST", "/v1/messages", data, headers)
+        answer = line.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{url} answered {answer.status}")
+    line.close()
+    recorded = sum(not well_formed(asked.body) for asked in stream_)  # some begin in the middle
+    tried = Tried(provider.bills, max(0, provider.malformed - recorded))
+    if stream_:
+        tried.in_view, tried.in_reach = _kept(stream_[-1].body, provider.received[-1])
+    return tried
+
+
+def _kept(original: Json, sent: Json) -> tuple[float, float]:
+    """The share of tool output that the last request shows, and what it shows or names a file for."""
+    before, after = _results(original), _results(sent)
+    words = " ".join(after.values())
+    lines = {line.strip() for text in after.values() for line in text.splitlines()}
+    total = shown = reached = 0
+    for call, text in before.items():
+        now = after.get(call, "")
+        named = _PATH.search(now)
+        held = (
+            Path(named[0]).read_text("utf-8", "replace")
+            if named and Path(named[0]).exists()
+            else ""
+        )
+        for line in text.splitlines():
+            size = len(line)
+            total += size
+            here = line.strip() in lines or line.strip() in words
+            shown += size * here
+            reached += size * (here or line in held)
+    return (shown / total, reached / total) if total else (1.0, 1.0)
+
+
+def _results(body: Json) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for message in body["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            if block.get("type") == "tool_result":
+                content = block.get("content")
+                parts = content if isinstance(content, list) else [{"text": content}]
+                text = "\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
+                found[str(block.get("tool_use_id"))] = text
+    return found
+
+
+class OwnGateway:
+    """`lamina gateway` in this process, by the recording's clock."""
+
+    def __init__(self, folder: Path, upstream: str, *, acts: bool) -> None:
+        import asyncio
+
+        from lamina.config import load
+        from lamina.gateway.command import desk_for
+        from lamina.gateway.peers import Upstream
+        from lamina.gateway.server import Gateway
+
+        self.now = 0.0
+        folder.mkdir(parents=True, exist_ok=True)
+        config = load(folder, home=folder / "home", env={})
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        desk = desk_for(config, acts=acts, tell=lambda _: None, now=lambda: self.now)
+        self.desk = desk
+        self._gateway = Gateway(Upstream(upstream), desk)
+        self._run(self._gateway.start())
+        self.url = self._gateway.url
+
+    def _run(self, work: Any) -> Any:
+        import asyncio
+
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def at(self, now: float) -> None:
+        self.now = now
+
+    def close(self) -> None:
+        self._run(self._gateway.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def through_lamina(
+    asked: Sequence[Asked], handler: type[_Handler], upstream: str, *, acts: bool
+) -> Tried:
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = OwnGateway(Path(folder), upstream, acts=acts)
+        try:
+            tried = send(asked, gateway.url, handler, gateway.at)
+            totals = gateway.desk.totals
+            tried.claimed = totals.direct - totals.billed if totals.edited else 0.0
+        finally:
+            gateway.close()
+    return tried
+
+
+# ---- the peer
+
+SHIM = """
+import os, time
+_real = time.time
+def _shifted():
+    try:
+        return _real() + float(open(os.environ["SHIFT"]).read() or 0)
+    except (OSError, ValueError, KeyError):
+        return _real()
+time.time = _shifted
+"""
+
+
+@contextmanager
+def peer(python: str, arguments: Sequence[str], upstream: str) -> Iterator[tuple[str, Any]]:
+    """headroom-ai with a home of its own, offline, with a clock that follows the recording."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    home = tempfile.TemporaryDirectory()
+    folder = Path(home.name)
+    (folder / "sitecustomize.py").write_text(SHIM)
+    shift = folder / "shift"
+    shift.write_text("0")
+    bin_ = Path(python).parent
+    tokenizers = next(
+        bin_.parent.glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"), ""
+    )
+    env = {
+        **{k: v for k, v in os.environ.items() if k in ("PATH", "LANG")},
+        "HOME": str(folder),
+        "PYTHONPATH": str(folder),
+        "SHIFT": str(shift),
+        "TIKTOKEN_CACHE_DIR": str(tokenizers),
+        "HF_HUB_OFFLINE": "1",
+        "HEADROOM_TELEMETRY": "off",
+        "HEADROOM_UPDATE_CHECK": "0",
+        "HEADROOM_BEACON": "off",
+        "DO_NOT_TRACK": "1",
+    }
+    command = [str(bin_ / "headroom"), "proxy", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--no-rate-limit", "--no-cache", "--no-telemetry", "--no-subscription-tracking"]
+    command += ["--anthropic-api-url", upstream, *arguments]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+    last = shifted = 0.0
+
+    def at(now: float) -> None:
+        """Its clock goes on as the recording's does; a day lies between two sessions."""
+        nonlocal last, shifted
+        shifted += now - last if 0 <= now - last < DAY else DAY
+        last = now
+        shift.write_text(str(shifted))
+
+    try:
+        _wait_for(port, process)
+        yield f"http://127.0.0.1:{port}", at
+    finally:
+        process.terminate()
+        process.wait(30)
+        home.cleanup()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    import socket
+
+    for _ in range(600):
+        if process.poll() is not None:
+            raise RuntimeError("the peer ended at once")
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise RuntimeError("the peer does not listen")
+
+
+def cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int) -> float:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+# ---- money
+
+
+@dataclass
+class Row:
+    name: str
+    hour: bool
+    requests: int
+    tried: dict[str, Tried]
+
+    def saved(self, mode: str) -> float:
+        direct = sum(self.tried["direct"].bills)
+        return 1 - sum(self.tried[mode].bills) / direct if direct else 0.0
+
+    def worst_prefix(self, mode: str) -> float:
+        """By how much it was dearer than direct after any request of it."""
+        ours = direct = worst = 0.0
+        for own, plain in zip(self.tried[mode].bills, self.tried["direct"].bills, strict=True):
+            ours, direct = ours + own, direct + plain
+            worst = max(worst, ours / direct - 1)
+        return worst
+
+
+def measured(python: str, modes: Sequence[str], most: int | None) -> list[Row]:
+    rows: list[Row] = []
+    with provider_server() as (handler, url), ExitStack() as running:
+        peers = {mode: running.enter_context(peer(python, PEERS[mode], url)) for mode in modes}
+        for path in files()[LEFT_OUT][:most]:
+            asked = stream(path)
+            if len(asked) < FEWEST_REQUESTS:
+                continue
+            tried = {
+                "direct": send(asked, url, handler),
+                "observe": through_lamina(asked, handler, url, acts=False),
+                "act": through_lamina(asked, handler, url, acts=True),
+                **{mode: send(asked, own, handler, at) for mode, (own, at) in peers.items()},
+            }
+            hour = any(b.get("cache_control", {}).get("ttl") for b in asked[0].body["system"])
+            row = Row(path.stem, hour, len(asked), tried)
+            rows.append(row)
+            saved = ", ".join(f"{mode} {row.saved(mode):.1%}" for mode in row.tried)
+            print(f"{row.name}: {row.requests} requests; {saved}", file=sys.stderr, flush=True)
+    return rows
+
+
+def total_saved(rows: Sequence[Row], mode: str) -> float:
+    direct = sum(sum(row.tried["direct"].bills) for row in rows)
+    return 100 * (1 - sum(sum(row.tried[mode].bills) for row in rows) / direct) if direct else 0.0
+
+
+# ---- processor time
+
+
+def speed() -> dict[str, float]:
+    """CPU of a gateway that acts, in a process of its own, on a request of 450 KB that grows a little
+    each time; the same body through `json.loads`; memory afterwards."""
+    messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
+    line = "x = compute(alpha, beta) + {n}  # as the plan says, step {n}\n"
+    while len(json.dumps(messages)) < 440_000:
+        n = len(messages)
+        call = {"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"file_path": f"/a{n}"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{n}"}
+        result["content"] = "".join(line.format(n=n * 1000 + at) for at in range(60))
+        messages += [
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+        ]
+    head = {
+        "model": "claude-sonnet-4-6",
+        "max_tokens": 100,
+        "tools": [{"name": "Read", "input_schema": {}}],
+    }
+    found: dict[str, float] = {}
+    with provider_server() as (handler, url), tempfile.TemporaryDirectory() as folder:
+        handler.answer = [{"type": "text", "text": "ok"}]
+        program = str(Path(sys.executable).parent / "lamina")
+        command = [program, "--home", folder, "gateway", "--act", "--port", "0"]
+        process = subprocess.Popen(
+            [*command, "--upstream", url], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        own = process.stdout.readline().strip()
+        try:
+            took, parsing = [], []
+            link = HTTPConnection(own.removeprefix("http://"), timeout=60)
+            for number in range(60):
+                data = json.dumps({**head, "messages": messages}).encode()
+                before = time.process_time()
+                json.loads(data)
+                parsing.append(time.process_time() - before)
+                began = cpu_of(process.pid)
+                link.request("POST", "/v1/messages", data, {"content-type": "application/json"})
+                link.getresponse().read()
+                took.append(cpu_of(process.pid) - began)
+                said = {
+                    "role": "assistant",
+                    "content": [{"type": "text", "text": f"step {number}"}],
+                }
+                more = {"role": "user", "content": [{"type": "text", "text": f"go on {number}"}]}
+                messages += [said, more]
+            found["parse"] = statistics.median(parsing) * 1000
+            found["mean"] = statistics.mean(took[5:]) * 1000  # the kernel counts in ticks of 10 ms
+            found["memory"] = resident(process.pid)
+        finally:
+            process.terminate()
+            process.wait(30)
+    return found
+
+
+def main() -> int:
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    )
+    python = os.environ.get("LAMINA_PEER", "")
+    modes = list(PEERS) if python else []
+    most = int(os.environ.get("LAMINA_SESSIONS", "0")) or None
+    rows = measured(python, modes, most)
+    return _report(rows, modes, speed())
+
+
+def _report(rows: Sequence[Row], modes: Sequence[str], cost: dict[str, float]) -> int:
+    short = [row for row in rows if row.requests < SHORT]
+    act = total_saved(rows, "act")
+    best = max([total_saved(rows, mode) for mode in modes], default=None)
+    claims = sum(row.tried["act"].claimed or 0.0 for row in rows)
+    truth = sum(sum(row.tried["direct"].bills) - sum(row.tried["act"].bills) for row in rows)
+    worst = 100 * max((row.worst_prefix("act") for row in rows), default=0.0)
+    reach = 100 * statistics.mean([row.tried["act"].in_reach for row in rows] or [1.0])
+    malformed = sum(row.tried["act"].malformed for row in rows)
+    figures = [
+        at_least("gateway.saved", act, "%", 9.0),
+        at_least(
+            "gateway.saved.5min", total_saved([r for r in rows if not r.hour], "act"), "%", 9.0
+        ),
+        at_least("gateway.saved.1h", total_saved([r for r in rows if r.hour], "act"), "%", 9.0),
+        at_least("gateway.saved.short", total_saved(short, "act"), "%", 3.0),
+        at_most("gateway.dearer.at_any_prefix", worst, "%", 0.2),
+        at_least("gateway.in_reach", reach, "%", 99.0),
+        at_most("gateway.malformed", malformed, "requests", 0),
+        at_most("gateway.claim", 100 * abs(claims / truth - 1) if truth else 0.0, "% off", 5.0),
+        at_most("gateway.cpu.450k", cost["mean"] / cost["parse"], "x json.loads", 3.0),
+        at_most("gateway.memory", cost["memory"], "MB", 80.0),
+        at_most("gateway.observe", abs(total_saved(rows, "observe")), "% changed", 0.0),
+    ]
+    if best is not None:
+        figures.append(at_least("gateway.ahead_of_peer", act - best, "points", 5.0))
+    _notes(rows, modes, cost, claims, truth)
+    return report("gateway", figures)
+
+
+def _notes(
+    rows: Sequence[Row], modes: Sequence[str], cost: dict[str, float], claims: float, truth: float
+) -> None:
+    lines = [
+        f"{len(rows)} sessions that nothing was chosen on, billed by a provider of our own, re-reads not in it.",
+        "",
+        "| | saved | 5 min | 1 h | < 45 requests | dearer by > 0.2% | in view | in reach | malformed |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for mode in ["act", *modes]:
+        parts = [rows, [r for r in rows if not r.hour], [r for r in rows if r.hour]]
+        parts.append([r for r in rows if r.requests < SHORT])
+        saved = " | ".join(f"{total_saved(part, mode):.1f}%" for part in parts)
+        dearer = sum(row.saved(mode) < -0.002 for row in rows)
+        tried = [row.tried[mode] for row in rows]
+        view = 100 * statistics.mean([one.in_view for one in tried] or [1.0])
+        reach = 100 * statistics.mean([one.in_reach for one in tried] or [1.0])
+        bad = sum(one.malformed for one in tried)
+        name = "Lamina" if mode == "act" else mode
+        lines.append(f"| {name} | {saved} | {dearer} | {view:.1f}% | {reach:.1f}% | {bad} |")
+    lines.append("")
+    lines.append(f"Claimed ${claims:.2f}, true ${truth:.2f} on the sessions left out.")
+    lines.append(
+        f"A request of 450 KB: {cost['mean']:.1f} ms of CPU, json.loads of it {cost['parse']:.1f} ms; "
+        f"{cost['memory']:.0f} MB resident."
+    )
+    place = Path(__file__).parent / "results" / "gateway.md"
+    place.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
