@@ -209,3 +209,35 @@ def _shared(one: list[int], other: list[int]) -> int:
         else:
             high = middle - 1
     return low
+
+
+class Scale:
+    """Tokens that a provider counts for one of our estimate, of what is said to the model and of what
+    tools give it. Told by how the prompt grows from request to request: instructions and tools stay,
+    and the model's own answers, code within JSON, are another kind of text with a scale of its own.
+    """
+
+    _STRAIGHT = 0.05  # below this share the two kinds grow too much alike to be told apart
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int, int] | None = None
+        self._said = self._both = self._answers = 0  # sums of squares and products
+        self._by_said = self._by_answers = 0
+
+    def now(self, counted: int, said: int, answers: int) -> float:
+        """The scale after a request that the provider counted so, and we in two parts."""
+        last, self._last = self._last, (counted, said, answers)
+        if last is not None:
+            grown, x, y = counted - last[0], said - last[1], answers - last[2]
+            self._said += x * x
+            self._both += x * y
+            self._answers += y * y
+            self._by_said += x * grown
+            self._by_answers += y * grown
+        apart = self._said * self._answers - self._both**2
+        if apart > self._STRAIGHT * self._said * self._answers:
+            best = (self._by_said * self._answers - self._by_answers * self._both) / apart
+        else:
+            both = self._said + 2 * self._both + self._answers
+            best = (self._by_said + self._by_answers) / both if both else 0.0
+        return best if best > 0 else counted / ((said + answers) or counted or 1)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lamina.cache.prices import Price, cost, price_of
-from lamina.cache.simulate import PaperBlock, PaperCache, rules_for
+from lamina.cache.simulate import PaperBlock, PaperCache, Scale, rules_for
 from lamina.conversation.kept import Asked, Changes
 from lamina.ledger import tokens
 from lamina.messages import Block, Usage
@@ -28,9 +28,7 @@ class Paper:
         self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
         # Messages with changed blocks, which are held, so that their ids stay theirs; and their tokens.
         self._edited: dict[object, tuple[Mapping[int, Block], int]] = {}
-        # By conversation: tokens that the provider counts for one of our estimate. Taken from requests
-        # that went out whole, as what is left out is like what was in them.
-        self._scales: dict[str, float] = {}
+        self._scales: dict[str, Scale] = {}  # by conversation
 
     def send(self, asked: Asked, changes: Changes, marked: Sequence[int], now: float) -> Paid:
         """Book a request on both sides. `marked`: numbers of messages that the client marked."""
@@ -40,7 +38,7 @@ class Paper:
         )
         new = changes.by_message()
         plain: list[PaperBlock] = [((_FRAME, asked.frame_tokens), asked.frame_tokens)]
-        edited = list(plain)
+        edited, answers = list(plain), 0
         for number, (hash_, message) in enumerate(zip(asked.hashes, asked.messages, strict=True)):
             blocks: list[Block] = message["content"]
             size = self._sizes.get(hash_)
@@ -57,10 +55,12 @@ class Paper:
                     self._edited[key] = (changed, size + less)
                 size = self._edited[key][1]
             edited.append((key, size))
+            answers += size if message["role"] == "assistant" else 0
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
         unchanged = _sent(direct, plain, marks, now, asked.life)
         as_sent = _sent(sent, edited, marks, now, asked.life)
-        return Paid(price, unchanged, as_sent, self._scales, changes)
+        scale = self._scales.setdefault(changes.conversation, Scale())
+        return Paid(price, unchanged, as_sent, answers, scale, changes.replaced != {})
 
 
 def _size(block: Block) -> int:
@@ -79,22 +79,21 @@ class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
     def __init__(
-        self, price: Price, direct: Usage, sent: Usage, scales: dict[str, float], changes: Changes
+        self, price: Price, direct: Usage, sent: Usage, answers: int, scale: Scale, edited: bool
     ) -> None:
         self._price, self._direct, self._sent = price, direct, sent
-        self._scales, self._changes = scales, changes
+        self._answers, self._scale, self._edited = answers, scale, edited
 
     def direct(self, billed: Usage) -> float:
         """Dollars that the request would have cost unchanged, the bill being this."""
-        paid, name = cost(billed, self._price), self._changes.conversation
-        scale = billed.prompt / self._sent.prompt if self._sent.prompt else 1.0
-        if not self._changes.replaced:
-            self._scales[name] = scale
+        paid, prompt = cost(billed, self._price), self._sent.prompt
+        scale = self._scale.now(billed.prompt, prompt - self._answers, self._answers)
+        if not self._edited:
             return paid
         if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
-            less = max(0, self._direct.prompt - self._sent.prompt)
+            less = max(0, self._direct.prompt - prompt)
             saved = cost(Usage(cache_read=less), self._price)
         else:
             saved = cost(self._direct, self._price) - cost(self._sent, self._price)
-        return paid + self._scales.get(name, scale) * saved
+        return paid + scale * saved
