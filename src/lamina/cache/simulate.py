@@ -211,6 +211,33 @@ def _shared(one: list[int], other: list[int]) -> int:
     return low
 
 
+class TwoWays:
+    """A conversation's prompt as it is and as it was sent, after the last request."""
+
+    def __init__(self, direct: Prompt, sent: Prompt, frame: tuple[str, int]) -> None:
+        self.direct, self.sent = direct, sent
+        self.answers = [0]  # tokens of the model's answers before each message
+        self._keys: list[Hashable] = []  # of the messages as sent
+        direct.extend([(frame, frame[1])])
+        sent.extend([(frame, frame[1])])
+
+    def back_to(self, keys: Sequence[Hashable]) -> int:
+        """Keep what is the same in the next request: so many messages. The others are to be added."""
+        pairs = enumerate(zip(self._keys, keys, strict=False))
+        same = next((at for at, (old, new) in pairs if old != new), None)
+        same = min(len(self._keys), len(keys)) if same is None else same
+        self.direct.rewind(1 + same)
+        self.sent.rewind(1 + same)
+        del self.answers[1 + same :], self._keys[same:]
+        return same
+
+    def add(self, direct: PaperBlock, sent: PaperBlock, *, answer: bool) -> None:
+        self.direct.extend([direct])
+        self.sent.extend([sent])
+        self._keys.append(sent[0])
+        self.answers.append(self.answers[-1] + (sent[1] if answer else 0))
+
+
 class Scale:
     """Tokens that a provider counts for one of our estimate, of what is said to the model and of what
     tools give it. Told by how the prompt grows from request to request: instructions and tools stay,

@@ -169,14 +169,15 @@ class Desk:
         read = self._reader.read(body, form)
         given = read.given
         call.model = str(given.get("model") or _model_in(request.target))
-        asked = form.asked(given, known=read.digests) if form.said_in in given else None
+        known = read.known(form) if read.said else None
+        asked = form.asked(given, known=known) if form.said_in in given else None
         if asked is None or not asked.messages:
             return
         asked, messages = replace(asked, model=call.model), as_list(given[form.said_in])
         if call.counts:
             if self._acts:
-                known = self._conversations.known(asked)
-                call.body = self._splicer.spliced(body, form, messages, known, read.parts)
+                made = self._conversations.known(asked)
+                call.body = self._splicer.spliced(body, form, messages, made, read.parts)
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
@@ -187,7 +188,7 @@ class Desk:
             changes = Changes(changes.conversation)
         call.body = self._splicer.spliced(body, form, messages, changes, read.parts)
         self._count(asked, changes)
-        marked = [n for n, m in enumerate(messages) if _marks(m)]
+        marked = [n for n, one in enumerate(read.said) if one.marked and _marks(one.value)]
         call.asked, call.changes = asked, changes
         call.paid = self._paper.send(asked, changes, marked, self.now())
 
