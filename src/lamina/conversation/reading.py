@@ -12,11 +12,10 @@ import msgspec
 from lamina.conversation.bodies import Form, Known
 from lamina.conversation.lineage import digest_of, linked
 from lamina.conversation.splice import elements, members
-from lamina.messages import Json, Message
+from lamina.messages import Json, Message, dicts
 
 _HELD = 2 * 2**20  # bytes of messages that are remembered, at least; at most twice as many
 _MOST_LINKED = 64  # conversations whose hashes are remembered
-_MARK = b'"cache_control"'
 _decode = msgspec.json.Decoder().decode
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
@@ -29,7 +28,7 @@ class Said:
     value: Any
     digest: bytes  # of what it says, see `lineage.digest_of`
     made_before: bool
-    marked: bool  # for the cache, as far as its bytes tell
+    marked: bool  # for the cache
     read: tuple[str, Message] | None = None  # by which form, and what it is in ours
 
 
@@ -94,9 +93,9 @@ class Reader:
         found = self._old.get(raw)
         if found is None:
             value = _decode(raw)
-            found = Said(
-                value, digest_of(value), any(mark in raw for mark in _MADE_BEFORE), _MARK in raw
-            )
+            made = any(mark in raw for mark in _MADE_BEFORE)
+            marked = any("cache_control" in block for block in dicts(value.get("content")))
+            found = Said(value, digest_of(value), made, marked)
         self._young[raw] = found
         self._bytes += len(raw)
         if self._bytes > _HELD:

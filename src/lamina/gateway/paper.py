@@ -14,7 +14,7 @@ from lamina.conversation.kept import Asked, Changes
 from lamina.ledger import tokens
 from lamina.messages import Block, Usage
 
-_FRAME = "frame"
+_size = tokens.of_block
 _MOST_MARKS = 4
 _MOST_LINES = 64  # conversations whose prompts are remembered
 _MOST_EDITED = 20_000  # changed messages whose size is remembered
@@ -68,15 +68,11 @@ class Paper:
     def _line(self, of: tuple[str, str, int], direct: PaperCache, sent: PaperCache) -> TwoWays:
         line = self._lines.pop(of, None)
         if line is None:
-            line = TwoWays(direct.prompt(), sent.prompt(), (_FRAME, of[2]))
+            line = TwoWays(direct.prompt(), sent.prompt(), ("frame", of[2]))
         self._lines[of] = line
         if len(self._lines) > _MOST_LINES:
             del self._lines[next(iter(self._lines))]
         return line
-
-
-def _size(block: Block) -> int:
-    return tokens.of_block(block)
 
 
 class Paid:
