@@ -67,7 +67,7 @@ class Reader:
         for name, raw in own.items():
             if name == form.said_in and bytes(memoryview(raw)[:1]) == b"[":
                 raws = elements(raw)
-                said = [self._one(bytes(part)) for part in raws]
+                said = [self._young.get(part) or self._one(part) for part in map(bytes, raws)]
                 given[name] = [one.value for one in said]
             else:
                 given[name] = _decode(raw)
@@ -88,8 +88,6 @@ class Reader:
         return hashes + more
 
     def _one(self, raw: bytes) -> Said:
-        if found := self._young.get(raw):
-            return found
         found = self._old.get(raw)
         if found is None:
             value = _decode(raw)
