@@ -305,15 +305,16 @@ def test_growth_costs_only_what_is_new(rules: CacheRules) -> None:
 
 
 def test_the_scale_of_what_tools_gave_is_told_apart_from_that_of_the_models_answers() -> None:
-    scale, frame = Scale(), 9_000
+    scale, frame, each = Scale(), 9_000, 20  # a message costs so much besides its text
+    grown = [(0, 0), (400, 100), (2_000, 140), (2_100, 900), (1_200, 1_000), (1_600, 1_300)]
     found = [
-        scale.now(frame + said * 5 // 4 + answers // 2, 3_000 + said, answers)
-        for said, answers in [(0, 0), (400, 100), (2_000, 140), (2_100, 900), (1_200, 1_000)]
+        scale.now(frame + each * number + said * 5 // 4 + answers // 2, 3_000 + said, answers)
+        for number, (said, answers) in enumerate(grown)
     ]
-    # The first knows only the whole; the second can't tell one kind of growth from the other.
+    # The first knows only the whole; the next can't tell one kind of growth from the other.
     assert found[0] == pytest.approx(3.0)
-    assert found[1] == pytest.approx(550 / 500)
-    assert found[2:] == pytest.approx([1.25] * 3)
+    assert found[1] == pytest.approx(570 / 500)
+    assert found[3:] == pytest.approx([1.25] * 3)
 
 
 @pytest.mark.parametrize("counted", [0, 7])

@@ -248,23 +248,30 @@ class Scale:
 
     def __init__(self) -> None:
         self._last: tuple[int, int, int] | None = None
-        self._said = self._both = self._answers = 0  # sums of squares and products
-        self._by_said = self._by_answers = 0
+        self._steps = 0
+        self._grown = [0, 0, 0]  # sums: counted, said, answers
+        self._products = [0, 0, 0, 0, 0]  # and of said², said·answers, answers², counted·each
 
     def now(self, counted: int, said: int, answers: int) -> float:
         """The scale after a request that the provider counted so, and we in two parts."""
         last, self._last = self._last, (counted, said, answers)
         if last is not None:
-            grown, x, y = counted - last[0], said - last[1], answers - last[2]
-            self._said += x * x
-            self._both += x * y
-            self._answers += y * y
-            self._by_said += x * grown
-            self._by_answers += y * grown
-        apart = self._said * self._answers - self._both**2
-        if apart > self._STRAIGHT * self._said * self._answers:
-            best = (self._by_said * self._answers - self._by_answers * self._both) / apart
-        else:
-            both = self._said + 2 * self._both + self._answers
-            best = (self._by_said + self._by_answers) / both if both else 0.0
+            z, x, y = counted - last[0], said - last[1], answers - last[2]
+            self._steps += 1
+            self._grown = [a + b for a, b in zip(self._grown, (z, x, y), strict=True)]
+            products = (x * x, x * y, y * y, x * z, y * z)
+            self._products = [a + b for a, b in zip(self._products, products, strict=True)]
+        best = self._fitted()
         return best if best > 0 else counted / ((said + answers) or counted or 1)
+
+    def _fitted(self) -> float:
+        """By least squares; what every message costs besides its text is no part of it."""
+        xx, xy, yy, xz, yz = self._products
+        z, x, y = self._grown
+        n = max(1, self._steps)
+        apart_x, both, apart_y = xx - x * x / n, xy - x * y / n, yy - y * y / n
+        apart = apart_x * apart_y - both * both
+        if apart > self._STRAIGHT * apart_x * apart_y:
+            return ((xz - x * z / n) * apart_y - (yz - y * z / n) * both) / apart
+        whole = xx + 2 * xy + yy
+        return (xz + yz) / whole if whole else 0.0
