@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from http.client import HTTPConnection
@@ -45,6 +45,7 @@ SHORT = 45  # requests
 DAY = 86_400.0
 FEWEST_REQUESTS = 3
 PEERS = {"headroom": [], "headroom token": ["--mode", "token"], "headroom lossless": ["--lossless"]}
+_NUMBERED = re.compile(r"^ *\d+[→\t:-]")
 _PATH = re.compile(r"/\S+?/tool-results/[^\s\])]+")
 
 
@@ -254,6 +255,7 @@ class Tried:
     claimed: float | None = None  # saved, by its own word
     in_view: float = 1.0  # of the tool output, at the end
     in_reach: float = 1.0
+    restored: tuple[int, int] = (0, 0)  # changed results that come back to the byte, of so many
 
 
 def send(stream_: Sequence[Asked], url: str, handler: type[_Handler], clock: Any = None) -> Tried:
@@ -284,26 +286,58 @@ def send(stream_: Sequence[Asked], url: str, handler: type[_Handler], clock: Any
 
 
 def _kept(original: Json, sent: Json) -> tuple[float, float]:
-    """The share of tool output that the last request shows, and what it shows or names a file for."""
+    """The share of tool output that the last request shows, and what it shows or names a file for. A line
+    is shown where it stands whole, with or without the number that a tool puts before it, in a
+    result, a call of the model's or a message; a search's line also under its file's name."""
     before, after = _results(original), _results(sent)
     words = " ".join(after.values())
-    lines = {line.strip() for text in after.values() for line in text.splitlines()}
+    lines = {_bare(line) for text in _said(sent) for line in _ungrouped(text)}
     total = shown = reached = 0
     for call, text in before.items():
         now = after.get(call, "")
         named = _PATH.search(now)
         held = (
-            Path(named[0]).read_text("utf-8", "replace")
+            set(Path(named[0]).read_text("utf-8", "replace").splitlines())
             if named and Path(named[0]).exists()
-            else ""
+            else set[str]()
         )
         for line in text.splitlines():
             size = len(line)
             total += size
-            here = line.strip() in lines or line.strip() in words
+            here = _bare(line) in lines or line.strip() in words
             shown += size * here
             reached += size * (here or line in held)
     return (shown / total, reached / total) if total else (1.0, 1.0)
+
+
+def _bare(line: str) -> str:
+    return _NUMBERED.sub("", line).strip()
+
+
+def _ungrouped(text: str) -> Iterator[str]:
+    """Lines, and those of a search, whose file is named once above them, as they were printed."""
+    path = ""
+    for line in text.splitlines():
+        yield line
+        if path and line.startswith("  "):
+            yield f"{path}:{line[2:]}"
+        else:
+            path = line[:-1] if line.endswith(":") else ""
+
+
+def _said(body: Json) -> Iterator[str]:
+    """Every text of the messages: what was said, what calls were given, what tools gave."""
+    waiting: list[Any] = [message["content"] for message in body["messages"]]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case dict() as parts:
+                waiting += parts.values()
+            case list() as parts:
+                waiting += parts
+            case _:
+                pass
 
 
 def _results(body: Json) -> dict[str, str]:
@@ -331,7 +365,7 @@ class OwnGateway:
 
         self.now = 0.0
         folder.mkdir(parents=True, exist_ok=True)
-        config = load(folder, home=folder / "home", env={})
+        self.config = config = load(folder, home=folder / "home", env={})
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         desk = desk_for(config, acts=acts, tell=lambda _: None, now=lambda: self.now)
@@ -364,7 +398,30 @@ def through_lamina(
             tried.claimed = totals.direct - totals.billed if totals.edited else 0.0
         finally:
             gateway.close()
+        if acts and asked:
+            tried.restored = _restored(gateway, asked[-1].body, handler.provider.received[-1])
     return tried
+
+
+def _restored(gateway: OwnGateway, original: Json, sent: Json) -> tuple[int, int]:
+    """How many of the results that were changed the conversations give back to the byte, read anew from
+    disk a week later; and how many there are."""
+    from lamina.conversation.kept import Conversations
+    from lamina.errors import UsageError
+    from lamina.ledger.places import find_project_folder
+
+    config = gateway.config
+    folder = find_project_folder(config.own_home, config.project) / "conversations"
+    kept = Conversations(folder, config, now=lambda: gateway.now + 7 * DAY)
+
+    def whole(call: str) -> Iterator[str]:
+        for name in gateway.desk.totals.out:
+            with suppress(UsageError):
+                yield kept.expanded((), call, name)
+
+    before, after = _results(original), _results(sent)
+    changed = {call: text for call, text in before.items() if after.get(call) != text}
+    return sum(text in whole(call) for call, text in changed.items()), len(changed)
 
 
 # ---- the peer
@@ -586,6 +643,7 @@ def _report(rows: Sequence[Row], modes: Sequence[str], cost: dict[str, float]) -
     worst = 100 * max((row.worst_prefix("act") for row in rows), default=0.0)
     reach = 100 * statistics.mean([row.tried["act"].in_reach for row in rows] or [1.0])
     malformed = sum(row.tried["act"].malformed for row in rows)
+    back, changed = map(sum, zip(*(row.tried["act"].restored for row in rows), strict=True))
     figures = [
         at_least("gateway.saved", act, "%", 9.0),
         at_least(
@@ -595,6 +653,7 @@ def _report(rows: Sequence[Row], modes: Sequence[str], cost: dict[str, float]) -
         at_least("gateway.saved.short", total_saved(short, "act"), "%", 3.0),
         at_most("gateway.dearer.at_any_prefix", worst, "%", 0.2),
         at_least("gateway.in_reach", reach, "%", 99.0),
+        at_least("gateway.restored", 100 * back / changed if changed else 100.0, "%", 100.0),
         at_most("gateway.malformed", malformed, "requests", 0),
         at_most("gateway.claim", 100 * abs(claims / truth - 1) if truth else 0.0, "% off", 5.0),
         at_most("gateway.cpu.450k", cost["mean"] / cost["parse"], "x json.loads", 3.0),

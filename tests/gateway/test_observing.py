@@ -90,6 +90,28 @@ def test_titles_sub_agents_branches_and_compacted_histories_are_kept_apart(agent
     assert [row["purpose"] for row in booked(agent)].count("side") == 1
 
 
+def test_what_a_sub_agent_is_told_is_not_taken_for_the_users_words(agent: Agent) -> None:
+    def ask(messages: list[dict[str, Any]], system: str) -> list[str]:
+        """Whose words the conversations hold, one each."""
+        billing = {"type": "text", "text": f"x-anthropic-billing-header: v={len(messages)};"}
+        agent.ask(messages, system=[billing, {"type": "text", "text": system}])
+        files = [map(json.loads, file.read_bytes().splitlines()) for file in agent.ledgers()]
+        origins = [{o for entry in file for o in entry.get("origins") or ()} for file in files]
+        return sorted(",".join(sorted(some & {"typed", "agent"})) for some in origins)
+
+    said = {"role": "user", "content": [{"type": "text", "text": "And tell me why."}]}
+    own, helpers = work(2), work(1, topic="of a helper ")
+    agent.headers["X-Claude-Code-Session-Id"] = "s-1"
+    ask(own, "You are a coding agent.")
+    assert ask([*own, *work(1, start=7)], "You are a coding agent.") == ["typed"]
+    assert ask(helpers, "You search.") == ["agent", "typed"]
+    agent.restart()  # whose it is stays known, though its session is seen for the first time
+    assert ask([*helpers, *work(1, start=9), said], "You search.") == ["agent", "typed"]
+    assert ask([*own, *work(2, start=7), said], "You are another.") == ["agent", "typed"]
+    agent.headers["X-Claude-Code-Session-Id"] = "s-2"
+    assert ask(work(1, topic="of today "), "You search.") == ["agent", "typed", "typed"]
+
+
 def test_no_key_and_no_header_is_in_any_file(agent: Agent) -> None:
     agent.headers |= {"authorization": "Bearer oauth-secret", "cookie": "c-secret"}
     agent.ask(work(2))

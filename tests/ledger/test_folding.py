@@ -195,3 +195,4 @@ def test_a_label_says_what_the_model_asked_for() -> None:
     )
     assert label_of(tool_use("t", "Bash", {"command": "git  status"})) == "Bash of git status"
     assert label_of(tool_use("t", "Probe", {"n": 1})) == "the result of Probe"
+    assert label_of(tool_use("t", "Probe", {"n": 1}), "call") == "call of Probe"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lamina.errors import SettingsError
@@ -92,6 +92,7 @@ def money_text(dollars: float) -> str:
     return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
 
 
+@lru_cache(256)
 def plain_name(model: str) -> str:
     """A model's name without provider, region, snapshot date and window suffix."""
     name = model.strip().lower().removesuffix("[1m]")

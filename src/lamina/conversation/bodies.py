@@ -38,6 +38,7 @@ _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename", "command
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
+Known = tuple[list[Message], list[str]]  # messages in our form, and their hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +60,20 @@ class Form:
         return path.partition("?")[0].endswith(self.path)
 
     def asked(
-        self, body: Json, session: str = "", files: bool | None = None, known: Iterable[bytes] = ()
+        self, body: Json, session: str = "", files: bool | None = None, known: Known | None = None
     ) -> Asked | None:
-        """The request in our form; None where the provider, not the program, holds the rest.
-        `known`: the digests of its messages, if they are."""
+        """The request in our form; None where the provider, not the program, holds the rest."""
         if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
             return None
         given = _listed(body[self.said_in])
         tools = [tool for one in dicts(body.get("tools")) for tool in _declared(one)]
         system: Any = body.get("system") or body.get("instructions") or ""
         instructed = as_object(body.get("systemInstruction")).get("parts")
+        seed = f"{self.path} {session}"
+        said, hashes = known or ([self.read(m) for m in given], linked(map(digest_of, given), seed))
         return Asked(
-            [self.read(message) for message in given],
-            linked(known or map(digest_of, given), f"{self.path} {session}"),
+            said,
+            hashes,
             str(body.get("model") or ""),
             tokens.of_frame(blocks_of(instructed or system), tools),
             _HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300,

@@ -30,15 +30,15 @@ _AGAIN = "~"  # a repeated id: `call~2`
 Placed = tuple[Json, Sequence[int]]
 
 
-def entries_of(run: Sequence[Message], ledger: Ledger) -> list[Placed]:
+def entries_of(run: Sequence[Message], ledger: Ledger, asker: Origin = "typed") -> list[Placed]:
     """Entries for neighbouring messages of one role; [] where they hold nothing. The blocks of an
-    answer are never changed, so nobody asks for their places."""
+    answer are never changed, so nobody asks for their places. `asker`: whose the words are."""
     blocks = [as_object(block) for message in run for block in message["content"]]
     if run[0]["role"] == "assistant":
         content = list(_answer(blocks, ledger))
         said = edits.message("assistant", content, "assistant")
         return [(said, [-1] * len(content))] if content else []
-    return _question(blocks, ledger)
+    return _question(blocks, ledger, asker)
 
 
 def _answer(blocks: Sequence[Block], ledger: Ledger) -> Iterator[Block]:
@@ -59,7 +59,7 @@ def _answer(blocks: Sequence[Block], ledger: Ledger) -> Iterator[Block]:
         yield block
 
 
-def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Placed]:
+def _question(blocks: Sequence[Block], ledger: Ledger, asker: Origin) -> list[Placed]:
     waiting: dict[str, list[str]] = {}  # several calls of one answer may have had the same id
     for name in ledger.open_calls:
         waiting.setdefault(name.partition(_AGAIN)[0], []).append(name)
@@ -73,7 +73,7 @@ def _question(blocks: Sequence[Block], ledger: Ledger) -> list[Placed]:
             others.append(block)
             places.append(place)
             added = block.get("origin") == "system" or _said(block).startswith(_REMINDER)
-            origins.append("system" if added else "typed")
+            origins.append("system" if added else asker)
             continue
         name = str(block.get("tool_use_id"))
         if not waiting.get(name):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
+_AGENTS = "conversation.agents"  # state entry: another model leads it
 _ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
 # Bytes of the conversations that were used last: of those in memory, of those that are at hand, and
 # of one, at least.
@@ -61,6 +62,7 @@ class Asked:
     reads_files: bool = False  # whether its tools can read a file that we name
     expands: bool = False  # whether it has the tool Expand, which `expanded` answers
     acts: bool = True  # False: nothing new is changed
+    agents: bool = False  # if it begins a conversation, then one that another model leads
     warm: bool = False  # the cache is warm, whatever its own ledger says
 
 
@@ -243,6 +245,9 @@ class Conversations:
         talk, start = kept.talk, len(kept.hashes)
         state = talk.state
         self._set_up(kept, asked)
+        if asked.agents and not start:
+            state.ledger.append(edits.state(_AGENTS, value=True))
+        talk.asker = "agent" if state.ledger.state(_AGENTS) else "typed"
         talk.held[:] = asked.messages[:start]
         told = as_object(state.ledger.state(_ANSWERED))
         now = self._now()
@@ -280,12 +285,8 @@ class Conversations:
         frame = ledger.projection.frame or {}
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
-        able = replace(
-            capabilities(asked.model),
-            cache_ttl=asked.life,
-            context_management=False,
-            cache_edits=False,
-        )
+        able = replace(capabilities(asked.model), cache_ttl=asked.life)
+        able = replace(able, context_management=False, cache_edits=False)
         talk.model = UnaskedModel(able, asked.model)
         back = asked.reads_files or asked.expands
         flags = self._flags if back else self._folds_only

@@ -20,9 +20,9 @@ from lamina.messages import Json, as_list, as_object, blocks_of, dicts
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def linked(digests: Iterable[bytes], seed: str = "") -> list[str]:
-    """For each message a hash of it and of all before it."""
-    link, hashes = seed.encode(), list[str]()
+def linked(digests: Iterable[bytes], seed: str = "", last: str = "") -> list[str]:
+    """For each message a hash of it and of all before it. `last`: that of the message before."""
+    link, hashes = bytes.fromhex(last) or seed.encode(), list[str]()
     for digest in digests:
         link = hashlib.blake2b(link + digest, digest_size=16).digest()
         hashes.append(link.hex())

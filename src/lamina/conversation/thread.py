@@ -18,7 +18,7 @@ from lamina.events import Emit, quiet
 from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.messages import Json, Message, Request, Response, Usage
+from lamina.messages import Json, Message, Origin, Request, Response, Usage
 from lamina.ports import Background, Capabilities, Decision, Model, NoHooks, ToolContext
 from lamina.state import Deps, State
 from lamina.steps import close_calls
@@ -107,6 +107,7 @@ class Conversation:
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)
         ledger = Ledger.of(entries, now=self.clock.now)
         self.state = State(deps, ledger, context, background=background)
+        self.asker: Origin = "typed"  # whose the words are that the model gets
         self.held: list[Message] = []
         self.ends: list[int] = []  # entries when all up to this message was in; -1: within a run
         self.places: list[Sequence[Place | None]] = []  # by message, of each of its blocks
@@ -160,7 +161,7 @@ class Conversation:
 
     def _question(self, run: Sequence[Message]) -> None:
         ledger = self.state.ledger
-        start, placed = len(ledger.entries), entries_of(run, ledger)
+        start, placed = len(ledger.entries), entries_of(run, ledger, self.asker)
         ledger.append(*(entry for entry, _ in placed))
         stands = _standing(placed, start)
         at = 0

@@ -25,7 +25,7 @@ from lamina.conversation.splice import Splicer
 from lamina.gateway.paper import Paid, Paper
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS
-from lamina.messages import Usage, as_list, as_object, dicts
+from lamina.messages import Json, Usage, as_list, blocks_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _MOST_SERVED = 256  # conversations whose last request is remembered
 _RESULTS = f"/{RESULTS}/"
+_SESSION = (b"x-claude-code-session-id", b"x-session-id", b"session-id")
+_BILLING = "x-anthropic-billing-header"  # begins a block that changes from request to request
 _COUNTING = ("/count_tokens", ":countTokens")
 
 
@@ -120,6 +122,7 @@ class Desk:
         self._prices = config.table("prices")
         self._paper, self._reader, self._splicer = Paper(self._prices), Reader(), Splicer()
         self._served: dict[str, _Served] = {}
+        self._sessions: dict[bytes, int] = {}  # by header, a hash of their instructions
         self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
         self._beside = ThreadPoolExecutor(1, "lamina-gateway")
@@ -169,27 +172,36 @@ class Desk:
         read = self._reader.read(body, form)
         given = read.given
         call.model = str(given.get("model") or _model_in(request.target))
-        asked = form.asked(given, known=read.digests) if form.said_in in given else None
+        known = read.known(form) if read.said else None
+        asked = form.asked(given, known=known) if form.said_in in given else None
         if asked is None or not asked.messages:
             return
         asked, messages = replace(asked, model=call.model), as_list(given[form.said_in])
         if call.counts:
             if self._acts:
-                known = self._conversations.known(asked)
-                call.body = self._splicer.spliced(body, form, messages, known, read.parts)
+                made = self._conversations.known(asked)
+                call.body = self._splicer.spliced(body, form, messages, made, read.parts)
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
         if not self._acts or read.made_before:  # two Laminas in a row edit once
             asked = replace(asked, acts=False)
+        asked = replace(asked, agents=self._agents(request, given))
         changes = self._conversations.changes(asked)
         if not self._acts:
             changes = Changes(changes.conversation)
         call.body = self._splicer.spliced(body, form, messages, changes, read.parts)
         self._count(asked, changes)
-        marked = [n for n, m in enumerate(messages) if _marks(m)]
+        marked = [n for n, one in enumerate(read.said) if one.marked]
         call.asked, call.changes = asked, changes
         call.paid = self._paper.send(asked, changes, marked, self.now())
+
+    def _agents(self, request: h11.Request, given: Json) -> bool:
+        """Whether it has other instructions than the first of its session: a sub-agent's."""
+        session = next((value for name, value in request.headers if name in _SESSION), b"")
+        words = [str(b.get("text")) for b in blocks_of(given.get("system") or "")]
+        own = hash(tuple(said for said in words if not said.startswith(_BILLING)))
+        return session != b"" and self._sessions.setdefault(session, own) != own
 
     def _count(self, asked: Asked, changes: Changes) -> None:
         if not changes.replaced:
@@ -269,12 +281,6 @@ class Desk:
         if what not in self._told and len(self._told) < 20:
             self._told.add(what)
             self._tell(what)
-
-
-def _marks(message: object) -> bool:
-    """Whether the client marked a message for the cache."""
-    content = as_object(message).get("content")
-    return any("cache_control" in block for block in dicts(content))
 
 
 def _model_in(target: bytes) -> str:

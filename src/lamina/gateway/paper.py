@@ -5,17 +5,18 @@ marks. The difference, at the scale of what the provider counted, is what was sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from lamina.cache.prices import Price, cost, price_of
-from lamina.cache.simulate import PaperBlock, PaperCache, rules_for
+from lamina.cache.simulate import PaperCache, Scale, TwoWays, rules_for
 from lamina.conversation.kept import Asked, Changes
 from lamina.ledger import tokens
 from lamina.messages import Block, Usage
 
-_FRAME = "frame"
+_size = tokens.of_block
 _MOST_MARKS = 4
+_MOST_LINES = 64  # conversations whose prompts are remembered
 _MOST_EDITED = 20_000  # changed messages whose size is remembered
 
 
@@ -27,10 +28,9 @@ class Paper:
         self._caches: dict[str, tuple[PaperCache, PaperCache]] = {}
         self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
         # Messages with changed blocks, which are held, so that their ids stay theirs; and their tokens.
-        self._edited: dict[object, tuple[Mapping[int, Block], int]] = {}
-        # By conversation: tokens that the provider counts for one of our estimate. Taken from requests
-        # that went out whole, as what is left out is like what was in them.
-        self._scales: dict[str, float] = {}
+        self._edited: dict[Hashable, tuple[Mapping[int, Block], int]] = {}
+        self._scales: dict[str, Scale] = {}  # by conversation
+        self._lines: dict[tuple[str, str, int], TwoWays] = {}  # and its model and frame
 
     def send(self, asked: Asked, changes: Changes, marked: Sequence[int], now: float) -> Paid:
         """Book a request on both sides. `marked`: numbers of messages that the client marked."""
@@ -39,62 +39,61 @@ class Paper:
             asked.model, (PaperCache(rules_for(price)), PaperCache(rules_for(price)))
         )
         new = changes.by_message()
-        plain: list[PaperBlock] = [((_FRAME, asked.frame_tokens), asked.frame_tokens)]
-        edited = list(plain)
-        for number, (hash_, message) in enumerate(zip(asked.hashes, asked.messages, strict=True)):
+        keys: list[Hashable] = list(asked.hashes)
+        for number, changed in new.items():
+            keys[number] = (keys[number], *((at, id(block)) for at, block in changed.items()))
+        line = self._line((changes.conversation, asked.model, asked.frame_tokens), direct, sent)
+        same = line.back_to(keys)
+        for number in range(same, len(keys)):
+            hash_, key, message = asked.hashes[number], keys[number], asked.messages[number]
             blocks: list[Block] = message["content"]
             size = self._sizes.get(hash_)
             if size is None:
                 size = self._sizes[hash_] = tokens.of_blocks(blocks)
-            plain.append((hash_, size))
-            key: object = hash_
+            own = size
             if changed := new.get(number):
-                key = (hash_, *((at, id(block)) for at, block in changed.items()))
                 if key not in self._edited:
                     if len(self._edited) > _MOST_EDITED:
                         self._edited.clear()
                     less = sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
                     self._edited[key] = (changed, size + less)
-                size = self._edited[key][1]
-            edited.append((key, size))
+                own = self._edited[key][1]
+            line.add((hash_, size), (key, own), answer=message["role"] == "assistant")
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
-        unchanged = _sent(direct, plain, marks, now, asked.life)
-        as_sent = _sent(sent, edited, marks, now, asked.life)
-        return Paid(price, unchanged, as_sent, self._scales, changes)
+        unchanged = direct.send(line.direct, now, marks, ttl=asked.life)
+        as_sent = sent.send(line.sent, now, marks, ttl=asked.life)
+        scale = self._scales.setdefault(changes.conversation, Scale())
+        return Paid(price, unchanged, as_sent, line.answers[-1], scale, changes.replaced != {})
 
-
-def _size(block: Block) -> int:
-    return tokens.of_block(block)
-
-
-def _sent(
-    cache: PaperCache, blocks: Sequence[PaperBlock], marks: Sequence[int], now: float, life: int
-) -> Usage:
-    prompt = cache.prompt()
-    prompt.extend(blocks)
-    return cache.send(prompt, now, marks, ttl=life)
+    def _line(self, of: tuple[str, str, int], direct: PaperCache, sent: PaperCache) -> TwoWays:
+        line = self._lines.pop(of, None)
+        if line is None:
+            line = TwoWays(direct.prompt(), sent.prompt(), ("frame", of[2]))
+        self._lines[of] = line
+        if len(self._lines) > _MOST_LINES:
+            del self._lines[next(iter(self._lines))]
+        return line
 
 
 class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
     def __init__(
-        self, price: Price, direct: Usage, sent: Usage, scales: dict[str, float], changes: Changes
+        self, price: Price, direct: Usage, sent: Usage, answers: int, scale: Scale, edited: bool
     ) -> None:
         self._price, self._direct, self._sent = price, direct, sent
-        self._scales, self._changes = scales, changes
+        self._answers, self._scale, self._edited = answers, scale, edited
 
     def direct(self, billed: Usage) -> float:
         """Dollars that the request would have cost unchanged, the bill being this."""
-        paid, name = cost(billed, self._price), self._changes.conversation
-        scale = billed.prompt / self._sent.prompt if self._sent.prompt else 1.0
-        if not self._changes.replaced:
-            self._scales[name] = scale
+        paid, prompt = cost(billed, self._price), self._sent.prompt
+        scale = self._scale.now(billed.prompt, prompt - self._answers, self._answers)
+        if not self._edited:
             return paid
         if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
-            less = max(0, self._direct.prompt - self._sent.prompt)
+            less = max(0, self._direct.prompt - prompt)
             saved = cost(Usage(cache_read=less), self._price)
         else:
             saved = cost(self._direct, self._price) - cost(self._sent, self._price)
-        return paid + self._scales.get(name, scale) * saved
+        return paid + scale * saved

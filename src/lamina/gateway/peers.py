@@ -15,7 +15,7 @@ import h11
 
 from lamina.errors import UsageError
 
-_PIECE = 65_536  # bytes that are read at a time
+PIECE = 262_144  # bytes that are read at a time
 _HEAD = 262_144  # bytes of a request's or an answer's head, at most
 _IDLE = 20.0  # seconds for which an unused connection to the provider is kept
 _CONNECTS = 60.0  # seconds in which a provider must take a connection
@@ -64,7 +64,7 @@ class Peer:
             if event is h11.NEED_DATA:
                 if self.talk.they_are_waiting_for_100_continue:
                     await self.say(h11.InformationalResponse(status_code=100, headers=[]))
-                self.talk.receive_data(await self._reader.read(_PIECE))
+                self.talk.receive_data(await self._reader.read(PIECE))
             elif event is h11.PAUSED:
                 raise h11.RemoteProtocolError("more was said than one message")
             else:
@@ -75,7 +75,7 @@ class Peer:
         return bytes(self.talk.trailing_data[0])
 
     async def read(self) -> bytes:
-        return await self._reader.read(_PIECE)
+        return await self._reader.read(PIECE)
 
     async def write(self, data: bytes) -> None:
         self._writer.write(data)
@@ -96,9 +96,9 @@ class Peer:
     async def gone(self) -> bool:
         """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
         kept = 0
-        while kept < _PIECE:
+        while kept < PIECE:
             try:
-                data = await self._reader.read(_PIECE)
+                data = await self._reader.read(PIECE)
             except ConnectionError:
                 return True
             if not data:
@@ -182,7 +182,7 @@ class Upstream:
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
-        opened = asyncio.open_connection(self._host, self._port, ssl=self._trusted)
+        opened = asyncio.open_connection(self._host, self._port, ssl=self._trusted, limit=PIECE)
         return Peer(h11.CLIENT, *await asyncio.wait_for(opened, _CONNECTS))
 
     async def done_with(self, peer: Peer, *, last: bool) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from lamina.errors import LaminaError
 from lamina.gateway.framing import Chunked, Counted, ends_line, framing_of
-from lamina.gateway.peers import Headers, Peer, Upstream, passed_on
+from lamina.gateway.peers import PIECE, Headers, Peer, Upstream, passed_on
 
 if TYPE_CHECKING:
     from lamina.gateway.desk import Call, Desk
@@ -41,7 +41,7 @@ class Gateway:
     async def start(self, port: int = 0) -> None:
         """Listen; port 0 takes a free one. Raises LaminaError."""
         try:
-            self._server = await asyncio.start_server(self._serve, HERE, port)
+            self._server = await asyncio.start_server(self._serve, HERE, port, limit=PIECE)
         except (OSError, OverflowError) as error:
             raise LaminaError(f"Can't listen on port {port}: {error}.") from error
         self.port = int(self._server.sockets[0].getsockname()[1])

@@ -294,8 +294,8 @@ def said_in(call: Block) -> Iterator[str]:
             yield value
 
 
-def label_of(call: Json) -> str:
-    """What a model calls a result: the tool and what it was asked for."""
+def label_of(call: Json, what: str = "the result") -> str:
+    """What a model calls a result: the tool and what it was asked for, else `what` it is of."""
     given = as_object(call.get("input"))
     for name in ("file_path", "notebook_path", "path", "command", "pattern", "url", "query"):
         value = given.get(name)
@@ -305,4 +305,4 @@ def label_of(call: Json) -> str:
                 words = "/".join(words.rsplit("/", 2)[-2:])
             words = words if len(words) <= SHOWN else words[: SHOWN - 1] + "…"
             return f"{call.get('name')} of {words}"
-    return f"the result of {call.get('name')}"
+    return f"{what} of {call.get('name')}"
