@@ -1,3 +1,1 @@
-"""A local HTTP server between an agent that nobody can change and its provider: it passes on what it
-gets, keeps a record, and where it may, sends less.
-"""
+"""A local HTTP server between an agent and its provider: passes on, records, and may send less."""

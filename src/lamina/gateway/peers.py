@@ -1,6 +1,4 @@
-"""The two ends of the gateway: whoever talks to it, and the provider that the user named. HTTP/1.1 by
-h11, which is strict about what it reads; header names keep their case and order.
-"""
+"""The gateway's two ends: whoever talks to it, and the provider. HTTP/1.1 by h11, which is strict."""
 
 from __future__ import annotations
 
@@ -108,8 +106,7 @@ class Peer:
         return False
 
     def wait_for_work(self) -> None:
-        """Nobody asks anything on it until `wakes`. What the other side says meanwhile (that it waited
-        too long, say) would be taken for the answer to the next request."""
+        """Nobody asks on it until `wakes`: what is said meanwhile would be taken for the next answer."""
         self._unasked = asyncio.ensure_future(self._reader.read(1))
 
     async def wakes(self) -> bool:
