@@ -53,7 +53,7 @@ permissions.allow sandbox.profile sandbox.unattended_reach bash.environment bash
 secrets.rules anthropic.thinking anthropic.thinking_tokens anthropic.betas anthropic.headers
 anthropic.diagnostics openai.headers openai.cache_key skills.directories web.search web.fetch
 turn.recover spend.daily_cap spend.layer_caps prices bare remote
-agents.trust agents.max_dollars agents.name agents.serves agents.bridge
+agents.trust agents.max_dollars agents.name agents.serves agents.bridge team.repositories
 """
 DECIDED = {
     name: may

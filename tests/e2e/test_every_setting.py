@@ -375,6 +375,7 @@ WALK: dict[str, Live | str] = {
     "sandbox.network": "tests/tools/test_sandbox.py",
     "team.enabled": "tests/team/test_sharing.py",
     "team.sync": "tests/team/test_sharing.py",
+    "team.repositories": "tests/team/test_sharing.py",
     "sandbox.unattended_reach": "tests/tools/test_sandbox.py",
     "bash.timeout": Live(33.0, base=QUIET),
     "bash.environment": "tests/cli/test_chat_once.py",

@@ -42,6 +42,21 @@ def test_nothing_is_written_to_the_team_before_somebody_joins(person: People) ->
     ana.add("The wiki moved to a new host", "wiki", code=3)
 
 
+@pytest.mark.spec("T2")
+def test_a_fork_joins_under_the_name_that_the_users_settings_give_it(person: People) -> None:
+    ana, bob = person("ana"), person("bob")
+    config = bob.project / ".git" / "config"
+    config.write_text('[remote "origin"]\n\turl = git@github.com:bob/shop-fork.git\n')
+    home = bob.folder / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "settings.toml").write_text('[team.repositories]\n"bob/shop-fork" = "acme/shop"\n')
+    ana.join()
+    ana.share(RELEASES, "releases")
+    bob.join()
+    bob.pull()
+    assert RELEASES in bob.read("releases.md")
+
+
 @pytest.mark.spec("T1", "M5")
 def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pair) -> None:
     from lamina.config import load
