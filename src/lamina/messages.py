@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 Json: TypeAlias = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -35,6 +35,7 @@ Purpose = Literal[
     "probe",
     "keep_warm",
 ]
+BACKGROUND = tuple(name for name in get_args(Purpose) if name not in ("main", "agent"))
 
 
 def text(value: str) -> Block:

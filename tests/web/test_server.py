@@ -182,13 +182,20 @@ def listen(page: Page) -> socket.socket:
     return stream
 
 
+def until(true: Callable[[], object]) -> None:
+    """Gives up when a test would hang."""
+    ends = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.001)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="news come from inotify")
 def test_a_change_on_disk_is_told_and_looking_is_no_change(page: Page, lamina: Any) -> None:
     lamina("memory", "add", "Deploys never happen on Fridays")
     page.get("?q=deploys")
     with listen(page) as stream:
-        while not page.server.watch._waiting:
-            time.sleep(0.001)
+        until(lambda: page.server.watch._waiting)
         for path in ("", "history", "sessions", "money", "inbox", "?q=deploys"):
             page.get(path)
         stream.settimeout(0.1)
@@ -197,8 +204,7 @@ def test_a_change_on_disk_is_told_and_looking_is_no_change(page: Page, lamina: A
         stream.settimeout(20)
         lamina("memory", "add", "Staging is rebooted on Sundays")
         assert b"event: changed" in stream.recv(4096)
-    while page.server.watch._waiting:  # whoever left is not waited for
-        time.sleep(0.001)
+    until(lambda: not page.server.watch._waiting)  # whoever left is not waited for
 
 
 def test_the_stream_of_changes_needs_the_cookie(page: Page) -> None:

@@ -18,18 +18,8 @@ import msgspec
 
 from lamina.cache.prices import cost, price_of
 from lamina.ledger.places import open_private, private_folder
-from lamina.messages import Json, Usage
+from lamina.messages import BACKGROUND, Json, Usage
 
-BACKGROUND = (
-    "notes",
-    "summary",
-    "recall",
-    "extraction",
-    "dream",
-    "agent_summary",
-    "probe",
-    "keep_warm",
-)
 MOST = 1e9  # dollars that one call can't cost
 
 

@@ -105,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
 
 def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
     """What was spent, in groups; how much of it on background work; the caps on that."""
-    from lamina.cache.spend import BACKGROUND, Spend, grouped
+    from lamina.cache.spend import Spend, grouped
+    from lamina.messages import BACKGROUND
 
     spend = Spend(config.own_home / "spend")
     aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]

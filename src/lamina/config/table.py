@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from lamina.config.setting import Setting, figures, hooks, prices, servers, texts
+from lamina.messages import BACKGROUND
 
 # What is taken when no model is set: the first provider whose key is there. (model, small model)
 MODELS_BY_KEY: dict[str, tuple[str, str]] = {
@@ -20,17 +21,6 @@ KEYS = {
 }
 
 _WITH_KEYS = "; ".join(f"`{main}` with {KEYS[name]}" for name, (main, _) in MODELS_BY_KEY.items())
-
-_PURPOSES = (
-    "notes",
-    "summary",
-    "recall",
-    "extraction",
-    "dream",
-    "agent_summary",
-    "probe",
-    "keep_warm",
-)
 
 # As dense as it is: the formatter would stretch the table to eight hundred lines.
 # fmt: off
@@ -325,8 +315,8 @@ _SAFETY = (
             adds_up=True),
     Setting("spend.daily_cap", "float", 5.0,
             "Dollars a day for background work; the user's turn is never stopped. 0 sets no limit.", minimum=0),
-    Setting("spend.layer_caps", "table", {}, f"The same by purpose: {', '.join(_PURPOSES)}.",
-            adds_up=True, check=figures(whole=False, names=_PURPOSES)),
+    Setting("spend.layer_caps", "table", {}, f"The same by purpose: {', '.join(BACKGROUND)}.",
+            adds_up=True, check=figures(whole=False, names=BACKGROUND)),
     Setting("prices", "table", {},
             "Prices that replace the built-in ones: [prices.MODEL] in dollars per million tokens.", adds_up=True,
             check=prices),
