@@ -17,7 +17,6 @@ from lamina.cache.simulate import (
     CacheRules,
     PaperBlock,
     PaperCache,
-    Scale,
     rules_for,
 )
 from lamina.errors import UsageError
@@ -302,23 +301,3 @@ def test_growth_costs_only_what_is_new(rules: CacheRules) -> None:
     small, large = min(seconds(1000) for _ in range(3)), min(seconds(8000) for _ in range(3))
     # Eight times the work; a quadratic rescan would take sixty-four times as long.
     assert large < 24 * small
-
-
-def test_the_scale_of_what_tools_gave_is_told_apart_from_that_of_the_models_answers() -> None:
-    scale, frame, each = Scale(), 9_000, 20  # a message costs so much besides its text
-    grown = [(0, 0), (400, 100), (2_000, 140), (2_100, 900), (1_200, 1_000), (1_600, 1_300)]
-    found = [
-        scale.now(frame + each * number + said * 5 // 4 + answers // 2, 3_000 + said, answers)
-        for number, (said, answers) in enumerate(grown)
-    ]
-    # The first knows only the whole; the next can't tell one kind of growth from the other.
-    assert found[0] == pytest.approx(3.0)
-    assert found[1] == pytest.approx(570 / 500)
-    assert found[3:] == pytest.approx([1.25] * 3)
-
-
-@pytest.mark.parametrize("counted", [0, 7])
-def test_a_scale_without_growth_is_that_of_the_whole(counted: int) -> None:
-    scale = Scale()
-    assert [scale.now(counted, 0, 0), scale.now(counted, 0, 0)] == [bool(counted)] * 2
-    assert Scale().now(300, 100, 50) == 2.0

@@ -216,7 +216,6 @@ class TwoWays:
 
     def __init__(self, direct: Prompt, sent: Prompt, frame: tuple[str, int]) -> None:
         self.direct, self.sent = direct, sent
-        self.answers = [0]  # tokens of the model's answers before each message
         self._keys: list[Hashable] = []  # of the messages as sent
         direct.extend([(frame, frame[1])])
         sent.extend([(frame, frame[1])])
@@ -228,50 +227,10 @@ class TwoWays:
         same = min(len(self._keys), len(keys)) if same is None else same
         self.direct.rewind(1 + same)
         self.sent.rewind(1 + same)
-        del self.answers[1 + same :], self._keys[same:]
+        del self._keys[same:]
         return same
 
-    def add(self, direct: PaperBlock, sent: PaperBlock, *, answer: bool) -> None:
+    def add(self, direct: PaperBlock, sent: PaperBlock) -> None:
         self.direct.extend([direct])
         self.sent.extend([sent])
         self._keys.append(sent[0])
-        self.answers.append(self.answers[-1] + (sent[1] if answer else 0))
-
-
-class Scale:
-    """Tokens that a provider counts for one of our estimate, of what is said to the model and of what
-    tools give it. Told by how the prompt grows from request to request: instructions and tools stay,
-    and the model's own answers, code within JSON, are another kind of text with a scale of its own.
-    """
-
-    _STRAIGHT = 0.05  # below this share the two kinds grow too much alike to be told apart
-
-    def __init__(self) -> None:
-        self._last: tuple[int, int, int] | None = None
-        self._steps = 0
-        self._grown = [0, 0, 0]  # sums: counted, said, answers
-        self._products = [0, 0, 0, 0, 0]  # and of said², said·answers, answers², counted·each
-
-    def now(self, counted: int, said: int, answers: int) -> float:
-        """The scale after a request that the provider counted so, and we in two parts."""
-        last, self._last = self._last, (counted, said, answers)
-        if last is not None:
-            z, x, y = counted - last[0], said - last[1], answers - last[2]
-            self._steps += 1
-            self._grown = [a + b for a, b in zip(self._grown, (z, x, y), strict=True)]
-            products = (x * x, x * y, y * y, x * z, y * z)
-            self._products = [a + b for a, b in zip(self._products, products, strict=True)]
-        best = self._fitted()
-        return best if best > 0 else counted / ((said + answers) or counted or 1)
-
-    def _fitted(self) -> float:
-        """By least squares; what every message costs besides its text is no part of it."""
-        xx, xy, yy, xz, yz = self._products
-        z, x, y = self._grown
-        n = max(1, self._steps)
-        apart_x, both, apart_y = xx - x * x / n, xy - x * y / n, yy - y * y / n
-        apart = apart_x * apart_y - both * both
-        if apart > self._STRAIGHT * apart_x * apart_y:
-            return ((xz - x * z / n) * apart_y - (yz - y * z / n) * both) / apart
-        whole = xx + 2 * xy + yy
-        return (xz + yz) / whole if whole else 0.0

@@ -1,6 +1,4 @@
-"""Where the body of an answer ends. Bodies are passed on as they come, so that a stream of small chunks
-costs little; they are only followed. Pure.
-"""
+"""Where the body of an answer ends: it is passed on as it comes, and only followed. Pure."""
 
 from __future__ import annotations
 

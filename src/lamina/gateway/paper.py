@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from lamina.cache.prices import Price, cost, price_of
-from lamina.cache.simulate import PaperCache, Scale, TwoWays, rules_for
+from lamina.cache.simulate import PaperCache, TwoWays, rules_for
 from lamina.conversation.kept import Asked, Changes
 from lamina.ledger import tokens
 from lamina.messages import Block, Usage
@@ -29,7 +29,7 @@ class Paper:
         self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
         # Messages with changed blocks, which are held, so that their ids stay theirs; and their tokens.
         self._edited: dict[Hashable, tuple[Mapping[int, Block], int]] = {}
-        self._scales: dict[str, Scale] = {}  # by conversation
+        self._scales: dict[str, float] = {}  # their tokens for one of ours, of what went out whole
         self._lines: dict[tuple[str, str, int], TwoWays] = {}  # and its model and frame
 
     def send(self, asked: Asked, changes: Changes, marked: Sequence[int], now: float) -> Paid:
@@ -58,12 +58,11 @@ class Paper:
                     less = sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
                     self._edited[key] = (changed, size + less)
                 own = self._edited[key][1]
-            line.add((hash_, size), (key, own), answer=message["role"] == "assistant")
+            line.add((hash_, size), (key, own))
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
         unchanged = direct.send(line.direct, now, marks, ttl=asked.life)
         as_sent = sent.send(line.sent, now, marks, ttl=asked.life)
-        scale = self._scales.setdefault(changes.conversation, Scale())
-        return Paid(price, unchanged, as_sent, line.answers[-1], scale, changes.replaced != {})
+        return Paid(price, unchanged, as_sent, self._scales, changes)
 
     def _line(self, of: tuple[str, str, int], direct: PaperCache, sent: PaperCache) -> TwoWays:
         line = self._lines.pop(of, None)
@@ -79,21 +78,25 @@ class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
     def __init__(
-        self, price: Price, direct: Usage, sent: Usage, answers: int, scale: Scale, edited: bool
+        self, price: Price, direct: Usage, sent: Usage, scales: dict[str, float], changes: Changes
     ) -> None:
         self._price, self._direct, self._sent = price, direct, sent
-        self._answers, self._scale, self._edited = answers, scale, edited
+        self._scales, self._changes = scales, changes
 
     def direct(self, billed: Usage) -> float:
         """Dollars that the request would have cost unchanged, the bill being this."""
-        paid, prompt = cost(billed, self._price), self._sent.prompt
-        scale = self._scale.now(billed.prompt, prompt - self._answers, self._answers)
-        if not self._edited:
+        paid, prompt, name = (
+            cost(billed, self._price),
+            self._sent.prompt,
+            self._changes.conversation,
+        )
+        scale = billed.prompt / prompt if prompt else 1.0
+        if not self._changes.replaced:
+            self._scales[name] = scale
             return paid
         if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
-            less = max(0, self._direct.prompt - prompt)
-            saved = cost(Usage(cache_read=less), self._price)
+            saved = cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), self._price)
         else:
             saved = cost(self._direct, self._price) - cost(self._sent, self._price)
-        return paid + scale * saved
+        return paid + self._scales.get(name, scale) * saved

@@ -1,6 +1,4 @@
-"""Reads from a copy of an answer what it used, while the answer itself goes its way. Never raises: what
-can't be read is not known.
-"""
+"""Reads from a copy of an answer what it used. Never raises: what can't be read is not known."""
 
 from __future__ import annotations
 
