@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"[^\W\u3400-\u9fff]+(?:['-][^\W\u3400-\u9fff]+)*|[\u3400-\u
 _STOPS = frozenset(".!?;:：。！？；–—…\n")
 _COMMAS = frozenset(",，、-")
 _MOST = 20  # small words on each side: a wish is short
-_KINDS = ("keep", "lose", "place", "label", "weak")
+_KINDS = ("keep", "lose", "place", "label", "lasting", "weak")
 _Token = tuple[int, int, str]  # begin, end, folded
 
 
@@ -64,6 +64,12 @@ class Keeping:
             kind: re.compile(f"(?i){edge}{either(self._lists, kind, spaced=self._spaced)}")
             for kind in _KINDS
         }
+
+    @cached_property
+    def _horizon(self) -> re.Pattern[str]:
+        """ "next month", "after we close this chat": until when it is to be known."""
+        edge = r"\b" if self._spaced else ""
+        return re.compile(f"(?i){edge}{either(self._lists, 'horizon', spaced=self._spaced)}")
 
     @cached_property
     def _case(self) -> re.Pattern[str]:
@@ -151,6 +157,9 @@ class Keeping:
         if kind == "label" and mark not in (":", "that", "own"):
             return None
         end = after[count - 1][1] if count else met.end()
+        said_when = met.string[: None if mark == "" else end]  # what is kept has dates of its own
+        if kind == "lasting" and not self._horizon.search(said_when):
+            return None
         return Clause(start, end, mark, points)
 
     def _is_denied(self, said: Sequence[str], idea: str) -> bool:
@@ -165,6 +174,8 @@ class Keeping:
         persons = [word for word in bare if word in you or word in me]
         if not bare or all(word in self._sets["this"] for word in bare):
             return kind != "weak" and (" " in idea or not idea.endswith("ing"))
+        if not persons and self._sets["polite"] & {*bare} and self._sets["this"] & {*bare}:
+            return True  # "can that stay in your memory?"
         if persons and persons[-1] in you:
             return bool(asking & {*said})
         named = re.split(r"\s+", idea) if self._spaced else [w for w in you if w in idea]
@@ -184,15 +195,21 @@ class Keeping:
             if word in _STOPS:
                 colon = word in ":：–—"
                 return (at + 1, ":") if colon else (at, "")
-            if word in _COMMAS:
-                return at + 1, ","
             rest = after[at + 1 :]
+            if word in _COMMAS:
+                if rest and rest[0][2] in self._sets["that"]:
+                    continue
+                return at + 1, ","
             if word in self._sets["that"]:
                 comma = bool(rest) and rest[0][2] in _COMMAS
                 if self._says(rest[comma:]) and rest[comma][2] not in self._sets["into"]:
                     return at + 1 + comma, "that"
             passed = {one[2] for one in after[:at]}
-            if word in self._sets["own"] and self._says(rest) and passed <= self._sets["soft"]:
+            if (
+                word in self._sets["own"]
+                and self._says(rest)
+                and passed <= self._sets["soft"] | self._sets["loose"]
+            ):
                 return at, "own"
             if word in self._sets["trail"] and self._says(rest):
                 return at, ""

@@ -96,7 +96,9 @@ def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
     if meant == place:
         what = sentence.text[wish.start : wish.end]
         return Asked(what, (sentence,), wish) if what else None
-    if told.material or told.text.rstrip().endswith(("?", "？", "吗")):
+    # "Can you keep this in mind, we …?": the mark belongs to the wish.
+    said = told.text.rstrip("?？ ") if meant > place and wish.bare else told.text
+    if told.material or classify(said).asks or said.rstrip().endswith(("?", "？", "吗")):
         return None
     return Asked(told.text.strip(), (told, sentence), wish)
 

@@ -57,7 +57,7 @@ def wish_in(sentence: str) -> Wish | None:
 
 @lru_cache(maxsize=512)
 def _found(sentence: str) -> Wish | None:
-    plain = without_quotations(sentence).replace("’", "'")
+    plain = _WORD.sub(_respelt, without_quotations(sentence).replace("’", "'"))
     languages = ("zh", "en", "other") if _CJK.search(plain) else ("en", "de", "other")
     folded = plain.casefold()
     for lang in languages:
@@ -70,6 +70,23 @@ def _found(sentence: str) -> Wish | None:
         if wish and not _is_chore(plain, wish, lang) and not _is_order(plain, wish):
             return wish
     return None
+
+
+def _respelt(word: re.Match[str]) -> str:
+    """ "mrek dir …": two letters changed places, so that every span stays where it is."""
+    return _swapped().get(word[0].casefold(), word[0])
+
+
+@lru_cache(maxsize=1)
+def _swapped() -> dict[str, str]:
+    words = [one for lang in _COMPOSED for one in sections(f"keeping.{lang}.txt").get("spelt", ())]
+    known = " ".join(words).split()
+    made = {
+        word[:at] + word[at + 1] + word[at] + word[at + 2 :]: word
+        for word in known
+        for at in range(len(word) - 1)
+    }
+    return {wrong: word for wrong, word in made.items() if wrong not in known}
 
 
 def meant_by(wish: Wish, place: int, count: int) -> int:

@@ -230,8 +230,19 @@ def _wordlike(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-_END = re.compile(r"[。！？]+[”」』]?|[.!?…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
-_END_OR_SEMICOLON = re.compile(r"[。！？；]+[”」』]?|[.!?;…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+")
+_WIDE = "[一-鿿]"
+
+
+def _ends(wide: str, marks: str) -> re.Pattern[str]:
+    """Where sentences end; a question amid wide characters has no space behind it."""
+    return re.compile(
+        rf"[{wide}]+[”」』]?|(?<={_WIDE})[?]+(?={_WIDE})"
+        rf"|[.{marks}…]+[)\"'’”“]?(?=\s|$)|\n+|\x00+"
+    )
+
+
+_END = _ends("。！？", "!?")
+_END_OR_SEMICOLON = _ends("。！？；", "!?;")
 _SHORTENED = Listed("finders.shortened")
 _NUMBER_FOLLOWS = re.compile(r"\b(?:no|nr|art|fig|abs)\.$", re.IGNORECASE)
 _COUNTED = re.compile(r"(?<![\d.])\d{1,2}\.$")
