@@ -523,7 +523,9 @@ def test_a_corrected_path_is_left_alone_inside_the_names_of_other_files(place: P
     (place.project / "src" / "new").mkdir(parents=True)
     (place.project / "src" / "new" / "parser.py").touch()
     folder = memory_place(place.home, place.project).directory
-    others = "Its copies are vendor/src/old/parser.py, src/old/parser.pyc and src/old/parser.py.bak."
+    others = (
+        "Its copies are vendor/src/old/parser.py, src/old/parser.pyc and src/old/parser.py.bak."
+    )
     put(folder, {"parser.md": topic("project", "Where the parser is", f"{PARSER}\n{others}")})
     right = PARSER.replace("src/old", "src/new")
     dreamt(place, {"parser.md": topic("project", "Where the parser is", f"{right}\n{others}")})
