@@ -35,7 +35,7 @@ CALLS = (
 )  # fmt: skip
 FAULTS = ("EIO", "ENOSPC", "EINTR", "KILL")
 _HALF_WRITTEN = re.compile(
-    r"\.lamina-tmp.*|.*\.tmp|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|tmp_?obj.*|copy-.+"
+    r"\.lamina-tmp.*|.*\.tmp|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|\.writing-.*|tmp_?obj.*|copy-.+"
 )
 SEED = int(os.environ.get("TRUST_SEED", "20261116"))
 SHARE = max(0.25, float(os.environ.get("TRUST_SHARE", "0.5")))
@@ -202,15 +202,23 @@ def _wrong(point: Point, world: World, ran: Any) -> Iterator[str]:
     if files.keys() - targets:
         yield f"no pointer: {sorted(files.keys() - targets)}"
     yield from _lies(point, world, ran, files)
-    left = [
-        str(path.relative_to(world.home))
-        for path in world.home.rglob("*")
-        if _HALF_WRITTEN.fullmatch(path.name)
-        or path.parent.name == "intents"
-        or (path.suffix == ".lock" and "history.git" in path.parts)
-    ]
+    left = _left(world)
+    if left and point.command == "turn":  # a session cleans up what the last one was writing
+        world.run("chat", "-p", "go", "--model", "none")
+        left = _left(world)
     if left:
         yield f"left behind: {left[:3]}"
+
+
+def _left(world: World) -> list[str]:
+    """Files that nobody would miss: half written, or records of what was going to be written."""
+    return [
+        str(path.relative_to(world.root))
+        for path in [*world.home.rglob("*"), *world.project.rglob("*")]
+        if _HALF_WRITTEN.fullmatch(path.name)
+        or path.parent.name == "intents"
+        or (path.suffix == ".lock" and ".git" in str(path.parent))
+    ]
 
 
 def _lies(point: Point, world: World, ran: Any, files: dict[str, str]) -> Iterator[str]:
