@@ -35,10 +35,11 @@ CALLS = (
 )  # fmt: skip
 FAULTS = ("EIO", "ENOSPC", "EINTR", "KILL")
 _HALF_WRITTEN = re.compile(
-    r"\.lamina-tmp.*|.*\.tmp|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|tmp_?obj.*|copy-.+"
+    r"\.lamina-tmp.*|.*\.tmp|\..+\.(?:\d+|[0-9a-f]{12})|.+\.begin-\d+|\.writing-.*|tmp_?obj.*|copy-.+"
 )
 SEED = int(os.environ.get("TRUST_SEED", "20261116"))
-SHARE = max(0.25, float(os.environ.get("TRUST_SHARE", "0.25")))
+SHARE = max(0.25, float(os.environ.get("TRUST_SHARE", "0.5")))
+COMMANDS = os.environ.get("TRUST_COMMANDS", "add turn dream").split()
 NEW = "The mascot of the harbour office is a walrus."
 OLD = {
     "project_host.md": "The build host is called pelican.",
@@ -90,12 +91,16 @@ class World:
 
     def run(self, *words: str, fault: Point | None = None, log: Path | None = None) -> Any:
         before: list[str] = []
+        if log is not None:
+            before = ["strace", "-f", "-y", "-o", str(log)]
         if fault is not None:
             how = "signal=KILL" if fault.fault == "KILL" else f"error={fault.fault}"
-            before = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={fault.call}"]
+            # Stops at these calls alone, but then strace delivers no signal.
+            before += ["--seccomp-bpf"] if fault.fault != "KILL" else []
+            before += ["-e", f"trace={fault.call}"]
             before += ["-e", f"inject={fault.call}:{how}:when={fault.number}"]
         elif log is not None:
-            before = ["strace", "-f", "-y", "-o", str(log), "-e", f"trace={','.join(CALLS)}"]
+            before += ["-e", f"trace={','.join(CALLS)}"]
         env = {**os.environ, "LAMINA_HOME": str(self.home), "HOME": str(self.root)}
         env["LAMINA_MEMORY_DIR"] = str(self.memory)
         return subprocess.run(
@@ -135,6 +140,9 @@ def copy_of(template: Path, to: Path) -> World:
 
 def points(command: str, template: Path, scratch: Path) -> list[Point]:
     """Every call of the command that touches its home, times every fault."""
+    warm = copy_of(template, scratch / f"warm-{command}")
+    warm.run(*words_of(command, warm))  # else modules are compiled while calls are counted
+    shutil.rmtree(warm.root)
     world = copy_of(template, scratch / f"count-{command}")
     log = scratch / f"{command}.log"
     world.run(*words_of(command, world), log=log)
@@ -146,7 +154,8 @@ def points(command: str, template: Path, scratch: Path) -> list[Point]:
             continue
         thread, call = match.groups()
         counts[thread, call] += 1
-        if str(world.home) in line:
+        named = line.replace(f"AT_FDCWD<{world.project}>", "")
+        if str(world.root) in named:
             found.append((call, counts[thread, call]))
     every = [Point(command, call, n, fault) for call, n in dict.fromkeys(found) for fault in FAULTS]
     shutil.rmtree(world.root)
@@ -157,9 +166,13 @@ def tried(point: Point, template: Path, scratch: Path) -> dict[str, Any]:
     """One fault, then a look by an undisturbed process."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         world = copy_of(template, Path(folder) / "world")
-        ran = world.run(*words_of(point.command, world), fault=point)
-        # A call is counted by thread, so a fault meant for a worker may hit the interpreter's start.
-        void = "importlib" in ran.stderr or "Fatal Python" in ran.stderr
+        log = Path(folder) / "calls"
+        ran = world.run(*words_of(point.command, world), fault=point, log=log)
+        # A call is counted by thread, so a fault meant for a worker may hit the interpreter's start;
+        # and a run may make fewer calls than the one that was counted, so that nothing is hit.
+        traced = log.read_text(errors="replace")
+        hit = "(INJECTED)" in traced or "killed by SIGKILL" in traced
+        void = not hit or "importlib" in ran.stderr or "Fatal Python" in ran.stderr
         wrong = [] if void else list(_wrong(point, world, ran))
         return {
             **point.__dict__,
@@ -189,15 +202,23 @@ def _wrong(point: Point, world: World, ran: Any) -> Iterator[str]:
     if files.keys() - targets:
         yield f"no pointer: {sorted(files.keys() - targets)}"
     yield from _lies(point, world, ran, files)
-    left = [
-        str(path.relative_to(world.home))
-        for path in world.home.rglob("*")
-        if _HALF_WRITTEN.fullmatch(path.name)
-        or path.parent.name == "intents"
-        or (path.suffix == ".lock" and "history.git" in path.parts)
-    ]
+    left = _left(world)
+    if left and point.command == "turn":  # a session cleans up what the last one was writing
+        world.run("chat", "-p", "go", "--model", "none")
+        left = _left(world)
     if left:
         yield f"left behind: {left[:3]}"
+
+
+def _left(world: World) -> list[str]:
+    """Files that nobody would miss: half written, or records of what was going to be written."""
+    return [
+        str(path.relative_to(world.root))
+        for path in [*world.home.rglob("*"), *world.project.rglob("*")]
+        if _HALF_WRITTEN.fullmatch(path.name)
+        or path.parent.name == "intents"
+        or (path.suffix == ".lock" and ".git" in str(path.parent))
+    ]
 
 
 def _lies(point: Point, world: World, ran: Any, files: dict[str, str]) -> Iterator[str]:
@@ -256,7 +277,7 @@ def main() -> int:
         scratch, template = Path(folder), Path(folder) / "template"
         make_world(template)
         todo: list[Point] = []
-        for command in ("add", "turn", "dream"):
+        for command in COMMANDS:
             every = points(command, template, scratch)
             chosen = random.Random(f"{SEED}{command}").sample(every, int(len(every) * SHARE) + 1)
             print(f"{command}: {len(every)} points, {len(chosen)} chosen")

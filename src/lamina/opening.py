@@ -396,7 +396,7 @@ def latest(folder: Path) -> str | None:
 def drop_empty(path: Path) -> None:
     """A session that could not begin leaves nothing to go on with."""
     with suppress(OSError):
-        if path.stat().st_size == 0:
+        if path.is_file() and path.stat().st_size == 0:
             path.unlink()
 
 

@@ -155,8 +155,10 @@ async def make_deps(
     stack: AsyncExitStack,
 ) -> Deps:
     """Everything that a turn calls. What must be closed again goes on the stack."""
+    from lamina.tools import files
     from lamina.tools.functions import tool as as_tool
 
+    files.sweep(transcript.parent)
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
     toolbox = Toolbox(builtin_tools(*limits, snips=flags.on("snip")))
     memory = options.memory if config.bool("memory.enabled") else None

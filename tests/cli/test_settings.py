@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,30 @@ def test_all_settings_are_shown_and_those_changed_say_by_whom(lamina: Run, world
     assert f"recall.max_files = 7  (user: {world / 'home' / 'settings.toml'})" in lines
     assert "recall.max_lines = 200" in lines
     assert "\x1b" not in ran.out
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    "words",
+    [("settings", "set", "recall.max_files", "7"), ("hooks", "install", "claude-code", "--yes")],
+)
+def test_a_device_behind_a_link_stays_one(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """`settings.toml -> /dev/null` is how people switch a file off; as root a rename replaced it."""
+    device = world / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root can make a device")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(world / ".claude"))
+    for file in (world / "home" / "settings.toml", world / ".claude" / "settings.json"):
+        file.parent.mkdir()
+        file.symlink_to(device)
+    ran = lamina(*words)
+    assert ran.code == 1
+    assert "it is a device" in ran.err
+    assert stat.S_ISCHR(device.stat().st_mode)
 
 
 def test_one_setting_is_printed_bare_for_scripts(lamina: Run) -> None:

@@ -518,6 +518,20 @@ def test_a_drifted_path_is_corrected_to_one_that_exists_and_nothing_else_is(
     assert (said if taken else PARSER) in on_disk(folder)["parser.md"], done.problems
 
 
+@pytest.mark.spec("L6.6")
+def test_a_corrected_path_is_left_alone_inside_the_names_of_other_files(place: Place) -> None:
+    (place.project / "src" / "new").mkdir(parents=True)
+    (place.project / "src" / "new" / "parser.py").touch()
+    folder = memory_place(place.home, place.project).directory
+    others = (
+        "Its copies are vendor/src/old/parser.py, src/old/parser.pyc and src/old/parser.py.bak."
+    )
+    put(folder, {"parser.md": topic("project", "Where the parser is", f"{PARSER}\n{others}")})
+    right = PARSER.replace("src/old", "src/new")
+    dreamt(place, {"parser.md": topic("project", "Where the parser is", f"{right}\n{others}")})
+    assert f"{right}\n{others}" in on_disk(folder)["parser.md"]
+
+
 @pytest.mark.spec("L6.3", "L6.6")
 def test_a_model_may_write_out_the_day_that_an_entry_names(place: Place) -> None:
     folder = memory_place(place.home, place.project).directory

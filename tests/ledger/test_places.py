@@ -137,3 +137,19 @@ def test_processes_that_race_for_one_slug_never_share_a_folder(tmp_path: Path) -
     assert all(child.returncode == 0 for child in children)
     assert folders[0] == folders[2]
     assert len(set(folders)) == 3
+
+
+def test_nothing_but_a_plain_file_is_replaced(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for put in (
+        lambda: places.write_private(pipe, b"x"),
+        lambda: places.replace_file(pipe, b"x"),
+        lambda: places.replace_file(link, b"x"),
+        lambda: places.replace_file(link, None),
+    ):
+        with pytest.raises(OSError, match="device, pipe or socket"):
+            put()
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.sessions import Place, run
 
 from lamina.errors import ToolError
 from lamina.held import hold
+from lamina.ledger.places import project_folder
 from lamina.tools import files
 
 if TYPE_CHECKING:
@@ -103,7 +109,7 @@ def test_a_link_put_in_the_way_after_the_permission_makes_the_write_fail(tmp_pat
         hold(tmp_path / "dir" / "a.txt") as place,
         pytest.raises(ToolError, match=r"a link is in its way|Not a directory"),
     ):
-        files.replace(place, b"x", None)
+        files.replace(place, b"x", None, tmp_path)
     assert not list((tmp_path / "outside").iterdir())
 
 
@@ -111,9 +117,64 @@ def test_a_file_that_appears_while_writing_is_not_overwritten(tmp_path: Path) ->
     with hold(tmp_path / "a.txt") as place:
         (tmp_path / "a.txt").write_text("theirs")
         with pytest.raises(ToolError, match="appeared meanwhile"):
-            files.replace(place, b"ours", None)
+            files.replace(place, b"ours", None, tmp_path)
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from lamina import syscalls
+from lamina.held import hold
+from lamina.ledger.places import project_folder
+from lamina.tools import files
+
+def die(*_, **__):
+    os.kill(os.getpid(), 9)
+
+os.replace = syscalls.put_new = die
+with hold(Path(sys.argv[1])) as place:
+    files.replace(place, b"ours", place.status, Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_a_killed_write_left_in_the_project_is_gone_with_the_next_session(
+    tmp_path: Path, *, there: bool
+) -> None:
+    place = Place(tmp_path)
+    notes = project_folder(place.home, place.project)
+    file = place.project / "a.txt"
+    if there:
+        file.write_text("theirs")
+    ran = subprocess.run([sys.executable, "-c", _KILLED, file, notes], check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert list(place.project.glob(".a.txt.*.tmp")), "it was killed in the middle"
+    mine = place.project / ".a.txt.0123456789ab.tmp"
+    mine.write_text("somebody else's")
+
+    async def story() -> None:
+        async with place.open([{"reply": "hello"}]):
+            pass
+
+    run(story)
+    assert sorted(place.project.iterdir()) == sorted([mine, *([file] if there else [])])
+    assert not list(notes.glob(".writing-*"))
+    assert not there or file.read_text() == "theirs"
+
+
+def test_what_another_process_is_writing_right_now_is_not_swept(tmp_path: Path) -> None:
+    with open(tmp_path / ".writing-1", "w") as note:
+        fcntl.flock(note, fcntl.LOCK_EX)
+        busy = tmp_path / ".a.txt.0123456789ab.tmp"
+        busy.touch()
+        note.write(str(busy))
+        note.flush()
+        files.sweep(tmp_path)
+        assert busy.exists()
+    files.sweep(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 async def test_lone_surrogates_are_refused(bench: Bench) -> None:

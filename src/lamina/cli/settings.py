@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tomllib
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from lamina.cli.terminal import note, out, out_json, style
 from lamina.config import BY_NAME, SETTINGS, Config, Setting, absolute, find_home, settings_files
 from lamina.config.layers import Source, SourceKind, accept, known, parsed, read_small
 from lamina.errors import SettingsError, StorageError, UsageError
-from lamina.ledger.places import make_private
+from lamina.ledger.places import make_private, replace_file
 
 EXAMPLES = """
 lamina settings                          every setting and its value
@@ -261,20 +260,8 @@ def _save(path: Path, document: MutableMapping[str, Any], name: str, value: Any)
         raise StorageError(
             f"{path} is laid out in a way that {name} can't be changed in. Edit it by hand."
         )
-    target = Path(os.path.realpath(path))  # a link to a dotfiles folder stays a link
-    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        try:
-            with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_file(path, text.encode())
     except OSError as error:
         raise StorageError(f"Can't write {path}: {error.strerror}.") from error
 

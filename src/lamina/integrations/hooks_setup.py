@@ -17,8 +17,6 @@ import re
 import shlex
 import shutil
 import sys
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,7 +27,7 @@ from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, print_diff
 from lamina.errors import LaminaError, UsageError
 from lamina.integrations.hook import CLIENTS, LOG
-from lamina.ledger.places import private_folder, write_private
+from lamina.ledger.places import private_folder, replace_file, write_private
 from lamina.messages import as_list, as_object
 
 if TYPE_CHECKING:
@@ -288,25 +286,9 @@ def _diff(path: Path, before: bytes | None, after: bytes | None) -> str:
 def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
     """Put the new bytes in the old one's place at once; refused if somebody wrote meanwhile."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if _read(path) != before:
             raise LaminaError(f"{path} was changed meanwhile; nothing was done. Try again.")
-        if after is None:
-            path.unlink()
-            return
-        mode = path.stat().st_mode & 0o7777 if before is not None else 0o600
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".lamina-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(after)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(mode)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        replace_file(path, after)
     except OSError as error:
         raise LaminaError(f"Can't change {path}: {error.strerror}.") from error
 

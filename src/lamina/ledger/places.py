@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from pathlib import Path
 
 from lamina.errors import StorageError
@@ -108,12 +109,15 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def write_private(path: Path, data: bytes, *, lasting: bool = False) -> None:
+def write_private(path: Path, data: bytes, *, lasting: bool = False, mode: int = 0o600) -> None:
     """The file has all of it or is as it was. `lasting`: even if the power fails right afterwards."""
     private_folder(path.parent)
+    plain_mode(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb", opener=open_private) as file:
+            if mode != 0o600:
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             if lasting:
                 file.flush()
@@ -123,6 +127,29 @@ def write_private(path: Path, data: bytes, *, lasting: bool = False) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def replace_file(path: Path, data: bytes | None) -> None:
+    """The same for a file of the user's, which keeps its mode and its links; None: it goes."""
+    real = Path(os.path.realpath(path))  # a link to a dotfiles folder stays a link
+    mode = plain_mode(real)
+    if data is None:
+        real.unlink()
+    else:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        write_private(real, data, lasting=True, mode=0o600 if mode is None else mode)
+
+
+def plain_mode(path: Path) -> int | None:
+    """The mode of a file that is about to be replaced, None if there is none. OSError for a device, a
+    pipe or a socket: a rename would put a file in its place, for everybody on this machine."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode):
+        return stat.S_IMODE(mode)
+    raise OSError(errno.EINVAL, "it is a device, pipe or socket", str(path))
 
 
 def _owner(folder: Path) -> str | None:

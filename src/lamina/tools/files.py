@@ -8,10 +8,13 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +23,15 @@ from typing import BinaryIO
 from lamina import syscalls
 from lamina.errors import ToolError
 from lamina.held import Held, Swapped, hold
+from lamina.ledger.places import open_private, private_folder
 from lamina.messages import Json
 from lamina.ports import SeenFile, ToolContext
 
 LARGEST_WHOLE = 32 << 20  # bytes; up to here a file is loaded and its digest taken
 _KERNEL_FILES = ("/proc/", "/sys/")
+_NOTE = ".writing-"
+_BEGINNING = 60.0  # seconds in which a note without a word may still get its own
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def resolve(path: str, context: ToolContext) -> Path:
@@ -135,48 +142,76 @@ def put(
     with complaints(place.path, "write"):
         place.check()
     kept = context.session.keep(place.path, data, old)
-    return replace(place, data, before) if kept is None else kept
+    return replace(place, data, before, context.scratch.parent) if kept is None else kept
 
 
-def replace(place: Held, data: bytes, before: os.stat_result | None) -> os.stat_result:
+def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path) -> os.stat_result:
     """Put the data there, whole or not at all; mode and owner of an old file stay.
 
-    `before` is the old file's status, None for a file that must not exist yet.
+    `before` is the old file's status, None for a file that must not exist yet. `notes` is a folder of
+    ours that tells `sweep` what is being written.
     """
     with complaints(place.path, "write"), place.parent() as parent:
         if before is not None and not os.access(place.name, os.W_OK, dir_fd=parent):
             raise ToolError(f"{place.path} is write-protected.")
-        return _replace_in(parent, place.path, data, before)
+        with _temporary(parent, place.path, notes) as name:
+            return _replace_in(parent, place.path, name, data, before)
+
+
+@contextlib.contextmanager
+def _temporary(parent: int, path: Path, notes: Path) -> Generator[str]:
+    """A name beside the file for its new content. While it may be in use, a note in our own folder
+    says where it is, so that a process that is killed leaves nothing in the user's project for good."""
+    name = f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
+    private_folder(notes)
+    note = notes / f"{_NOTE}{secrets.token_hex(8)}"
+    with open(note, "xb", buffering=0, opener=open_private) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            file.write(os.fsencode(path.with_name(name)))
+            yield name
+        finally:
+            with contextlib.suppress(OSError):  # else the note stays with it
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=parent)
+                note.unlink()
+
+
+def sweep(notes: Path) -> None:
+    """Remove what killed processes left beside the files that they wrote; a note that is locked
+    belongs to one that is still at work, and one without a word may be about to be."""
+    for note in notes.glob(f"{_NOTE}*"):
+        with contextlib.suppress(OSError), open(note, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left = Path(os.fsdecode(file.read()))
+            if _TEMPORARY.fullmatch(left.name):
+                left.unlink(missing_ok=True)
+            elif time.time() - note.stat().st_mtime < _BEGINNING:
+                continue
+            note.unlink()
 
 
 def _replace_in(
-    parent: int, path: Path, data: bytes, before: os.stat_result | None
+    parent: int, path: Path, temporary: str, data: bytes, before: os.stat_result | None
 ) -> os.stat_result:
-    temporary = f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666, dir_fd=parent)
-    try:
-        with open(descriptor, "wb") as file:
-            if before is not None:
-                with contextlib.suppress(PermissionError):
-                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
-            file.write(data)
-            file.flush()
-            syscalls.flush(file.fileno())
-            status = os.fstat(file.fileno())
-        if before is None:
-            try:
-                syscalls.put_new(parent, temporary, path.name)
-            except FileExistsError as error:
-                raise ToolError(f"{path} has appeared meanwhile. Read it first.") from error
-        else:
-            _require_same(parent, path, before)
-            os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=parent)
-        raise
+    with open(os.open(temporary, flags, 0o666, dir_fd=parent), "wb") as file:
+        if before is not None:
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+        file.write(data)
+        file.flush()
+        syscalls.flush(file.fileno())
+        status = os.fstat(file.fileno())
+    if before is None:
+        try:
+            syscalls.put_new(parent, temporary, path.name)
+        except FileExistsError as error:
+            raise ToolError(f"{path} has appeared meanwhile. Read it first.") from error
+    else:
+        _require_same(parent, path, before)
+        os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
     _sync_directory(parent)
     return status
 

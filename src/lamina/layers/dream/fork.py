@@ -264,7 +264,9 @@ def corrections(
             if not fits and exists(gone.split("/", 1)[0]):
                 fits = [one for one in fresh if Path(one).suffix == Path(gone).suffix]
             if len(fits) == 1:
-                text = text.replace(gone, fits[0])
+                # Not in lib/{gone}, nor in {gone}c or {gone}.bak: those are other files.
+                alone = rf"(?<![\w./~-]){re.escape(gone)}(?![\w/~-]|\.\w)"
+                text = re.sub(alone, lambda _, now=fits[0]: now, text)
         if (right := text.encode("utf-8", "surrogateescape")) != was:
             found[path] = right
     return found
