@@ -178,7 +178,8 @@ def _syncing(config: Config, store: MemoryStore, place: Place) -> Generator[Team
     _, remote = _joined(config, store, place)
     with place.locked():
         try:
-            yield TeamSync(store, place, remote, with_index=config.bool("memory.index"))
+            with_index = config.bool("memory.index")
+            yield TeamSync(store, place, remote, with_index=with_index, shares_index=config.claude)
         except LaminaError as error:
             progress = place.progress()
             progress.tried, progress.problem = place.now(), str(error)
