@@ -212,6 +212,30 @@ def test_an_edit_that_does_not_merge_is_kept_among_the_conflicts(pair: Pair) -> 
     assert bob.run("team", "resolve", "--json") == []
 
 
+@pytest.mark.spec("T4", "T1")
+def test_what_a_push_or_the_background_met_is_named_too(pair: Pair) -> None:
+    from lamina.config import load
+    from lamina.memory import open_store, team_news
+
+    ana, bob = pair
+    ana.share(RELEASES, "releases")
+    bob.pull()
+    for day in ("Mondays", "Sundays"):
+        now = "Tuesdays" if day == "Mondays" else "Mondays"
+        ana.edit("releases.md", f"\nReleases are cut on {now}", f"\nReleases are cut on {day}")
+        ana.push()
+        bob.edit("releases.md", f"\nReleases are cut on {now}", "\nReleases are cut on Fridays")
+        if day == "Mondays":
+            assert bob.push()["clashes"] == ["releases.md"], "a push that came late pulls"
+    ana.share("Always run the whole suite before you push, never skip it", "suite", "feedback")
+    assert bob.run("team", "sync") == ""
+    with open_store(load(bob.project, home=bob.folder / "home"), lambda _: None) as store:
+        order, clash = team_news(store.state)
+        assert team_news(store.state) == [], "once"
+    assert "suite.md waits for you: What ana wrote gives an order" in order
+    assert "team resolve releases.md" in clash
+
+
 @pytest.mark.spec("T1")
 def test_what_lay_there_before_is_sent_only_when_confirmed(person: People) -> None:
     ana = person("ana")

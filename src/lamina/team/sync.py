@@ -50,6 +50,13 @@ class Pulled:
     left_out: dict[str, str] = field(default_factory=dict[str, str])  # → why
     clashes: list[str] = field(default_factory=list[str])
 
+    def add(self, other: Pulled) -> None:
+        self.taken |= other.taken
+        self.removed |= other.removed
+        self.waiting |= other.waiting
+        self.left_out |= other.left_out
+        self.clashes += other.clashes
+
 
 @dataclass(slots=True)
 class Pushed:
@@ -89,6 +96,7 @@ class TeamSync:
         self._remote = remote
         self._with_index = with_index
         self._shares_index = with_index and shares_index
+        self.pulled = Pulled()  # by all pulls together: a push may need one too
 
     # ---- pulling
 
@@ -102,6 +110,7 @@ class TeamSync:
             if news.whole and progress.etag != EMPTY:
                 news = self._ahead_of(news, progress)
             did = self._take(news, progress)
+            self.pulled.add(did)
         self._reached(progress, news.etag if news else progress.etag)
         return did
 
@@ -189,17 +198,15 @@ class TeamSync:
         except GateRefused as refused:
             plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
             return
-        if verdict.decision == "inbox":
-            if edited and local is not None:
-                plan.clashes.append((entry, local))
-                plan.did.clashes.append(entry.key)
+        held = verdict.decision == "inbox"
+        if edited and local is not None and (held or after == theirs):
+            plan.clashes.append((entry, local))
+            plan.did.clashes.append(entry.key)
+        if held:
             plan.held.append((entry, memory, verdict.reason))
             plan.did.waiting[entry.key] = verdict.reason
             plan.whys[entry.key] = _WAITS
             return
-        if edited and after == theirs and local is not None:
-            plan.clashes.append((entry, local))
-            plan.did.clashes.append(entry.key)
         plan.changes.append(Change(path, local, after))
         plan.authors[path] = entry.author
         plan.did.taken[entry.key] = entry.author
