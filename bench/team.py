@@ -428,12 +428,11 @@ def _fill(address: str, names: list[str]) -> None:
     text = topic(TEXT)
     digest, now = sha256(text.encode()), time.time()
     tables: dict[str, Callable[[str, str], list[tuple[Any, ...]]]] = {
-        "repositories": lambda id_, name: [(id_, "acme", name, 1, id_ * 2)],
+        "repositories": lambda id_, name: [(id_, "acme", name, 1, id_ * 2, KEYS)],
         "states": lambda id_, _: [(id_, id_ * 2, 1)],
         "versions": lambda id_, _: [
-            (id_, f"fact_{n}.md", 1, text, digest, "ana", now) for n in range(KEYS)
+            (id_, f"fact_{n}.md", 1, text, digest, "ana", now, 1) for n in range(KEYS)
         ],
-        "current": lambda id_, _: [(id_, f"fact_{n}.md", 1, 0) for n in range(KEYS)],
     }
     known = [(secrets.token_hex(8), name) for name in names]
     for table, rows in tables.items():

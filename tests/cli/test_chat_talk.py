@@ -68,6 +68,27 @@ def test_a_question_a_tool_and_an_answer(talk: Talk, world: Path) -> None:
     assert screen.leave() == 0
 
 
+@pytest.mark.spec("T1", "T4")
+def test_what_the_team_has_for_a_person_is_said_once_before_the_prompt(
+    talk: Talk, world: Path
+) -> None:
+    from lamina.memory import open_store, team_folder
+
+    config = load(world / "project", home=world / "home", env={}, managed=None)
+    with open_store(config, lambda _: None) as store:
+        news = team_folder(store.state) / "news"
+    news.parent.mkdir(parents=True)
+    news.write_text("suite.md waits for you: what ana wrote gives an order.\n" * 2)
+    screen = talk("One.", otherwise={"main": "More."})
+    screen.expect("suite.md waits for you: what ana wrote gives an order.\n")
+    screen.say("Hello")
+    assert "waits for you" not in screen.expect("One.")
+    assert not news.exists()
+    screen.expect(PROMPT)
+    screen.press("\x04")
+    assert screen.leave() == 0
+
+
 @pytest.mark.spec("I2")
 def test_commands_are_listed_and_do_what_they_say(talk: Talk, world: Path) -> None:
     screen = talk("One.", otherwise={"main": "More."})

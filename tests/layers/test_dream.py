@@ -799,7 +799,8 @@ def test_memories_that_drifted_from_the_code_are_named(tmp_path: Path) -> None:
 def test_the_prompt_is_word_for_word_as_reviewed() -> None:
     """After a wanted change: `GOLDEN=write pytest tests/layers/test_dream.py`, and review."""
     names = ("directory", "today", "manifest", "logs", "drifted", "sessions", "doubts")
-    rendered = prompts.load("dream", **{name: f"<{name}>" for name in names})
+    team = f"\n{prompts.load('dream_team')}\n"
+    rendered = prompts.load("dream", team=team, **{name: f"<{name}>" for name in names})
     if os.environ.get("GOLDEN") == "write":
         GOLDEN.write_text(rendered + "\n", "utf-8")
     assert rendered + "\n" == GOLDEN.read_text("utf-8")

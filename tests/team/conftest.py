@@ -58,8 +58,9 @@ def person(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def make(name: str, *, url: str = "", writes: bool = True) -> Person:
-        token = server.token(name, tenant, "acme/*", writes=writes)
-        return Person(name, tmp_path / name, token, url or server.url, monkeypatch, capsys)
+    def make(name: str, *, url: str = "", writes: bool = True, claude: bool = False) -> Person:
+        token, folder = server.token(name, tenant, "acme/*", writes=writes), tmp_path / name
+        url = url or server.url
+        return Person(name, folder, token, url, monkeypatch, capsys, claude=claude)
 
     return make

@@ -90,6 +90,7 @@ class Person:
     patch: pytest.MonkeyPatch
     capture: pytest.CaptureFixture[str]
     said: str = ""
+    claude: bool = False  # its home is Claude Code's
 
     def __post_init__(self) -> None:
         git = self.project / ".git"
@@ -108,7 +109,8 @@ class Person:
 
     @property
     def words(self) -> list[str]:
-        return ["--home", str(self.folder / "home"), "--project", str(self.project)]
+        words = ["--home", str(self.folder / "home"), "--project", str(self.project)]
+        return [*words, "--claude"] if self.claude else words
 
     def run(self, *words: str, code: int = 0) -> Any:
         """A command line in this process; its output as JSON where it is."""

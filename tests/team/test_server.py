@@ -18,7 +18,7 @@ from tests.team.people import GITHUB, Server, start, stop, topic
 
 from lamina.errors import UsageError
 from lamina.team.database import Database, Stale, Token
-from lamina.team.engines import DatabaseAway
+from lamina.team.engines import DatabaseAway, engine_at
 from lamina.team.entries import EMPTY, LARGEST_FILE, sha256
 
 API = "/api/team_memory"
@@ -175,7 +175,7 @@ def test_a_token_that_may_read_may_not_write(server: Server, ana: str, tenant: s
     assert gone[0] == 403
 
 
-BAD_KEYS = ["../x.md", "/etc/x.md", "a/../b.md", "MEMORY.md", "memory.md", "X.md", "a.txt", "", ".md",
+BAD_KEYS = ["../x.md", "/etc/x.md", "a/../b.md", "memory.md", "X.md", "a.txt", "", ".md",
             "a\\b.md", "con.md", "a b.md", "a\u0000.md", "a/b/c/d/e/f.md", "x" * 300 + ".md", "ä.md"]  # fmt: skip
 
 
@@ -462,3 +462,42 @@ def test_a_database_of_a_newer_version_or_of_another_kind_is_not_touched(tmp_pat
     for address in ("mysql://x/y", "team.db", "sqlite://", "sqlite:///"):
         with pytest.raises(UsageError):
             Database(address)
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_database_of_an_earlier_version_is_brought_up_to_date_with_all_that_it_holds(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    from lamina.team import database as module
+
+    address = f"sqlite://{tmp_path}/team.db"
+    if kind == "postgresql":
+        import psycopg
+
+        base = request.getfixturevalue("postgresql")
+        with psycopg.connect(base, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE earlier")
+        address = base.replace("/postgres?", "/earlier?")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MIGRATIONS", module.MIGRATIONS[:1])
+        Database(address).close()
+        with closing(engine_at(address)) as engine, engine.connected() as sql:
+            sql.execute("INSERT INTO repositories VALUES ('r', 'acme', 'acme/shop', 3, 'e3')")
+            for version, content in ((1, "old"), (2, "new")):
+                row = ("r", "a.md", version, content, sha256(content.encode()), "ana", 0.0)
+                sql.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            sql.execute("INSERT INTO versions VALUES ('r', 'b.md', 3, NULL, '', 'ana', 0)")
+            sql.execute("INSERT INTO current VALUES ('r', 'a.md', 2, 0), ('r', 'b.md', 3, 1)")
+            for version in (1, 2, 3):
+                sql.execute("INSERT INTO states VALUES ('r', ?, ?)", (f"e{version}", version))
+    monkeypatch.setattr(module, "MOST_KEYS", 2)
+    with closing(Database(address)) as new:
+        page = new.changes("acme", "acme/shop", "e1")
+        assert [(one.key, one.content) for one in page.entries] == [("a.md", "new"), ("b.md", None)]
+        assert len(new.history("acme", "acme/shop")) == 3
+        ana = writer(new, "acme")
+        etag = new.write(ana, "acme/shop", {"b.md": FACT}, "e3").etag
+        assert [*new.hashes("acme", "acme/shop")[1]] == ["a.md", "b.md"]
+        with pytest.raises(module.TooMany):
+            new.write(ana, "acme/shop", {"c.md": FACT}, etag)

@@ -37,6 +37,7 @@ from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished
 from lamina.ledger.places import private_folder
+from lamina.memory import team_news
 from lamina.session import Session
 
 if TYPE_CHECKING:
@@ -269,6 +270,9 @@ class Conversation:
     async def _stay(self, session: Session) -> Leave | Switch:
         """Lines of one session, until it is left or changed."""
         while True:
+            if (memory := session.state.deps.memory) is not None:
+                for told in team_news(memory.state):
+                    out(style(wrapped(f"  {harmless(told)}", width()), "yellow"))
             try:
                 line, pasted = await self._editor.read()
             except EOFError:

@@ -66,10 +66,12 @@ if TYPE_CHECKING:
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
     from lamina.memory.naming import why_bad_name as why_bad_name
+    from lamina.memory.paths import TEAM_NEWS as TEAM_NEWS
     from lamina.memory.paths import canonical_root as canonical_root
     from lamina.memory.paths import memory_place as memory_place
     from lamina.memory.paths import team_folder as team_folder
     from lamina.memory.paths import team_is_on as team_is_on
+    from lamina.memory.paths import team_news as team_news
     from lamina.memory.prompt import date_reminder as date_reminder
     from lamina.memory.prompt import day as day
     from lamina.memory.prompt import first_reminder as first_reminder
@@ -160,6 +162,8 @@ _HOMES = {
     "takes_back": "removal",
     "team_folder": "paths",
     "team_is_on": "paths",
+    "team_news": "paths",
+    "TEAM_NEWS": "paths",
     "teammate_of": "commits",
     "title_of": "naming",
     "topic_at": "topics",

@@ -35,7 +35,8 @@ from lamina.memories import (
     Verdict,
     Writer,
 )
-from lamina.memory.gate import GateContext, decide
+from lamina.memory.gate import GateContext, decide, decide_index
+from lamina.memory.index import is_index
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.paths import claim, memory_place, prepare, team_is_on
 from lamina.memory.scan import nothing_new
@@ -96,6 +97,8 @@ class FileStore(JournalledFiles):
             forgotten=self.tombstones.why,
             vouched=partial(_always, vouched),
         )
+        if is_index(proposal.path):
+            return decide_index("", proposal.body, proposal.writer, context)
         return decide(proposal, context)
 
     def would_lose(self, memory: Memory) -> bool:

@@ -197,11 +197,25 @@ def claim(place: MemoryPlace) -> None:
 
 
 JOINED = "joined.json"
+TEAM_NEWS = "news"
 
 
 def team_folder(state: Path) -> Path:
     """What belongs to team memory alone: where this project joined, what was pulled, conflicts."""
     return state / "team"
+
+
+def team_news(state: Path) -> list[str]:
+    """What syncing in the background has to tell a person, once."""
+    file = team_folder(state) / TEAM_NEWS
+    taken = file.with_name(f"{TEAM_NEWS}.{os.getpid()}")
+    try:
+        file.rename(taken)
+        lines = taken.read_text("utf-8", "replace").splitlines()
+        taken.unlink()
+    except OSError:
+        return []
+    return [*dict.fromkeys(lines)]
 
 
 def team_is_on(config: Config, state: Path) -> bool:

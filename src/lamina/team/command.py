@@ -123,11 +123,12 @@ def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
             }
             place.save(progress)
         with _syncing(config, store, place) as sync:
-            pulled = sync.pull()
+            sync.pull()
             confirmed = args.yes or _confirmed([*sync.changed(place.progress())])
             pushed = sync.push(confirm=confirmed)
-    value = {"joined": True, "url": joined.url, "repo": joined.repo, **_json_of(pulled, pushed)}
-    return _told(args, value, f"Joined {joined.repo} at {joined.url}.", pulled, pushed)
+    value = {"joined": True, "url": joined.url, "repo": joined.repo}
+    value |= _json_of(sync.pulled, pushed)
+    return _told(args, value, f"Joined {joined.repo} at {joined.url}.", sync.pulled, pushed)
 
 
 def _asked_token() -> str:
@@ -178,7 +179,8 @@ def _syncing(config: Config, store: MemoryStore, place: Place) -> Generator[Team
     _, remote = _joined(config, store, place)
     with place.locked():
         try:
-            yield TeamSync(store, place, remote, with_index=config.bool("memory.index"))
+            with_index = config.bool("memory.index")
+            yield TeamSync(store, place, remote, with_index=with_index, shares_index=config.claude)
         except LaminaError as error:
             progress = place.progress()
             progress.tried, progress.problem = place.now(), str(error)
@@ -209,10 +211,8 @@ def _told(
         out(f"  {harmless(key)}  sent")
     for key, why in {**pulled.left_out, **pushed.refused}.items():
         note(f"Left out: {harmless(key)}: {harmless(why)}")
-    for key, why in pulled.waiting.items():
-        note(f"{harmless(key)} waits for you: {harmless(why)} {command(args, 'memory inbox')}")
-    for key in pulled.clashes:
-        note(f"Your version of {harmless(key)} is kept: {command(args, f'team resolve {key}')}")
+    for line in _for_a_person(args, pulled):
+        note(line)
     if pushed.unconfirmed:
         names = ", ".join(map(harmless, pushed.unconfirmed[:5]))
         push = command(args, "team push --yes")
@@ -248,7 +248,7 @@ def _push(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
         lying = [key for key in sync.changed(place.progress()) if key in waiting]
         did = sync.push(confirm=args.yes or (bool(lying) and _confirmed(lying)))
     sentence = f"Pushed {plural(len(did.sent), 'file')}."
-    code = _told(args, _json_of(None, did), sentence, None, did)
+    code = _told(args, _json_of(sync.pulled, did), sentence, sync.pulled, did)
     return 3 if did.refused else code
 
 
@@ -263,9 +263,24 @@ def _sync(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
     if progress.problem and place.now() - progress.tried < _AGAIN:
         return 0
     with contextlib.suppress(LaminaError), _syncing(config, store, place) as sync:
-        sync.pull()
-        sync.push()
+        try:
+            sync.pull()
+            sync.push()
+        finally:
+            place.tell(_for_a_person(args, sync.pulled))
     return 0
+
+
+def _for_a_person(args: argparse.Namespace, pulled: Pulled) -> list[str]:
+    """What only they can settle: a teammate's orders, and what clashed."""
+    inbox = command(args, "memory inbox")
+    asked = [
+        f"{harmless(k)} waits for you: {harmless(v)} {inbox}" for k, v in pulled.waiting.items()
+    ]
+    return asked + [
+        f"Your version of {harmless(key)} is kept: {command(args, f'team resolve {key}')}"
+        for key in pulled.clashes
+    ]
 
 
 def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
@@ -307,29 +322,17 @@ def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place:
 
 def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
     found = _joined(config, store, place)[1].history(_key(args.file) if args.file else "")
-    shown = found[: args.number] if args.number else found
+    names = ("version", "file", "author", "when", "removed")
+    shown = [
+        (one.version, one.key, one.author, one.at, one.content is None)
+        for one in (found[: args.number] if args.number else found)
+    ]
     if args.json:
-        out_json(
-            [
-                {
-                    "version": one.version,
-                    "file": one.key,
-                    "author": one.author,
-                    "when": one.at,
-                    "removed": one.content is None,
-                }
-                for one in shown
-            ]
-        )
+        out_json([dict(zip(names, row, strict=True)) for row in shown])
     elif shown:
         rows = [
-            [
-                str(one.version),
-                moment(one.at),
-                one.author,
-                harmless(one.key) + (" (removed)" if one.content is None else ""),
-            ]
-            for one in shown
+            [str(version), moment(at), author, harmless(key) + (" (removed)" if gone else "")]
+            for version, key, author, at, gone in shown
         ]
         out(table(rows, ["version", "when", "who", "file"]))
     else:

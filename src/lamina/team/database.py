@@ -18,7 +18,7 @@ from lamina.team.engines import Connection, DatabaseAway, engine_at
 from lamina.team.entries import EMPTY, MOST_KEYS, Entry, sha256
 
 # Never changed once released: a database remembers how many of them it has had.
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE tokens (
             id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL,
@@ -40,6 +40,20 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX current_by_version ON current (repository, version)",
         "CREATE INDEX versions_by_time ON versions (repository, version)",
         "CREATE UNIQUE INDEX states_by_version ON states (repository, version)",
+    ),
+    # What is in force stands in an index of its own: a pull reads as many rows as it gives, however
+    # many repositories and earlier versions lie around them.
+    (
+        "ALTER TABLE versions ADD COLUMN latest INTEGER NOT NULL DEFAULT 0",
+        """UPDATE versions SET latest = 1 WHERE EXISTS (
+            SELECT 1 FROM current c WHERE c.repository = versions.repository
+            AND c.key = versions.key AND c.version = versions.version)""",
+        "DROP TABLE current",
+        "CREATE INDEX latest_by_version ON versions (repository, version, key) WHERE latest = 1",
+        "CREATE UNIQUE INDEX latest_by_key ON versions (repository, key) WHERE latest = 1",
+        "ALTER TABLE repositories ADD COLUMN files INTEGER NOT NULL DEFAULT 0",
+        """UPDATE repositories SET files = (SELECT COUNT(*) FROM versions v
+            WHERE v.repository = repositories.id AND v.latest = 1 AND v.content IS NOT NULL)""",
     ),
 )
 PAGE_BYTES = 2_000_000
@@ -126,11 +140,11 @@ class Database:
             connection.execute(self._engine.lock_schema)
             connection.execute("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY)")
             (done,) = connection.execute("SELECT COUNT(*) FROM migrations").fetchone()
-            if done > len(_MIGRATIONS):
+            if done > len(MIGRATIONS):
                 raise UsageError(
                     "The database was made by a newer Lamina. Upgrade this one: pip install -U lamina."
                 )
-            for number, statements in enumerate(_MIGRATIONS[done:], done + 1):
+            for number, statements in enumerate(MIGRATIONS[done:], done + 1):
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute("INSERT INTO migrations VALUES (?)", (number,))
@@ -196,9 +210,8 @@ class Database:
         with self._reading() as connection:
             number, state = _state(connection, tenant, repo)
             rows = connection.execute(
-                "SELECT c.key, v.sha256 FROM current c JOIN versions v ON v.repository = c.repository "
-                "AND v.key = c.key AND v.version = c.version "
-                "WHERE c.repository = ? AND c.removed = 0 ORDER BY c.key",
+                "SELECT key, sha256 FROM versions "
+                "WHERE repository = ? AND latest = 1 AND content IS NOT NULL ORDER BY key",
                 (number,),
             ).fetchall()
         return state, dict(rows)
@@ -212,10 +225,9 @@ class Database:
             ).fetchone()
             after = found[0] if found else 0
             rows = connection.execute(
-                "SELECT c.key, v.content, v.sha256, v.author, v.at, v.version FROM current c "
-                "JOIN versions v ON v.repository = c.repository AND v.key = c.key "
-                "AND v.version = c.version WHERE c.repository = ? AND c.version > ? "
-                "AND (c.removed = 0 OR ? > 0) ORDER BY c.version, c.key",
+                "SELECT key, content, sha256, author, at, version FROM versions "
+                "WHERE repository = ? AND latest = 1 AND version > ? "
+                "AND (content IS NOT NULL OR ? > 0) ORDER BY version, key",
                 (number, after, after),
             )
             entries: list[Entry] = []
@@ -270,17 +282,21 @@ class Database:
             number, state = _state(connection, token.tenant, repo, self._engine.lock_row)
             if state.etag != expected:
                 raise Stale("The team's memory has changed since you looked.")
-            changed = _differing(connection, number, contents)
+            changed, more = _differing(connection, number, contents)
             if not changed:
                 return state
             new = State(state.version + 1, _next_etag(state.etag, token.name, changed))
             for key, content in changed.items():
                 self._put(connection, number, Entry(key, content, "", token.name, 0, new.version))
-            _demand_room(connection, number)
-            connection.execute(
-                "UPDATE repositories SET version = ?, etag = ? WHERE id = ?",
-                (new.version, new.etag, number),
-            )
+            (files,) = connection.execute(
+                "UPDATE repositories SET version = ?, etag = ?, files = files + ? WHERE id = ? "
+                "RETURNING files",
+                (new.version, new.etag, more, number),
+            ).fetchone()
+            if more > 0 and files > MOST_KEYS:
+                raise TooMany(
+                    f"A team's memory holds at most {MOST_KEYS:,} files: merge some by topic."
+                )
             connection.execute(
                 "INSERT INTO states VALUES (?, ?, ?)", (number, new.etag, new.version)
             )
@@ -289,13 +305,12 @@ class Database:
     def _put(self, connection: Connection, number: str, entry: Entry) -> None:
         digest = sha256((entry.content or "").encode())
         connection.execute(
-            "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, entry.key, entry.version, entry.content, digest, entry.author, self._now()),
+            "UPDATE versions SET latest = 0 WHERE repository = ? AND key = ? AND latest = 1",
+            (number, entry.key),
         )
         connection.execute(
-            "INSERT INTO current VALUES (?, ?, ?, ?) ON CONFLICT (repository, key) "
-            "DO UPDATE SET version = excluded.version, removed = excluded.removed",
-            (number, entry.key, entry.version, int(entry.content is None)),
+            "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
+            (number, entry.key, entry.version, entry.content, digest, entry.author, self._now()),
         )
 
 
@@ -318,26 +333,20 @@ def _state(connection: Connection, tenant: str, repo: str, lock_row: str = "") -
 
 def _differing(
     connection: Connection, number: str, contents: Mapping[str, str | None]
-) -> dict[str, str | None]:
-    """Without what stands there already: it is no new version."""
+) -> tuple[dict[str, str | None], int]:
+    """Without what stands there already, which is no new version; and how many files more that is."""
     changed: dict[str, str | None] = {}
+    more = 0
     for key, content in contents.items():
         row = connection.execute(
-            "SELECT v.content FROM current c JOIN versions v ON v.repository = c.repository "
-            "AND v.key = c.key AND v.version = c.version WHERE c.repository = ? AND c.key = ?",
+            "SELECT content FROM versions WHERE repository = ? AND key = ? AND latest = 1",
             (number, key),
         ).fetchone()
-        if content != (row[0] if row else None):
+        before = row[0] if row else None
+        if content != before:
             changed[key] = content
-    return changed
-
-
-def _demand_room(connection: Connection, number: str) -> None:
-    (count,) = connection.execute(
-        "SELECT COUNT(*) FROM current WHERE repository = ? AND removed = 0", (number,)
-    ).fetchone()
-    if count > MOST_KEYS:
-        raise TooMany(f"A team's memory holds at most {MOST_KEYS:,} files: merge some by topic.")
+            more += (content is not None) - (before is not None)
+    return changed, more
 
 
 def _next_etag(etag: str, author: str, changed: Mapping[str, str | None]) -> str:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lamina.memory import LARGEST, leaks_in, read_topic, why_bad_name
+from lamina.memory import INDEX, LARGEST, leaks_in, pointers_of, read_topic, why_bad_name
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
@@ -59,7 +60,7 @@ def is_repository(name: str) -> bool:
 def why_not_shared(key: str, content: str, rules: Rules | None = None) -> str:
     """ "" or the one sentence that says why no team may hold this."""
     path = f"team/{key}"
-    if bad := why_bad_name(path):
+    if key != INDEX and (bad := why_bad_name(path)):
         return f"{bad}."
     try:
         size = len(content.encode())
@@ -73,3 +74,35 @@ def why_not_shared(key: str, content: str, rules: Rules | None = None) -> str:
         return f"{key} is about a person (type user): such memories are never shared."
     leaks = leaks_in(content, key, rules)
     return f"{leaks[0].sentence} Take it out; a team's memory never holds secrets." if leaks else ""
+
+
+def lines_of(index: bytes) -> dict[str, str]:
+    """Each line of an index by what it is about, the file or its own words, and without a label: whose
+    word it is, everybody's history says for itself."""
+    found: dict[str, str] = {}
+    for line in index.decode("utf-8", "replace").splitlines():
+        bare, label, _ = line.rstrip().partition(" (source: teammate ")
+        bare = bare if label else line.rstrip()
+        pointer = next(iter(pointers_of(bare.encode())), None)
+        found.setdefault(pointer.file if pointer else bare.strip(), bare)
+    found.pop("", None)
+    return found
+
+
+def with_lines(index: bytes, other: bytes, taken: Callable[[str, str], str]) -> bytes:
+    """The index with the other's lines as `taken` has them ("": not), each where it stands there. No
+    line goes, so two that are merged never clash."""
+    lines = index.decode("utf-8", "replace").splitlines()
+    places = [next(iter(lines_of(line.encode())), "") for line in lines]
+    at = 0
+    for about, line in lines_of(other).items():
+        known = about in places
+        at = places.index(about) if known else at
+        if new := taken(about, line):
+            if not known and new.startswith("#") and at:
+                lines.insert(at, "")
+                places.insert(at, "")
+                at += 1
+            lines[at : at + known], places[at : at + known] = [new], [about]
+        at += known or bool(new)
+    return "".join(f"{line}\n" for line in lines).encode()

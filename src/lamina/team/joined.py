@@ -17,7 +17,7 @@ import msgspec
 
 from lamina.errors import UsageError
 from lamina.ledger.places import open_private, private_folder, write_private
-from lamina.memory import canonical_root
+from lamina.memory import TEAM_NEWS, canonical_root
 from lamina.team.entries import EMPTY, is_repository, sha256
 
 _Kept = TypeVar("_Kept")
@@ -102,6 +102,12 @@ class Place:
                 yield False
                 return
             yield True
+
+    def tell(self, lines: list[str]) -> None:
+        """At the next prompt; `lamina.memory.team_news` takes it from there."""
+        if lines:
+            with open(self.folder / TEAM_NEWS, "a", encoding="utf-8", opener=open_private) as file:
+                file.writelines(f"{line}\n" for line in lines)
 
     # ---- the server's versions, for merging
 

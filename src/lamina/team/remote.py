@@ -95,15 +95,14 @@ class News(NamedTuple):
 
 def checked_url(url: str) -> str:
     """The server's address as it is kept; UsageError says what is wrong with it."""
+    wrong = UsageError(f"{url} is not an address. Give one such as https://team.acme.org.")
     try:
         parts = urllib.parse.urlsplit(url.strip())
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UsageError(
-            f"{url} is not an address. Give one such as https://team.acme.org."
-        ) from error
+        raise wrong from error
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        raise UsageError(f"{url} is not an address. Give one such as https://team.acme.org.")
+        raise wrong
     if parts.username or parts.password:
         raise UsageError("Leave the token out of the address: it is asked for.")
     if parts.scheme == "http" and host not in _LOOPBACK:

@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
@@ -22,6 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from lamina._version import __version__
 from lamina.team.database import Database, Stale, State, Token, TooMany
 from lamina.team.engines import DatabaseAway
 from lamina.team.entries import (
@@ -33,8 +35,8 @@ from lamina.team.entries import (
     sha256,
     why_not_shared,
 )
-from lamina.team.openapi import DESCRIPTION, PATHS
 
+PATHS = ("/api/team_memory", "/api/claude_code/team_memory")
 BODY_SECONDS = 20.0
 _MANY = 10_000  # callers whose rate is remembered
 
@@ -252,7 +254,7 @@ class TeamServer:
         return _json({"status": "ok" if well else "database away"}, 200 if well else 503)
 
     async def _described(self, _request: Request) -> Response:
-        return _json(DESCRIPTION)
+        return _json(description())
 
     async def _metrics(self, _request: Request) -> Response:
         lines = ["# TYPE lamina_team_requests_total counter"]
@@ -266,6 +268,15 @@ class TeamServer:
             for route, seconds in sorted(self._seconds.items())
         ]
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+def description() -> dict[str, Any]:
+    """The interface as OpenAPI has it. The second address is the first one again."""
+    told = msgspec.json.decode(Path(__file__).with_name("openapi.json").read_bytes())
+    told["info"]["version"] = __version__
+    first, second = PATHS
+    told["paths"] |= {path.replace(first, second): one for path, one in told["paths"].items()}
+    return told
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -96,18 +96,11 @@ def _list(args: argparse.Namespace, database: Database) -> int:
     if args.json:
         out_json([asdict(one) for one in tokens])
         return 0
-    rows = [
-        [
-            one.id,
-            one.name,
-            one.tenant,
-            one.repo,
-            "writes" if one.writes else "reads",
-            moment(one.created, day_only=True),
-            "revoked" if one.revoked else "",
-        ]
-        for one in tokens
-    ]
+    rows: list[list[str]] = []
+    for one in tokens:
+        may, made = "writes" if one.writes else "reads", moment(one.created, day_only=True)
+        ended = "revoked" if one.revoked else ""
+        rows.append([one.id, one.name, one.tenant, one.repo, may, made, ended])
     shown = table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])
     out(shown) if rows else note("No tokens.")
     return 0

@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lamina.errors import Conflict, GateRefused
-from lamina.memories import Change, Memory, Note
+from lamina.memories import Change, Memory, Note, Proposal
 from lamina.memory import (
     INDEX,
     is_index,
     is_memory_path,
     merge_contents,
+    pointers_of,
     proposal_of,
     read_topic,
     short_hook,
     with_pointer,
     without_pointer,
 )
-from lamina.team.entries import EMPTY, Entry, sha256, why_not_shared
+from lamina.team.entries import EMPTY, Entry, lines_of, sha256, why_not_shared, with_lines
 from lamina.team.joined import noted
 from lamina.team.remote import TeamMoved, TeamRefused, batches
 
@@ -49,6 +50,13 @@ class Pulled:
     left_out: dict[str, str] = field(default_factory=dict[str, str])  # → why
     clashes: list[str] = field(default_factory=list[str])
 
+    def add(self, other: Pulled) -> None:
+        self.taken |= other.taken
+        self.removed |= other.removed
+        self.waiting |= other.waiting
+        self.left_out |= other.left_out
+        self.clashes += other.clashes
+
 
 @dataclass(slots=True)
 class Pushed:
@@ -70,15 +78,25 @@ class _Plan:
 
 
 class TeamSync:
-    """One project's copy. The caller holds the place's lock."""
+    """One project's copy. The caller holds the place's lock. `shares_index`: beside an agent that writes
+    team/MEMORY.md itself it is sent too, and merged line by line; else it follows from the files here.
+    """
 
     def __init__(
-        self, store: MemoryStore, place: Place, remote: Remote, *, with_index: bool = True
+        self,
+        store: MemoryStore,
+        place: Place,
+        remote: Remote,
+        *,
+        with_index: bool = True,
+        shares_index: bool = False,
     ) -> None:
         self._store = store
         self._place = place
         self._remote = remote
         self._with_index = with_index
+        self._shares_index = with_index and shares_index
+        self.pulled = Pulled()  # by all pulls together: a push may need one too
 
     # ---- pulling
 
@@ -87,9 +105,12 @@ class TeamSync:
         news = self._remote.news(progress.etag)
         did = Pulled()
         if news is not None:
+            if not self._shares_index:
+                news = news._replace(entries=[one for one in news.entries if one.key != INDEX])
             if news.whole and progress.etag != EMPTY:
                 news = self._ahead_of(news, progress)
             did = self._take(news, progress)
+            self.pulled.add(did)
         self._reached(progress, news.etag if news else progress.etag)
         return did
 
@@ -130,12 +151,15 @@ class TeamSync:
     def _planned(self, news: News, progress: Progress) -> _Plan:
         plan = _Plan(Pulled(), [], {}, [], [], {})
         for entry in news.entries:
+            if entry.key == INDEX:
+                continue
             if entry.content is None:
                 self._plan_removal(entry, progress, plan)
             elif why := why_not_shared(entry.key, entry.content, self._store.secret_rules):
                 plan.did.left_out[entry.key] = plan.whys[entry.key] = why
             else:
                 self._plan_one(entry, entry.content.encode(), progress, plan)
+        self._plan_index(plan, news, progress)
         return plan
 
     def _plan_removal(self, entry: Entry, progress: Progress, plan: _Plan) -> None:
@@ -174,17 +198,15 @@ class TeamSync:
         except GateRefused as refused:
             plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
             return
-        if verdict.decision == "inbox":
-            if edited and local is not None:
-                plan.clashes.append((entry, local))
-                plan.did.clashes.append(entry.key)
+        held = verdict.decision == "inbox"
+        if edited and local is not None and (held or after == theirs):
+            plan.clashes.append((entry, local))
+            plan.did.clashes.append(entry.key)
+        if held:
             plan.held.append((entry, memory, verdict.reason))
             plan.did.waiting[entry.key] = verdict.reason
             plan.whys[entry.key] = _WAITS
             return
-        if edited and after == theirs and local is not None:
-            plan.clashes.append((entry, local))
-            plan.did.clashes.append(entry.key)
         plan.changes.append(Change(path, local, after))
         plan.authors[path] = entry.author
         plan.did.taken[entry.key] = entry.author
@@ -193,11 +215,8 @@ class TeamSync:
         for entry, local in plan.clashes:  # first: nothing is overwritten that is not kept
             self._place.clash(entry.key, local, entry.content, entry.author)
         if plan.changes:
-            changes = [*plan.changes]
-            if self._with_index:
-                changes.append(self._index(plan))
             names = sorted(set(plan.authors.values()))
-            count = len(plan.changes)
+            count = sum(not is_index(change.path) for change in plan.changes) or 1
             note = Note(
                 writer="team",
                 subject=f"pull {count} file{'s' * (count != 1)} from {', '.join(names)}",
@@ -206,7 +225,7 @@ class TeamSync:
                     "Teammates": " ".join(f"{who}:{path}" for path, who in plan.authors.items())
                 },
             )
-            self._store.apply(changes, note, first=lambda: None)
+            self._store.apply(plan.changes, note, first=lambda: None)
         for entry, memory, _ in plan.held:
             self._hold(entry, memory, plan)
 
@@ -223,8 +242,10 @@ class TeamSync:
             plan.did.waiting.pop(entry.key, None)
             plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
 
-    def _index(self, plan: _Plan) -> Change:
-        """team/MEMORY.md follows from the files that are here; it is never sent, so it never clashes."""
+    def _plan_index(self, plan: _Plan, news: News | None, progress: Progress) -> None:
+        """team/MEMORY.md follows from the files that are here."""
+        if not self._with_index:
+            return
         path = TEAM + INDEX
         before = self._store.content(path)
         after = before or b""
@@ -237,7 +258,57 @@ class TeamSync:
             label = f" (source: teammate {plan.authors[change.path]})"
             hook = short_hook(key, memory.name, memory.description, suffix=label)
             after = with_pointer(after, key, memory.name or key, hook, section=memory.type or "")
-        return Change(path, before, None if before is None and not after else after)
+        theirs = next((one for one in news.entries if one.key == INDEX), None) if news else None
+        if (
+            news
+            and theirs
+            and not why_not_shared(INDEX, theirs.content or "", self._store.secret_rules)
+        ):
+            after = self._with_their_lines(after, theirs, news.you, plan, progress)
+            plan.authors.setdefault(path, theirs.author)
+        if after != (before or b""):
+            plan.changes.append(Change(path, before, after))
+
+    def _with_their_lines(
+        self, index: bytes, theirs: Entry, you: str, plan: _Plan, progress: Progress
+    ) -> bytes:
+        """What the others changed in it since we looked, where it says what a memory here says."""
+        known = progress.files.get(INDEX)
+        base = lines_of((self._place.base(known.sha256) if known else None) or b"")
+        here, new = lines_of(index), {one.path: one.after for one in plan.changes}
+        paths = {path for path in self._store.stamps() if path.startswith(TEAM)} | new.keys()
+        contents = ((path, new.get(path) or self._store.content(path)) for path in sorted(paths))
+        memories = [
+            read_topic(path, content)
+            for path, content in contents
+            if content is not None and not is_index(path) and new.get(path, content) is not None
+        ]
+
+        def taken(about: str, line: str) -> str:
+            old, file = base.get(about), progress.files.get(about)
+            if TEAM + about not in new and (line == old or here.get(about, old) != old):
+                return ""  # they left it as it was, or we did not
+            proposal = Proposal(TEAM + INDEX, "", "", None, line, "team", teammate=theirs.author)
+            if self._store.judge_among(proposal, memories, "").decision != "accept":
+                return ""
+            author = plan.authors.get(TEAM + about) or (file.author if file else "")
+            return line if author in ("", you) else f"{line} (source: teammate {author})"
+
+        return with_lines(index, (theirs.content or "").encode(), taken)
+
+    def _shared_index(self, progress: Progress, sent: Mapping[str, str]) -> str:
+        """The team's index with our lines about what the team has. Lines go with their files alone."""
+        known = progress.files.get(INDEX)
+        base = (self._place.base(known.sha256) if known else None) or b""
+        there = {*progress.files, *sent}
+
+        def taken(about: str, line: str) -> str:
+            return line if about in there or line.startswith("#") else ""
+
+        after = with_lines(base, self._store.content(TEAM + INDEX) or b"", taken)
+        for pointer in pointers_of(after):
+            after = after if pointer.file in there else without_pointer(after, pointer.file)
+        return after.decode("utf-8", "replace")
 
     # ---- pushing
 
@@ -294,6 +365,10 @@ class TeamSync:
                 did.refused[key] = said[1]
             else:
                 contents[key] = text
+        if self._shares_index:
+            index, known = self._shared_index(progress, contents), progress.files.get(INDEX)
+            if index.strip() and (known is None or sha256(index.encode()) != known.sha256):
+                contents[INDEX] = index
         return contents
 
     def _send(self, batch: Mapping[str, str], progress: Progress, did: Pushed) -> None:
@@ -339,7 +414,9 @@ class TeamSync:
         path = TEAM + entry.key
         change = Change(path, self._store.content(path), text.encode())
         # Still its author's words, whoever brings them back.
-        self._apply(_Plan(Pulled(), [change], {path: entry.author}, [], [], {}))
+        plan = _Plan(Pulled(), [change], {path: entry.author}, [], [], {})
+        self._plan_index(plan, None, progress)
+        self._apply(plan)
 
     def _reached(self, progress: Progress, etag: str) -> None:
         now = self._place.now()

@@ -121,6 +121,7 @@ def _directive(state: State, planner: DreamPlanner, copy: Path, logs: Mapping[st
         directory=str(copy),
         today=f"{datetime.fromtimestamp(planner.now, UTC).astimezone():%A %Y-%m-%d}",
         manifest=manifest(memories, state.config.int("memory.manifest_files")) or "(none)",
+        team=f"\n{prompts.load('dream_team')}\n" if any(one.team for one in memories) else "",
         logs=", ".join(f"`{planner.store.directory / name}`" for name in logs) or "none is new.",
         drifted=_listed(drifted(memories, state.config.project)),
         sessions=str(sessions_of(state, planner)),
