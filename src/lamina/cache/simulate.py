@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from lamina.cache.prices import Price
 from lamina.errors import UsageError
+from lamina.ledger.tokens import Traits
 from lamina.messages import Usage
 
 PaperBlock: TypeAlias = tuple[Hashable, int]  # (what stands for the block's bytes, tokens)
@@ -217,6 +218,8 @@ class TwoWays:
     def __init__(self, direct: Prompt, sent: Prompt, frame: tuple[str, int]) -> None:
         self.direct, self.sent = direct, sent
         self._keys: list[Hashable] = []  # of the messages as sent
+        self._traits: list[Traits] = []  # of all up to each of them
+        self._counted: tuple[Traits, int] | None = None  # of the last request that was answered
         direct.extend([(frame, frame[1])])
         sent.extend([(frame, frame[1])])
 
@@ -227,10 +230,20 @@ class TwoWays:
         same = min(len(self._keys), len(keys)) if same is None else same
         self.direct.rewind(1 + same)
         self.sent.rewind(1 + same)
-        del self._keys[same:]
+        del self._keys[same:], self._traits[same:]
         return same
 
-    def add(self, direct: PaperBlock, sent: PaperBlock) -> None:
+    def add(self, direct: PaperBlock, sent: PaperBlock, traits: Traits) -> None:
         self.direct.extend([direct])
         self.sent.extend([sent])
         self._keys.append(sent[0])
+        before = self._traits[-1] if self._traits else (0.0,) * len(traits)
+        self._traits.append(tuple(map(sum, zip(before, traits, strict=True))))
+
+    def more(self, counted: int) -> tuple[Traits, int]:
+        """What was sent more than in the last request, and how much more was counted."""
+        now, before = (self._traits[-1], counted), self._counted
+        self._counted = now
+        if before is None:
+            return (0.0,) * len(now[0]), 0
+        return tuple(a - b for a, b in zip(now[0], before[0], strict=True)), counted - before[1]

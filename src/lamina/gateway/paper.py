@@ -14,10 +14,9 @@ from lamina.conversation.kept import Asked, Changes
 from lamina.ledger import tokens
 from lamina.messages import Block, Usage
 
-_size = tokens.of_block
 _MOST_MARKS = 4
 _MOST_LINES = 64  # conversations whose prompts are remembered
-_MOST_EDITED = 20_000  # changed messages whose size is remembered
+_MOST_WEIGHED = 20_000  # messages whose traits are remembered
 
 
 class Paper:
@@ -25,19 +24,18 @@ class Paper:
 
     def __init__(self, prices: Mapping[str, Mapping[str, Any]]) -> None:
         self._prices = prices
-        self._caches: dict[str, tuple[PaperCache, PaperCache]] = {}
-        self._sizes: dict[str, int] = {}  # tokens of a message, by the hash of all up to it
-        # Messages with changed blocks, which are held, so that their ids stay theirs; and their tokens.
-        self._edited: dict[Hashable, tuple[Mapping[int, Block], int]] = {}
-        self._scales: dict[str, float] = {}  # their tokens for one of ours, of what went out whole
+        self._caches: dict[str, tuple[PaperCache, PaperCache, tokens.Counted]] = {}
+        # By key of a message; with the changed blocks in it, so that their ids stay theirs.
+        self._traits: dict[Hashable, tuple[object, tokens.Traits]] = {}
         self._lines: dict[tuple[str, str, int], TwoWays] = {}  # and its model and frame
 
     def send(self, asked: Asked, changes: Changes, marked: Sequence[int], now: float) -> Paid:
         """Book a request on both sides. `marked`: numbers of messages that the client marked."""
         price = price_of(asked.model, self._prices)
-        direct, sent = self._caches.setdefault(
-            asked.model, (PaperCache(rules_for(price)), PaperCache(rules_for(price)))
-        )
+        if asked.model not in self._caches:
+            both = PaperCache(rules_for(price)), PaperCache(rules_for(price))
+            self._caches[asked.model] = *both, tokens.Counted()
+        direct, sent, counted = self._caches[asked.model]
         new = changes.by_message()
         keys: list[Hashable] = list(asked.hashes)
         for number, changed in new.items():
@@ -45,24 +43,24 @@ class Paper:
         line = self._line((changes.conversation, asked.model, asked.frame_tokens), direct, sent)
         same = line.back_to(keys)
         for number in range(same, len(keys)):
-            hash_, key, message = asked.hashes[number], keys[number], asked.messages[number]
-            blocks: list[Block] = message["content"]
-            size = self._sizes.get(hash_)
-            if size is None:
-                size = self._sizes[hash_] = tokens.of_blocks(blocks)
-            own = size
+            hash_, key = asked.hashes[number], keys[number]
+            blocks: list[Block] = asked.messages[number]["content"]
+            whole = own = self._known(hash_, blocks)
             if changed := new.get(number):
-                if key not in self._edited:
-                    if len(self._edited) > _MOST_EDITED:
-                        self._edited.clear()
-                    less = sum(_size(b) - _size(blocks[at]) for at, b in changed.items())
-                    self._edited[key] = (changed, size + less)
-                own = self._edited[key][1]
-            line.add((hash_, size), (key, own))
+                made = [changed.get(at, block) for at, block in enumerate(blocks)]
+                own = self._known(key, made, changed)
+            line.add((hash_, counted.of(whole)), (key, counted.of(own)), own)
         marks = [1, *(number + 2 for number in marked)][-_MOST_MARKS:]
         unchanged = direct.send(line.direct, now, marks, ttl=asked.life)
         as_sent = sent.send(line.sent, now, marks, ttl=asked.life)
-        return Paid(price, unchanged, as_sent, self._scales, changes)
+        return Paid(price, unchanged, as_sent, line, counted)
+
+    def _known(self, key: Hashable, blocks: Sequence[Block], held: object = None) -> tokens.Traits:
+        if key not in self._traits:
+            if len(self._traits) > _MOST_WEIGHED:
+                self._traits.clear()
+            self._traits[key] = held, tokens.traits(blocks)
+        return self._traits[key][1]
 
     def _line(self, of: tuple[str, str, int], direct: PaperCache, sent: PaperCache) -> TwoWays:
         line = self._lines.pop(of, None)
@@ -78,25 +76,18 @@ class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
     def __init__(
-        self, price: Price, direct: Usage, sent: Usage, scales: dict[str, float], changes: Changes
+        self, price: Price, direct: Usage, sent: Usage, line: TwoWays, counted: tokens.Counted
     ) -> None:
         self._price, self._direct, self._sent = price, direct, sent
-        self._scales, self._changes = scales, changes
+        self._line, self._counted = line, counted
 
     def direct(self, billed: Usage) -> float:
         """Dollars that the request would have cost unchanged, the bill being this."""
-        paid, prompt, name = (
-            cost(billed, self._price),
-            self._sent.prompt,
-            self._changes.conversation,
-        )
-        scale = billed.prompt / prompt if prompt else 1.0
-        if not self._changes.replaced:
-            self._scales[name] = scale
-            return paid
+        self._counted.learn(*self._line.more(billed.prompt))
+        price, prompt = self._price, self._sent.prompt
         if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
-            saved = cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), self._price)
+            saved = cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), price)
         else:
-            saved = cost(self._direct, self._price) - cost(self._sent, self._price)
-        return paid + self._scales.get(name, scale) * saved
+            saved = cost(self._direct, price) - cost(self._sent, price)
+        return cost(billed, price) + saved
