@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
+from lamina.cache.simulate import Paid, Paper, Sent
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
-from lamina.conversation.reading import Reader
-from lamina.gateway.paper import Paid, Paper
+from lamina.conversation.reading import Body, Reader
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS
 from lamina.messages import Json, Usage, blocks_of
@@ -191,9 +191,8 @@ class Desk:
             changes = Changes(changes.conversation)
         call.body = read.spliced(changes)
         self._count(asked, changes)
-        marked = [n for n, one in enumerate(read.said) if one.marked]
         call.asked, call.changes = asked, changes
-        call.paid = self._paper.send(asked, changes, marked, self.now())
+        call.paid = self._paper.send(_on_paper(asked, changes, read), self.now())
 
     def _agents(self, request: h11.Request, given: Json) -> bool:
         """Whether it has other instructions than the first of its session: a sub-agent's."""
@@ -280,6 +279,13 @@ class Desk:
         if what not in self._told and len(self._told) < 20:
             self._told.add(what)
             self._tell(what)
+
+
+def _on_paper(asked: Asked, changes: Changes, read: Body) -> Sent:
+    marked = [n for n, one in enumerate(read.said) if one.marked]
+    frame, said = asked.frame_tokens, (asked.hashes, asked.messages)
+    changed = changes.by_message()
+    return Sent(changes.conversation, asked.model, frame, asked.life, *said, changed, marked)
 
 
 def _model_in(target: bytes) -> str:
