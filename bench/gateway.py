@@ -37,6 +37,9 @@ from lamina.replay.readers import read_recording
 
 Json = dict[str, Any]
 NAMES = ("Task", "Bash", "Glob", "Grep", "Read", "Edit", "Write", "WebFetch", "TodoWrite")
+ANYTHING: Json = {"type": "object"}
+# An agent whose tools do not say that they read files keeps all results: so does a real one say it.
+TAKES: dict[str, Json] = {"Read": {**ANYTHING, "properties": {"file_path": {"type": "string"}}}}
 STAND_IN = "The instructions of a coding agent stand here, and are the same in every request. "
 DOLLARS = {"opus": 5.0, "sonnet": 3.0, "haiku": 1.0}  # a million tokens of input
 WRITES = {300.0: 1.25, 3600.0: 2.0}
@@ -65,7 +68,7 @@ def stream(path: Path) -> list[Asked]:
     recording = read_recording(path)
     used = {b["name"] for m in recording.messages for b in m.message["content"] if b.get("name")}
     tools = [
-        {"name": name, "description": STAND_IN * 12, "input_schema": {"type": "object"}}
+        {"name": name, "description": STAND_IN * 12, "input_schema": TAKES.get(name, ANYTHING)}
         for name in [*NAMES, *sorted({*map(str, used)} - {*NAMES})]
     ]
     held: dict[Any, list[int]] = {}

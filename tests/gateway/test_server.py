@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -217,12 +217,49 @@ def test_a_provider_that_is_not_there_is_told_as_502() -> None:
     assert b"can't be reached" in got
 
 
-def test_who_needs_a_proxy_learns_that_none_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with gateway_to(url) as gateway:
-        assert b"HTTPS_PROXY is not used here" in asked(gateway, request(gateway, b"{}"))
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    for name in ("NO_PROXY", "no_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda url: monkeypatch.setenv("HTTPS_PROXY", url)
+
+
+def test_a_provider_behind_a_proxy_is_reached_through_it(proxied: Callable[[str], None]) -> None:
+    def speak(line: socket.socket, proxy: Provider) -> None:
+        proxy.received.append(read_message(line))
+        line.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        proxy.received.append(line.recv(65_536))
+
+    with Provider(speak) as proxy, gateway_to("https://api.example/v1") as gateway:
+        proxied(proxy.url.replace("//", "//me:p%40ss@"))
+        got = asked(gateway, request(gateway, b"{}", b"x-api-key: sk-secret"))
+    asks, hello = proxy.received
+    assert asks.startswith(b"CONNECT api.example:443 HTTP/1.1\r\n")
+    assert b"Proxy-Authorization: Basic bWU6cEBzcw==" in asks
+    assert b"sk-secret" not in asks
+    assert hello.startswith(b"\x16\x03")  # TLS from here on, for the provider
+    assert b"api.example" in hello
+    assert b" 502 " in got  # this one hung up
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Who are you\r\n\r\n", b""])
+def test_a_proxy_that_refuses_is_told_as_502(proxied: Callable[[str], None], answer: bytes) -> None:
+    with Provider(answers(answer)) as proxy, gateway_to("https://api.example") as gateway:
+        proxied(proxy.url)
+        got = asked(gateway, request(gateway, b"{}"))
+    assert b" 502 " in got
+    assert b"the proxy 127.0.0.1 " in got
+
+
+def test_what_no_proxy_names_and_what_is_not_encrypted_goes_directly(
+    proxied: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Provider(answers(ok(b"{}"))) as provider, gateway_to(provider.url) as gateway:
+        proxied("http://proxy.example:3128")
+        assert b" 200 " in asked(gateway, request(gateway, b"{}"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with gateway_to("https://127.0.0.1:9") as gateway:
+        assert b"proxy" not in asked(gateway, request(gateway, b"{}"))
 
 
 def test_errors_of_the_provider_come_back_at_once_and_whole() -> None:

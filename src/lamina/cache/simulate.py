@@ -8,16 +8,20 @@ that grows costs only its new blocks, and two prompts share what they have in co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from lamina.cache.prices import Price
+from lamina.cache.prices import Price, cost, price_of
 from lamina.errors import UsageError
-from lamina.messages import Usage
+from lamina.ledger.tokens import Counted, Traits, traits
+from lamina.messages import Block, Message, Usage
 
 PaperBlock: TypeAlias = tuple[Hashable, int]  # (what stands for the block's bytes, tokens)
 
+_MOST_MARKS = 4
+_MOST_LINES = 64  # conversations whose prompts are remembered
+_MOST_WEIGHED = 20_000  # messages whose traits are remembered
 FIVE_MINUTES = 300.0
 ONE_HOUR = 3600.0
 
@@ -211,12 +215,14 @@ def _shared(one: list[int], other: list[int]) -> int:
     return low
 
 
-class TwoWays:
+class _TwoWays:
     """A conversation's prompt as it is and as it was sent, after the last request."""
 
     def __init__(self, direct: Prompt, sent: Prompt, frame: tuple[str, int]) -> None:
         self.direct, self.sent = direct, sent
         self._keys: list[Hashable] = []  # of the messages as sent
+        self._traits: list[Traits] = []  # of all up to each of them
+        self._counted: tuple[Traits, int] | None = None  # of the last request that was answered
         direct.extend([(frame, frame[1])])
         sent.extend([(frame, frame[1])])
 
@@ -227,10 +233,110 @@ class TwoWays:
         same = min(len(self._keys), len(keys)) if same is None else same
         self.direct.rewind(1 + same)
         self.sent.rewind(1 + same)
-        del self._keys[same:]
+        del self._keys[same:], self._traits[same:]
         return same
 
-    def add(self, direct: PaperBlock, sent: PaperBlock) -> None:
+    def add(self, direct: PaperBlock, sent: PaperBlock, own: Traits) -> None:
         self.direct.extend([direct])
         self.sent.extend([sent])
         self._keys.append(sent[0])
+        before = self._traits[-1] if self._traits else (0.0,) * len(own)
+        self._traits.append(tuple(map(sum, zip(before, own, strict=True))))
+
+    def more(self, counted: int) -> tuple[Traits, int]:
+        """What was sent more than in the last request, and how much more was counted."""
+        now, before = (self._traits[-1], counted), self._counted
+        self._counted = now
+        if before is None:
+            return (0.0,) * len(now[0]), 0
+        return tuple(a - b for a, b in zip(now[0], before[0], strict=True)), counted - before[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request: its messages, as they were written and as they were sent, and what decides besides."""
+
+    conversation: str
+    model: str
+    frame_tokens: int
+    life: int
+    hashes: Sequence[str]  # of all up to each message
+    messages: Sequence[Message]
+    changed: Mapping[int, Mapping[int, Block]]  # by number of the message, then of the block
+    marked: Sequence[int]  # messages that the client marked
+
+
+class Paper:
+    """What conversations would have cost with nothing changed in them: the requests as the client wrote
+    them and as they were sent, each through a prompt cache by the client's own marks, in tokens as the
+    provider counts them. Conversations share what they have in common, as at the provider."""
+
+    def __init__(self, prices: Mapping[str, Mapping[str, Any]]) -> None:
+        self._prices = prices
+        self._caches: dict[str, tuple[PaperCache, PaperCache, Counted]] = {}
+        # By key of a message; with the changed blocks in it, so that their ids stay theirs.
+        self._traits: dict[Hashable, tuple[object, Traits]] = {}
+        self._lines: dict[tuple[str, str, int], _TwoWays] = {}  # and its model and frame
+
+    def send(self, asked: Sent, now: float) -> Paid:
+        """Book a request on both sides."""
+        price = price_of(asked.model, self._prices)
+        if asked.model not in self._caches:
+            both = PaperCache(rules_for(price)), PaperCache(rules_for(price))
+            self._caches[asked.model] = *both, Counted()
+        direct, sent, counted = self._caches[asked.model]
+        new = asked.changed
+        keys: list[Hashable] = list(asked.hashes)
+        for number, changed in new.items():
+            keys[number] = (keys[number], *((at, id(block)) for at, block in changed.items()))
+        line = self._line((asked.conversation, asked.model, asked.frame_tokens), direct, sent)
+        same = line.back_to(keys)
+        for number in range(same, len(keys)):
+            hash_, key = asked.hashes[number], keys[number]
+            blocks: list[Block] = asked.messages[number]["content"]
+            whole = own = self._known(hash_, blocks)
+            if changed := new.get(number):
+                made = [changed.get(at, block) for at, block in enumerate(blocks)]
+                own = self._known(key, made, changed)
+            line.add((hash_, counted.of(whole)), (key, counted.of(own)), own)
+        marks = [1, *(number + 2 for number in asked.marked)][-_MOST_MARKS:]
+        unchanged = direct.send(line.direct, now, marks, ttl=asked.life)
+        as_sent = sent.send(line.sent, now, marks, ttl=asked.life)
+        return Paid(price, unchanged, as_sent, line, counted)
+
+    def _known(self, key: Hashable, blocks: Sequence[Block], held: object = None) -> Traits:
+        if key not in self._traits:
+            if len(self._traits) > _MOST_WEIGHED:
+                self._traits.clear()
+            self._traits[key] = held, traits(blocks)
+        return self._traits[key][1]
+
+    def _line(self, of: tuple[str, str, int], direct: PaperCache, sent: PaperCache) -> _TwoWays:
+        line = self._lines.pop(of, None)
+        if line is None:
+            line = _TwoWays(direct.prompt(), sent.prompt(), ("frame", of[2]))
+        self._lines[of] = line
+        if len(self._lines) > _MOST_LINES:
+            del self._lines[next(iter(self._lines))]
+        return line
+
+
+class Paid:
+    """One request on paper: unchanged, and as it was sent."""
+
+    def __init__(
+        self, price: Price, direct: Usage, sent: Usage, line: _TwoWays, counted: Counted
+    ) -> None:
+        self._price, self._direct, self._sent = price, direct, sent
+        self._line, self._counted = line, counted
+
+    def direct(self, billed: Usage) -> float:
+        """Dollars that the request would have cost unchanged, the bill being this."""
+        self._counted.learn(*self._line.more(billed.prompt))
+        price, prompt = self._price, self._sent.prompt
+        if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
+            # The cache is from before this gateway's start: both sides would have read it.
+            saved = cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), price)
+        else:
+            saved = cost(self._direct, price) - cost(self._sent, price)
+        return cost(billed, price) + saved

@@ -106,6 +106,8 @@ class Kept:
         self.size = -1  # and their bytes
         self.hashes: list[str] = []
         self.added: dict[int, int] = {}  # message → the entry that was put behind it
+        self._placed = 0  # messages whose blocks are in:
+        self._stands: dict[Place, Place] = {}  # place in the ledger → (message, block)
         for entry in talk.state.ledger.entries:
             if entry["kind"] == "state" and entry.get("name") == _HELD:
                 self._take(as_object(entry.get("value")))
@@ -137,14 +139,14 @@ class Kept:
         return bool(self.talk.state.ledger.state(_ALONE))
 
     def changes(self) -> Changes:
-        projection = self.talk.state.ledger.projection
+        projection, places = self.talk.state.ledger.projection, self.talk.places
+        for number in range(self._placed, len(places)):
+            at = {place: (number, at) for at, place in enumerate(places[number]) if place}
+            self._stands |= at
+        self._placed = len(places)
+        edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
+        replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
         entries = projection.entries
-        replaced: dict[Place, Block] = {}
-        for number, places in enumerate(self.talk.places):
-            for at, place in enumerate(places):
-                row = projection.row(*place) if place is not None else None
-                if row is not None and row.edit:
-                    replaced[number, at] = row.block
         added = {n: dicts(entries[at].get("content")) for n, at in self.added.items()}
         return Changes(self.name, replaced, added)
 

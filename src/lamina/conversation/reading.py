@@ -1,22 +1,29 @@
-"""Reads the bodies of requests, each message of a conversation once: what came before has the same bytes
-in the next request, so only what is new is decoded and hashed.
+"""Reads the bodies of requests, and puts what was changed into their bytes. Each message of a conversation
+is read once: what came before has the same bytes in the next request, so only what is new is decoded and
+hashed. Of an edited body only the values that are replaced are other bytes, everything else stays as the
+client wrote it. Touches nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from lamina.conversation.bodies import Form, Known
+from lamina.conversation.kept import Changes
 from lamina.conversation.lineage import digest_of, linked
-from lamina.conversation.splice import elements, members
-from lamina.messages import Json, Message, dicts
+from lamina.messages import Block, Json, Message, dicts
 
-_HELD = 2 * 2**20  # bytes of messages that are remembered, at least; at most twice as many
-_MOST_LINKED = 64  # conversations whose hashes are remembered
-_decode = msgspec.json.Decoder().decode
+Span = tuple[int, int]  # of a value within the body
+
+_HELD = 3 * 2**20  # bytes of bodies that are remembered, at most
+_decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_SPACE = b" \t\n\r"
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
 
@@ -25,77 +32,226 @@ _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nTh
 class Said:
     """A message."""
 
-    value: Any
+    value: Message
     digest: bytes  # of what it says, see `lineage.digest_of`
     made_before: bool
     marked: bool  # for the cache
-    read: tuple[str, Message] | None = None  # by which form, and what it is in ours
+    read: Message  # in our form
+    # What last stood in its place, by the blocks that are in it, which stay theirs while they are held.
+    made: tuple[Sequence[object], bytes] = ((), b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
     """A request as it is written."""
 
+    raw: bytes
+    form: Form
     given: Json
     said: list[Said]  # none where the messages are no list
+    spans: list[Span]  # where they stand
     hashes: list[str]  # of all up to each of them, see `lineage.linked`
-    made_before: bool  # another Lamina was at work
-    parts: tuple[dict[str, msgspec.Raw], list[msgspec.Raw]]  # its members, and the messages
 
-    def known(self, form: Form) -> Known:
-        """The messages in our form, and their hashes. Raises ValueError, KeyError."""
-        found: list[Message] = []
-        for one in self.said:
-            if one.read is None or one.read[0] != form.path:
-                one.read = form.path, form.read(one.value)
-            found.append(one.read[1])
-        return found, self.hashes
+    def known(self) -> Known:
+        """The messages in our form, and their hashes."""
+        return [one.read for one in self.said], self.hashes
+
+    def shared(self, raw: bytes, start: int) -> int:
+        """How many messages are the same bytes in another body, where they begin at `start`."""
+        low, high, here = 0, len(self.spans), self.spans[0][0]
+        done, less, middle = here, start - here, 1
+        while low < high:
+            end = self.spans[middle - 1][1]
+            if self.raw[done:end] == raw[done + less : end + less]:
+                low, done = middle, end
+            else:
+                high = middle - 1
+            middle = (low + high + 1) // 2
+        return low
+
+    def spliced(self, changes: Changes) -> bytes:
+        """The body with the changes in it. Raises ValueError where it is written in a way that can't be
+        followed."""
+        by_message = changes.by_message()
+        pieces, done = list[bytes](), 0
+        for number in sorted(by_message.keys() | changes.added.keys()):
+            start, end = self.spans[number]
+            new, added = by_message.get(number, {}), changes.added.get(number, ())
+            one, stands = self.said[number], [*new.items(), *added]
+            if len(stands) != len(one.made[0]) or not all(map(_same, stands, one.made[0])):
+                made = _changed(self.raw[start:end], self.form, one.value, new, added)
+                one.made = stands, made
+            pieces += (self.raw[done:start], one.made[1])
+            done = end
+        return b"".join([*pieces, self.raw[done:]]) if pieces else self.raw
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether it is the same block at the same place."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return one[0] == other[0] and one[1] is other[1]
+    return one is other
 
 
 class Reader:
+    """Remembers the last bodies."""
+
     def __init__(self) -> None:
-        self._young: dict[bytes, Said] = {}
-        self._old: dict[bytes, Said] = {}
-        self._bytes = 0  # of the young ones
-        self._linked: dict[object, tuple[list[bytes], list[str]]] = {}  # last of a kind
+        self._bodies: list[Body] = []
 
-    def read(self, body: bytes, form: Form) -> Body:
-        """Raises msgspec.MsgspecError, ValueError."""
-        given: Json = {}
-        said, raws = list[Said](), list[msgspec.Raw]()
-        own = members(body)
-        for name, raw in own.items():
-            if name == form.said_in and bytes(memoryview(raw)[:1]) == b"[":
-                raws = elements(raw)
-                said = [self._young.get(part) or self._one(part) for part in map(bytes, raws)]
-                given[name] = [one.value for one in said]
+    def read(self, raw: bytes, form: Form) -> Body:
+        """Raises msgspec.MsgspecError, ValueError, KeyError."""
+        old, same, start = self._nearest(raw, form)
+        # What was read before is not gone through again: the rest is read without it.
+        at = _past(raw, start + old.spans[same - 1][1] - old.spans[0][0], b",") if old else start
+        rest, less = (raw[:start] + raw[at:], at - start) if old else (raw, 0)
+        own = _members(rest)
+        given: Json = {name: _decode(raw) for name, raw in own.items() if name != form.said_in}
+        said, spans, hashes = list[Said](), list[Span](), list[str]()
+        if old is not None:
+            moved = start - old.spans[0][0]
+            said, hashes = old.said[:same], old.hashes[:same]
+            spans = (
+                [(a + moved, b + moved) for a, b in old.spans[:same]] if moved else old.spans[:same]
+            )
+        if form.said_in in own:
+            array = _inside(rest, (0, len(rest)), form.said_in, own)
+            if rest[array[0] : array[0] + 1] == b"[":
+                raws = _elements(own[form.said_in])
+                new = [_read(bytes(part), form) for part in raws]
+                spans += [(a + less, b + less) for a, b in _spans(rest, array, raws)]
+                last = hashes[-1] if hashes else ""
+                hashes += linked([one.digest for one in new], f"{form.path} ", last)
+                said += new
+                given[form.said_in] = [one.value for one in said]
             else:
-                given[name] = _decode(raw)
-        made = any(one.made_before for one in said)
-        return Body(given, said, self._hashes(said, form), made, (own, raws))
+                given[form.said_in] = _decode(own[form.said_in])
+        body = Body(raw, form, given, said, spans, hashes)
+        self._remember(body, old)
+        return body
 
-    def _hashes(self, said: list[Said], form: Form) -> list[str]:
-        """Most of a request was in the one before it, and so were its hashes."""
-        digests = [one.digest for one in said]
-        key = (form.path, *digests[:1])
-        before, hashes = self._linked.pop(key, ([], []))
-        if before != digests[: len(before)]:
-            before, hashes = [], []
-        more = linked(digests[len(before) :], f"{form.path} ", hashes[-1] if hashes else "")
-        self._linked[key] = digests, hashes + more
-        if len(self._linked) > _MOST_LINKED:
-            del self._linked[next(iter(self._linked))]
-        return hashes + more
+    def _nearest(self, raw: bytes, form: Form) -> tuple[Body | None, int, int]:
+        """The body that begins with the most of the same messages, how many, and where these begin."""
+        bodies = [one for one in self._bodies if one.form is form]
+        heads = (one.spans[0][0] for one in bodies if raw.startswith(one.raw[: one.spans[0][0]]))
+        start = next(heads, 0) or _first_message(raw, form)
+        best, same = None, 0
+        for one in bodies if start else ():
+            if (shared := one.shared(raw, start)) > same:
+                best, same = one, shared
+        return best, same, start
 
-    def _one(self, raw: bytes) -> Said:
-        found = self._old.get(raw)
-        if found is None:
-            value = _decode(raw)
-            made = any(mark in raw for mark in _MADE_BEFORE)
-            marked = any("cache_control" in block for block in dicts(value.get("content")))
-            found = Said(value, digest_of(value), made, marked)
-        self._young[raw] = found
-        self._bytes += len(raw)
-        if self._bytes > _HELD:
-            self._old, self._young, self._bytes = self._young, {}, 0
-        return found
+    def _remember(self, body: Body, old: Body | None) -> None:
+        """A body in the place of the one that it goes on from."""
+        goes_on = old is not None and old.hashes == body.hashes[: len(old.hashes)]
+        self._bodies = [one for one in self._bodies if one is not old or not goes_on]
+        if body.said:
+            self._bodies.insert(0, body)
+        size = 0
+        for number, one in enumerate(self._bodies):
+            size += len(one.raw)
+            if size > _HELD and number:
+                del self._bodies[number:]
+                break
+
+
+def _read(raw: bytes, form: Form) -> Said:
+    value = _decode(raw)
+    made = any(mark in raw for mark in _MADE_BEFORE)
+    marked = any("cache_control" in block for block in dicts(value.get("content")))
+    return Said(value, digest_of(value), made, marked, form.read(value))
+
+
+def _first_message(raw: bytes, form: Form) -> int:
+    """Where the first message begins; 0: there is none."""
+    own = _members(raw)
+    if form.said_in not in own:
+        return 0
+    at = _inside(raw, (0, len(raw)), form.said_in, own)[0]
+    return _past(raw, at, b"[") if raw[at : at + 1] == b"[" else 0
+
+
+def _changed(
+    raw: bytes, form: Form, message: Message, new: Mapping[int, Block], added: Sequence[Block]
+) -> bytes:
+    """One message."""
+    whole = (0, len(raw))
+    changes: list[tuple[Span, bytes]] = []
+    for number, block in new.items():
+        at, (path, value) = whole, form.put(message, number, block)
+        for step in path:
+            at = _inside(raw, at, step)
+        changes.append((at, _encode(value)))
+    if added:
+        more = form.append(message, added)
+        at = _inside(raw, whole, form.parts_in)
+        if isinstance(more, str) or raw[at[0] : at[0] + 1] != b"[":
+            changes.append((at, _encode(more)))
+        else:  # before the bracket that ends them
+            parts = b"".join(b"," + _encode(part) for part in more)
+            changes.append(((at[1] - 1, at[1] - 1), parts))
+    return b"".join(_pieces(raw, sorted(changes)))
+
+
+def _pieces(raw: bytes, new: list[tuple[Span, bytes]]) -> Iterator[bytes]:
+    done = 0
+    for (start, end), value in new:
+        if start < done:
+            raise ValueError("two changes meet in one place")
+        yield raw[done:start]
+        yield value
+        done = end
+    yield raw[done:]
+
+
+def _inside(
+    body: bytes, span: Span, step: str | int, own: Mapping[str, msgspec.Raw] | None = None
+) -> Span:
+    """Where a member of an object, or an element of an array, stands."""
+    if isinstance(step, int):
+        return list(_spans(body, span))[step]
+    at, found = _past(body, span[0], b"{"), None
+    for name, raw in (own or _members(memoryview(body)[span[0] : span[1]])).items():
+        start = body.index(b'"', at)
+        end = _string_end(body, start)
+        if _decode(body[start:end]) != name:
+            raise ValueError("a name is there twice")
+        at = _past(body, end, b":")
+        size = memoryview(raw).nbytes
+        if name == step:
+            found = (at, at + size)
+        at = _past(body, at + size, b",")
+    if found is None or body[at : at + 1] != b"}":
+        raise ValueError(f"{step} is not where it should be")
+    return found
+
+
+def _spans(body: bytes, span: Span, raws: Sequence[msgspec.Raw] | None = None) -> Iterator[Span]:
+    """The elements of an array: between them stand commas and white space only."""
+    at = _past(body, span[0], b"[")
+    for raw in _elements(memoryview(body)[span[0] : span[1]]) if raws is None else raws:
+        size = memoryview(raw).nbytes
+        yield at, at + size
+        at = _past(body, at + size, b",")
+
+
+def _past(body: bytes, at: int, mark: bytes) -> int:
+    """Behind white space, one mark if it is there, and white space."""
+    while body[at] in _SPACE:
+        at += 1
+    if body[at : at + 1] == mark:
+        at += 1
+        while body[at] in _SPACE:
+            at += 1
+    return at
+
+
+def _string_end(body: bytes, start: int) -> int:
+    at = start
+    while True:
+        at = body.index(b'"', at + 1)
+        slashes = at - 1
+        while body[slashes : slashes + 1] == b"\\":
+            slashes -= 1
+        if (at - slashes) % 2:
+            return at + 1

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
+from lamina.cache.simulate import Paid, Paper, Sent
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
-from lamina.conversation.reading import Reader
-from lamina.conversation.splice import Splicer
-from lamina.gateway.paper import Paid, Paper
+from lamina.conversation.reading import Body, Reader
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS
-from lamina.messages import Json, Usage, as_list, blocks_of
+from lamina.messages import Json, Usage, blocks_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +119,7 @@ class Desk:
         self._told: set[str] = set()
         self._conversations = Conversations(folder, config, tell=self._complain, now=now)
         self._prices = config.table("prices")
-        self._paper, self._reader, self._splicer = Paper(self._prices), Reader(), Splicer()
+        self._paper, self._reader = Paper(self._prices), Reader()
         self._served: dict[str, _Served] = {}
         self._sessions: dict[bytes, int] = {}  # by header, a hash of their instructions
         self.totals = Totals()
@@ -172,29 +171,28 @@ class Desk:
         read = self._reader.read(body, form)
         given = read.given
         call.model = str(given.get("model") or _model_in(request.target))
-        known = read.known(form) if read.said else None
+        known = read.known() if read.said else None
         asked = form.asked(given, known=known) if form.said_in in given else None
         if asked is None or not asked.messages:
             return
-        asked, messages = replace(asked, model=call.model), as_list(given[form.said_in])
+        asked = replace(asked, model=call.model)
         if call.counts:
             if self._acts:
-                made = self._conversations.known(asked)
-                call.body = self._splicer.spliced(body, form, messages, made, read.parts)
+                call.body = read.spliced(self._conversations.known(asked))
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
-        if not self._acts or read.made_before:  # two Laminas in a row edit once
+        made_before = any(one.made_before for one in read.said)  # two Laminas in a row edit once
+        if not self._acts or made_before or not read.said:
             asked = replace(asked, acts=False)
         asked = replace(asked, agents=self._agents(request, given))
         changes = self._conversations.changes(asked)
         if not self._acts:
             changes = Changes(changes.conversation)
-        call.body = self._splicer.spliced(body, form, messages, changes, read.parts)
+        call.body = read.spliced(changes)
         self._count(asked, changes)
-        marked = [n for n, one in enumerate(read.said) if one.marked]
         call.asked, call.changes = asked, changes
-        call.paid = self._paper.send(asked, changes, marked, self.now())
+        call.paid = self._paper.send(_on_paper(asked, changes, read), self.now())
 
     def _agents(self, request: h11.Request, given: Json) -> bool:
         """Whether it has other instructions than the first of its session: a sub-agent's."""
@@ -281,6 +279,13 @@ class Desk:
         if what not in self._told and len(self._told) < 20:
             self._told.add(what)
             self._tell(what)
+
+
+def _on_paper(asked: Asked, changes: Changes, read: Body) -> Sent:
+    marked = [n for n, one in enumerate(read.said) if one.marked]
+    frame, said = asked.frame_tokens, (asked.hashes, asked.messages)
+    changed = changes.by_message()
+    return Sent(changes.conversation, asked.model, frame, asked.life, *said, changed, marked)
 
 
 def _model_in(target: bytes) -> str:

@@ -6,8 +6,10 @@ import asyncio
 import os
 import ssl
 import time
+from base64 import b64encode
 from contextlib import suppress
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
 import h11
 
@@ -25,6 +27,7 @@ _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 
 Headers = list[tuple[bytes, bytes]]
 Message = h11.Request | h11.InformationalResponse | h11.Response
+Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Event = Message | h11.Data | h11.EndOfMessage | h11.ConnectionClosed
 
 
@@ -163,6 +166,7 @@ class Upstream:
         self.base = parts.path.encode()
         name = f"[{self._host}]" if ":" in self._host else self._host
         self.host = (f"{name}:{port}" if port else name).encode()
+        self._address = f"{name}:{self._port}"
         self._trusted: ssl.SSLContext | None = None
         self._waiting: list[Peer] = []
 
@@ -179,8 +183,33 @@ class Upstream:
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
-        opened = asyncio.open_connection(self._host, self._port, ssl=self._trusted, limit=PIECE)
-        return Peer(h11.CLIENT, *await asyncio.wait_for(opened, _CONNECTS))
+        return Peer(h11.CLIENT, *await asyncio.wait_for(self._opened(), _CONNECTS))
+
+    async def _opened(self) -> Line:
+        """Through the user's proxy, which sees no more of it than where it goes; or directly."""
+        trusted, proxy = self._trusted, _proxy_for(self._address)
+        if trusted is None or proxy is None:
+            return await asyncio.open_connection(self._host, self._port, ssl=trusted, limit=PIECE)
+        head = f"CONNECT {self._address} HTTP/1.1\r\nHost: {self._address}\r\n"
+        if proxy.username:
+            who = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+            head += f"Proxy-Authorization: Basic {b64encode(who).decode()}\r\n"
+        reader, writer = await asyncio.open_connection(
+            proxy.hostname, proxy.port or 80, limit=PIECE
+        )
+        try:
+            writer.write(f"{head}\r\n".encode())
+            with suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                answer = await reader.readuntil(b"\r\n\r\n")
+                if answer.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200")):
+                    await writer.start_tls(trusted, server_hostname=self._host)
+                    return reader, writer
+                status = answer.partition(b"\r\n")[0].decode("latin-1")
+                raise ConnectionError(f'the proxy {proxy.hostname} said "{status}"')
+            raise ConnectionError(f"the proxy {proxy.hostname} hung up")
+        except BaseException:
+            writer.close()
+            raise
 
     async def done_with(self, peer: Peer, *, last: bool) -> None:
         if peer.rest() and not last:
@@ -192,6 +221,18 @@ class Upstream:
     async def close(self) -> None:
         while self._waiting:
             await self._waiting.pop().close()
+
+
+def _proxy_for(address: str) -> SplitResult | None:
+    """The proxy that the environment names for it."""
+    named = getproxies_environment()
+    url = named.get("https") or named.get("all") or ""
+    if not url or proxy_bypass(address):
+        return None
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme != "http" or not parts.hostname:
+        raise ConnectionError("the proxy in HTTPS_PROXY is none that begins with http://")
+    return parts
 
 
 def _trusted() -> ssl.SSLContext:

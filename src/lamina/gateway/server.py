@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from urllib.request import getproxies_environment
 
 import h11
 import msgspec
@@ -141,7 +140,6 @@ class Gateway:
             provider = await self._upstream.connect()
         except (OSError, TimeoutError) as error:
             why = str(error) or type(error).__name__
-            why += " (HTTPS_PROXY is not used here)" * ("https" in getproxies_environment())
             await _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
             return None
         try:

@@ -93,7 +93,9 @@ def _with_a_way_back(state: State, keep: int) -> list[Row]:
 
 def _of_words(row: Row) -> bool:
     content = row.block.get("content")
-    parts = cast("list[Any]", content) if isinstance(content, list) else []
+    if not isinstance(content, list):
+        return True
+    parts = cast("list[Any]", content)
     return len(parts) == sum(part.get("type") == "text" for part in dicts(parts))
 
 

@@ -13,7 +13,7 @@ from tests.examples import examples
 
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Changes
-from lamina.conversation.splice import Splicer
+from lamina.conversation.reading import Reader
 
 pytestmark = pytest.mark.spec("I7")
 PLACE = "where the result stands"
@@ -27,7 +27,11 @@ def form(path: str) -> Form:
 
 
 def spliced(raw: bytes, form: Form, body: dict[str, Any], changes: Changes) -> bytes:
-    return Splicer().spliced(raw, form, body.get(form.said_in, []), changes)
+    reader = Reader()
+    reader.read(raw, form)
+    read = reader.read(raw, form)  # known by now
+    assert read.given == body
+    return read.spliced(changes)
 
 
 def result(call: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -149,5 +153,37 @@ def test_a_name_that_is_there_twice_is_not_followed() -> None:
 
 
 def test_without_changes_it_is_the_very_same() -> None:
-    raw = b"not even JSON"
-    assert spliced(raw, form("/messages"), {}, Changes("")) is raw
+    raw = b'{"messages": []}'
+    assert spliced(raw, form("/messages"), {"messages": []}, Changes("")) is raw
+
+
+@given(
+    turns=st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 3), st.sampled_from(["a", "b"])), max_size=6
+    ),
+    volatile=st.booleans(),
+    indent=st.sampled_from([None, 1]),
+)
+@examples(150)
+def test_what_is_known_already_is_read_as_if_it_were_new(
+    turns: list[tuple[int, int, str]], volatile: bool, indent: int | None
+) -> None:
+    """Histories that grow, go back, branch, and whose marks and instructions change."""
+    reader, said = Reader(), list[dict[str, Any]]()
+    for number, (back, more, word) in enumerate(turns):
+        said = said[: max(0, len(said) - back)]
+        said = [{k: v for k, v in one.items() if k != "cache_control"} for one in said]
+        said += [result(f"c{n}", f"{word} {n} ]}},") for n in range(len(said), len(said) + more)]
+        if said:
+            said[-1]["cache_control"] = {"type": "ephemeral"}
+        messages = [{"role": "user", "content": [block]} for block in said]
+        system = f"instructions {number if volatile else 0}"
+        raw = json.dumps(
+            {"system": system, "messages": messages, "n": number}, indent=indent
+        ).encode()
+        known, new = (one.read(raw, form("/v1/messages")) for one in (reader, Reader()))
+        assert known.given == new.given == json.loads(raw)
+        assert (known.spans, known.hashes) == (new.spans, new.hashes)
+        assert [one.marked for one in known.said] == [one.marked for one in new.said]
+        short = {(at, 0): result(f"c{at}", "short") for at in range(0, len(said), 2)}
+        assert known.spliced(Changes("", short)) == new.spliced(Changes("", short))
