@@ -33,6 +33,7 @@ from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Margins, Window
+from lamina.local.session_facts import SessionReader
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
 from lamina.ports import (
     Agents,
@@ -134,6 +135,7 @@ class State:
     moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
     moved_until: int = 0  # entries that were looked through for them
     folding: FoldedView | None = None  # made anew from the ledger where it is missing
+    facts: SessionReader = field(default_factory=SessionReader)  # of what a summary stands for
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
     expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
     names_files: bool = True  # whether the model can read a file that is named to it
