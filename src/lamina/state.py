@@ -32,7 +32,9 @@ from lamina.flags import Flags
 from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
+from lamina.ledger.view import Projection, Row
 from lamina.ledger.window import Margins, Window
+from lamina.local.session_facts import SessionReader
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
 from lamina.ports import (
     Agents,
@@ -101,6 +103,18 @@ class FoldedView:
 
 
 @dataclass(slots=True)
+class OldResults:
+    """Tool results of a view that layer 2 may clear, as it found them last."""
+
+    projection: Projection | None = None  # that it looked at
+    edits: int = 0  # changes of it that were seen,
+    until: int = 0  # and rows
+    cleared: int = -1  # the last row that was cleared before
+    places: list[int] = field(default_factory=list[int])  # of the rows that follow it
+    rows: list[Row] = field(default_factory=list[Row])
+
+
+@dataclass(slots=True)
 class State:
     deps: Deps
     ledger: Ledger
@@ -134,6 +148,8 @@ class State:
     moved: dict[Path, MovedResult] = field(default_factory=dict[Path, MovedResult])
     moved_until: int = 0  # entries that were looked through for them
     folding: FoldedView | None = None  # made anew from the ledger where it is missing
+    results: OldResults = field(default_factory=OldResults)
+    facts: SessionReader = field(default_factory=SessionReader)  # of what a summary stands for
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
     expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
     names_files: bool = True  # whether the model can read a file that is named to it

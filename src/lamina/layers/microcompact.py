@@ -9,6 +9,7 @@ break with the guard.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from lamina.ledger.view import Row
 from lamina.ledger.window import Window
 from lamina.messages import Json, Response, dicts
 from lamina.ports import Capabilities, ToolSpec
-from lamina.state import State
+from lamina.state import OldResults, State
 
 LAYER = "microcompact"
 REPORTED = "provider_cleared"  # state entry: what the server said last that it has cleared
@@ -87,7 +88,7 @@ def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
 
 def _with_a_way_back(state: State, keep: int) -> list[Row]:
     """Old results; without Expand only those whose file would hold all of them, so no images."""
-    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep)
+    old = old_results(state.ledger, lambda tool: clearable(state, tool), keep, state.results)
     return old if state.expands else [row for row in old if _of_words(row)]
 
 
@@ -132,23 +133,38 @@ def _marker(state: State, entry: Json, number: int) -> str:
     return IN_FILE.format(path)
 
 
-def old_results(ledger: Ledger, allowed: Callable[[str], bool], keep: int) -> list[Row]:
+def old_results(
+    ledger: Ledger, allowed: Callable[[str], bool], keep: int, known: OldResults | None = None
+) -> list[Row]:
     """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
-    what is hardly longer than the marker stays."""
-    rows: list[Row] = []
-    known: dict[str, bool] = {}
-    for row in reversed(ledger.projection.rows):
+    what is hardly longer than the marker stays. `known`: what was found last time."""
+    rows = _results(ledger, allowed, OldResults() if known is None else known)
+    old = rows[: -max(1, keep)]
+    return [row for row in old if row.tokens > 2 * len(MARKER) // 4 or row.edit]
+
+
+def _results(ledger: Ledger, allowed: Callable[[str], bool], known: OldResults) -> list[Row]:
+    """All results behind the last that was cleared: what came before it was cleared with it. Only
+    rows that are new or were changed since the last time are looked at."""
+    projection = ledger.projection
+    new = projection.edited[known.edits :] if known.projection is projection else [0]
+    first = min([known.until, *new])
+    if first <= known.cleared:  # what was cleared may be so no longer
+        first, known.cleared = 0, -1
+    keep = bisect_left(known.places, first)
+    del known.places[keep:], known.rows[keep:]
+    for place in range(first, len(projection.rows)):
+        row = projection.rows[place]
         if not row.result:
             continue
         if row.edit and _cleared(row):
-            break  # so is everything before it: the work of a turn is what came since
-        tool = str(ledger.entries[row.entry].get("tool") or "")
-        if tool not in known:
-            known[tool] = allowed(tool)
-        if known[tool]:
-            rows.append(row)
-    old = rows[max(1, keep) :]
-    return [row for row in reversed(old) if row.tokens > 2 * len(MARKER) // 4 or row.edit]
+            known.cleared, known.places, known.rows = place, [], []
+        elif allowed(str(ledger.entries[row.entry].get("tool") or "")):
+            known.places.append(place)
+            known.rows.append(row)
+    known.projection, known.edits = projection, len(projection.edited)
+    known.until = len(projection.rows)
+    return known.rows
 
 
 def _cleared(row: Row) -> bool:
@@ -182,7 +198,7 @@ def _drop_worn(state: State) -> None:
         return
     keep: int = state.flags.value("microcompact.worn_keep")
     old = _with_a_way_back(state, keep)
-    gone = _freed(state, old)
+    gone = _freed(state, old) if sum(row.tokens for row in old) >= least else 0
     account = state.balance() if gone >= least else None
     if account is None:
         return

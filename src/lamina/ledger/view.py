@@ -49,6 +49,9 @@ class Projection:
         self._leant_on: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
         self._joiner = Joiner()
         self._changed: int | None = None  # first row that the joiner has not seen as it is
+        self.edited: list[
+            int
+        ] = []  # of every change but an addition, the first row that it changed
 
     # ---- taking entries
 
@@ -67,7 +70,8 @@ class Projection:
             if entry.get("op") == "revoke":
                 self._rebuild()
             else:
-                self._touch(self._apply(entry))
+                self.edited.append(self._apply(entry))
+                self._touch(self.edited[-1])
 
     def entry(self, uuid: str) -> Json | None:
         at = self.position.get(uuid)
@@ -142,6 +146,7 @@ class Projection:
         other.rows, other._keys = list(self.rows), list(self._keys)
         other._folds, other._joiner = list(self._folds), self._joined().copy()
         other._leant_on = {key: list(leaning) for key, leaning in self._leant_on.items()}
+        other.edited = list(self.edited)
         return other
 
     def cut(self, length: int) -> None:
@@ -153,6 +158,7 @@ class Projection:
         if row < len(self.rows):
             self.tokens -= sum(gone.tokens for gone in self.rows[row:])
             del self.rows[row:], self._keys[row:]
+            self.edited.append(row)
             self._touch(row)
 
     # ---- rows
@@ -296,6 +302,7 @@ class Projection:
 
     def _rebuild(self) -> None:
         """Project everything again: the edit that an undo takes away may have hidden others."""
+        self.edited.append(0)
         active = {edit["uuid"] for edit in self.active_edits()}
         self.rows, self._keys, self._folds, self._leant_on = [], [], [], {}
         self.inert, self.tokens, self._joiner, self._changed = {}, 0, Joiner(), 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from typing import Any, cast
 
 from lamina.messages import Block, Json, as_object, dicts, text_of
@@ -35,6 +36,7 @@ _NUMBER = re.compile(r"\d(?<![\w.,:-]\d)(?:[\d,.]*\d)?(?:%|\s?[KMG]?[Bms]+)?(?![
 # How much likelier it is that what was said or done is needed again than what was only seen: chosen
 # on half of the recorded compactions, where 2 to 4 did equally well.
 _DONE, _SEEN = 3.0, 1.0
+_MOST = 5_000  # names, and figures, of a stretch; set by hand
 _WRAPPED = re.compile(r"^\s*<(system-reminder|command-|local-command|task-notification)")
 
 
@@ -98,6 +100,79 @@ class Mentions:
     figures: dict[str, Mention] = field(default_factory=dict[str, Mention])
 
 
+@dataclass(frozen=True, slots=True)
+class _Mentioned:
+    """What one block mentions."""
+
+    path: str
+    done: bool  # said or done, not only seen
+    names: tuple[str, ...]
+    figures: dict[str, str]  # with the words around them, where these count
+
+    def count(self, found: Mentions, weight: float, entry: str) -> None:
+        for name in self.names:
+            mention = found.names.get(name)
+            if mention is None:
+                mention = found.names[name] = Mention()
+            mention.weight += weight
+            mention.file = self.path or mention.file
+            mention.entry = entry
+        for figure, words in self.figures.items():
+            mention = found.figures.get(figure)
+            if mention is None:
+                mention = found.figures[figure] = Mention()
+            mention.weight += weight
+            mention.entry = entry
+            mention.words = words or mention.words
+
+
+class _Heard:
+    """What messages mention, each read once: of a stretch that grows only the new ones."""
+
+    def __init__(self) -> None:
+        self._blocks: list[list[_Mentioned]] = []  # by message
+        self._paths: dict[str, str] = {}
+        self._shaped: dict[str, bool] = {}
+        self._figures: set[str] = set()
+
+    def of(self, messages: Sequence[Json]) -> Mentions:
+        for entry in messages[len(self._blocks) :]:
+            words = _words(entry, self._paths)
+            self._blocks.append([self._read(*block) for block in words])
+        found = Mentions()
+        for number, entry in enumerate(messages):
+            age, name = (len(messages) - number) ** -0.5, str(entry["uuid"])
+            for block in self._blocks[number]:
+                block.count(found, age * (_DONE if block.done else _SEEN), name)
+        found.names = _ranked(found.names)
+        found.figures = _ranked(found.figures)
+        return found
+
+    def _read(self, words: str, path: str, done: bool) -> _Mentioned:
+        names = [word for word in dict.fromkeys(_NAME.findall(words)) if self._is_name(word)]
+        defined = _DEFINED.findall(words) if done and path else ()
+        figures = self._figures_in(words, done=done)
+        return _Mentioned(path, done, tuple(dict.fromkeys([*names, *defined])), figures)
+
+    def _is_name(self, word: str) -> bool:
+        known = self._shaped.get(word)
+        if known is None:
+            known = self._shaped[word] = _SHAPED.search(word) is not None
+        return known
+
+    def _figures_in(self, words: str, *, done: bool) -> dict[str, str]:
+        """Figures with what stands around them; two digits say something in words alone."""
+        found: dict[str, str] = {}
+        for match in _NUMBER.finditer(words):
+            figure = match[0].strip()
+            if figure in found or sum(map(str.isdigit, figure)) < (2 if done else 3):
+                continue
+            told = done or figure not in self._figures
+            found[figure] = _around(words, match.start(), match.end()) if told else ""
+        self._figures.update(found)
+        return found
+
+
 @dataclass(slots=True)
 class SessionFacts:
     asked: list[Said] = field(default_factory=list[Said])
@@ -112,6 +187,7 @@ class SessionFacts:
     last: str = ""
     messages: list[Json] = field(default_factory=list[Json], repr=False)
     unfixed: dict[str, list[Failure]] = field(default_factory=dict[str, list[Failure]], repr=False)
+    _heard: _Heard = field(default_factory=_Heard, repr=False)
     _mentioned: Mentions | None = None
 
     @property
@@ -123,7 +199,7 @@ class SessionFacts:
     def mentioned(self) -> Mentions:
         """Every word is read for it, so only when it is asked for, and once."""
         if self._mentioned is None:
-            self._mentioned = mentions(self.messages)
+            self._mentioned = self._heard.of(self.messages)
         return self._mentioned
 
     @property
@@ -138,53 +214,12 @@ class SessionFacts:
 def mentions(messages: Sequence[Json]) -> Mentions:
     """Each message that mentions it counts once, less the older it is; words and calls count more
     than results that were only seen."""
-    found = Mentions()
-    paths: dict[str, str] = {}
-    shaped: dict[str, bool] = {}
-    for number, entry in enumerate(messages):
-        age = (len(messages) - number) ** -0.5
-        for words, path, done in _words(entry, paths):
-            weight = age * (_DONE if done else _SEEN)
-            names = {
-                word
-                for word in set(_NAME.findall(words))
-                if (shaped[word] if word in shaped else _is_name(word, shaped))
-            }
-            for name in names.union(_DEFINED.findall(words) if done and path else ()):
-                mention = found.names.setdefault(name, Mention())
-                mention.weight += weight
-                mention.file = path or mention.file
-                mention.entry = str(entry["uuid"])
-            _figures(found.figures, words, weight, str(entry["uuid"]), done=done)
-    found.names = _ranked(found.names)
-    found.figures = _ranked(found.figures)
-    return found
-
-
-def _is_name(word: str, shaped: dict[str, bool]) -> bool:
-    shaped[word] = _SHAPED.search(word) is not None
-    return shaped[word]
+    return _Heard().of(messages)
 
 
 def _ranked(found: dict[str, Mention]) -> dict[str, Mention]:
-    return dict(sorted(found.items(), key=lambda item: -item[1].weight))
-
-
-def _figures(
-    found: dict[str, Mention], words: str, weight: float, entry: str, *, done: bool
-) -> None:
-    """Figures with what stands around them; two digits say something in words alone."""
-    seen: set[str] = set()
-    for match in _NUMBER.finditer(words):
-        figure = match[0].strip()
-        if figure in seen or sum(map(str.isdigit, figure)) < (2 if done else 3):
-            continue
-        seen.add(figure)
-        mention = found.setdefault(figure, Mention())
-        mention.weight += weight
-        mention.entry = entry
-        if done or not mention.words:
-            mention.words = _around(words, match.start(), match.end())
+    """The heaviest: what comes after so many is in no summary, and weighs next to nothing."""
+    return dict(nlargest(_MOST, found.items(), key=lambda item: item[1].weight))
 
 
 def _around(text: str, start: int, end: int) -> str:
@@ -238,21 +273,46 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def session_facts(entries: Iterable[Json]) -> SessionFacts:
     """All of it, in one pass."""
-    result = SessionFacts()
-    calls: dict[str, tuple[str, Json, str]] = {}
-    tasks: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.get("kind") != "message":
-            continue
-        result.messages.append(entry)
-        stamp = str(entry.get("ts") or "")
-        result.first, result.last = result.first or stamp, stamp or result.last
-        if entry.get("role") == "assistant":
-            _answer(result, entry, calls, tasks)
-        else:
-            _question(result, entry, calls)
-    result.tasks += [(status, what) for what, status in map(tuple, tasks.values())]
-    return result
+    return SessionReader().read(entries)
+
+
+class SessionReader:
+    """The facts of a stretch that grows: what was read once is not read again."""
+
+    def __init__(self) -> None:
+        self._facts = SessionFacts()
+        self._calls: dict[str, tuple[str, Json, str]] = {}
+        self._tasks: dict[str, list[str]] = {}
+        self._places: list[int] = []
+        self._last = ""  # name of the last entry of these
+
+    def at(self, entries: Sequence[Json], places: Sequence[int]) -> SessionFacts:
+        """The facts of the entries at these places; only what was added since is read, if the
+        others are those of the last time."""
+        known = len(self._places)
+        grown = self._places == places[:known]
+        if known and not (grown and entries[self._places[-1]]["uuid"] == self._last):
+            self.__init__()
+            known = 0
+        self._places = list(places)
+        self._last = str(entries[places[-1]]["uuid"]) if places else ""
+        return self.read(entries[place] for place in places[known:])
+
+    def read(self, entries: Iterable[Json]) -> SessionFacts:
+        """The facts with those of these entries, which follow."""
+        facts = self._facts
+        for entry in entries:
+            if entry.get("kind") != "message":
+                continue
+            facts.messages.append(entry)
+            stamp = str(entry.get("ts") or "")
+            facts.first, facts.last = facts.first or stamp, stamp or facts.last
+            if entry.get("role") == "assistant":
+                _answer(facts, entry, self._calls, self._tasks)
+            else:
+                _question(facts, entry, self._calls)
+        tasks = [(status, what) for what, status in map(tuple, self._tasks.values())]
+        return replace(facts, tasks=[*facts.tasks, *tasks])
 
 
 def _answer(

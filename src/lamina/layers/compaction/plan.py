@@ -15,13 +15,25 @@ from lamina.ledger import spans, tokens
 from lamina.ledger.spans import Span
 from lamina.local import summariser
 from lamina.local.probes import Probe, Score, likeliest, probes_of, score
-from lamina.local.session_facts import SessionFacts, session_facts, texts_in
+from lamina.local.session_facts import SessionFacts, texts_in
 from lamina.local.summariser import empty, shortened
 from lamina.messages import Json, text_of
 from lamina.state import State
 
 SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this; set by hand
 LEAST_SPAN = 200  # tokens; less is not worth a summary
+
+
+@dataclass(frozen=True, slots=True)
+class _Removed:
+    """What happened in a span, and what a new view is asked about it."""
+
+    facts: SessionFacts
+    probes: list[Probe]
+
+    @classmethod
+    def of(cls, facts: SessionFacts) -> _Removed:
+        return cls(facts, probes_of(facts))
 
 
 @dataclass(slots=True)
@@ -125,7 +137,7 @@ def _say_if_less(state: State, name: str, most: int) -> None:
 
 async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
-    what = _what(state, span)
+    what = _Removed.of(_what(state, span))
     room = budget(state, span)
     plans: list[SummaryPlan] = []
     if state.fork is not None and state.deps.model.name != "none":
@@ -148,10 +160,10 @@ def budget(state: State, span: Span) -> int:
 
 
 async def _by_model(
-    state: State, span: Span, what: SessionFacts, budget: int, instructions: str, *, up_to: bool
+    state: State, span: Span, what: _Removed, budget: int, instructions: str, *, up_to: bool
 ) -> list[SummaryPlan]:
     """Up to two tries; the second is told what the first one missed."""
-    found = likeliest(probes_of(what))
+    found = likeliest(what.probes)
     plans: list[SummaryPlan] = []
     extra = ""
     for _ in range(2):
@@ -178,29 +190,29 @@ def faithful(state: State, plan: SummaryPlan) -> bool:
 def _made(
     state: State,
     span: Span,
-    what: SessionFacts,
+    what: _Removed,
     budget: int,
     parts: dict[str, str] | None,
     *,
     up_to: bool,
 ) -> SummaryPlan:
     kept = _new_view(state, span, "")
-    text = summariser.nine_parts(what, budget=budget, model=parts, up_to=up_to, kept=kept)
+    text = summariser.nine_parts(what.facts, budget=budget, model=parts, up_to=up_to, kept=kept)
     # The lines that stand for what was snipped go on standing for it.
     lines = [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
     if lines:
         text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
     # What the new view still answers: the summary and the messages that stay.
-    found = score(probes_of(what), f"{text}\n{kept}")
+    found = score(what.probes, f"{text}\n{kept}")
     return SummaryPlan(span, text, source, found)
 
 
 def _what(state: State, span: Span) -> SessionFacts:
     """What happened in the span, earlier summaries' originals included; not what was snipped."""
     gone = {n for low, high, _ in _snips(state, span) for n in range(low, high + 1)}
-    entries = state.ledger.entries
-    what = session_facts(entries[n] for n in range(span.first, span.last + 1) if n not in gone)
+    places = [n for n in range(span.first, span.last + 1) if n not in gone]
+    what = state.facts.at(state.ledger.entries, places)
     todos: list[Json] = state.ledger.state("todos", [])
     if todos:
         what.tasks = [(str(t.get("status", "pending")), str(t.get("content", ""))) for t in todos]
