@@ -1,8 +1,10 @@
 """What commands on a growing memory cost, against reading and hashing every file of it once.
 
-Real directories are copied with other file names until there are enough files. Each command runs in
-a process of its own; its processor time on an empty store is taken off. `python -m bench.memory_growth
-1000 3000` prints these sizes alone.
+Real directories are copied with other file names until there are enough files. In each copy a third of
+the words, by their hash, are other words of these directories, so that no two files say the same;
+`copies` as a word of the command line leaves them as they are. Each command runs in a process of its
+own; its processor time on an empty store is taken off. `python -m bench.memory_growth 1000 3000` prints
+these sizes alone.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from time import process_time
+from zlib import crc32
 
 from bench.dream import directories
 from bench.figures import Figure, at_most
@@ -56,15 +59,30 @@ def sources() -> list[tuple[str, bytes, float]]:
     return list(found.values())
 
 
-def fill(memory: Path, files: int) -> None:
-    """So many copies; the index has a line for each of the first round."""
+_WORD = re.compile(rb"(?<![\w.-])[a-z]{4,}(?![\w.-])")
+_CHANGED = 3  # one word in so many
+
+
+def reworded(content: bytes, pool: Sequence[bytes], again: int) -> bytes:
+    """The text with other words, the same one for the same, and no two copies alike."""
+
+    def other(found: re.Match[bytes]) -> bytes:
+        number = crc32(found[0], again)
+        return found[0] if number % _CHANGED else pool[number // _CHANGED % len(pool)]
+
+    return _WORD.sub(other, content) if again else content
+
+
+def fill(memory: Path, files: int, *, alike: bool) -> None:
+    """So many files; the index has a line for each of the first round."""
     memory.mkdir(parents=True)
     originals = sources()
+    pool = sorted({word for _, content, _ in originals for word in _WORD.findall(content)})
     lines: list[str] = []
     for number in range(files):
         (name, content, mtime), again = originals[number % len(originals)], number // len(originals)
         path = memory / f"{name}{f'_copy_{again}' if again else ''}.md"
-        path.write_bytes(content)
+        path.write_bytes(content if alike else reworded(content, pool, again))
         os.utime(path, (mtime - number, mtime - number))
         if not again and len(lines) < 150:
             words = re.sub(r"[\[\]()*_#`>|-]", " ", content.decode("utf-8", "replace")).split()
@@ -113,15 +131,22 @@ def project(root: Path) -> Path:
     return memory_place(root / "home", root / "project").directory
 
 
-def costs(root: Path, files: int, names: Sequence[str]) -> tuple[float, dict[str, Cost]]:
+def costs(
+    root: Path, files: int, names: Sequence[str], *, alike: bool = False
+) -> tuple[float, dict[str, Cost]]:
     memory = project(root)
     if files:
-        fill(memory, files)
+        fill(memory, files, alike=alike)
     unit = read_and_hash(memory) if files else 0.0
     return unit, {name: cost(root, _COMMANDS[name]) for name in names}
 
 
-def growth(sizes: Sequence[int] = SIZES, names: Sequence[str] = tuple(_COMMANDS)) -> list[Figure]:
+def growth(
+    sizes: Sequence[int] = SIZES,
+    names: Sequence[str] = tuple(_COMMANDS),
+    *,
+    alike: bool = False,
+) -> list[Figure]:
     figures: list[Figure] = []
     smallest: dict[str, float] = {}
     if not sources():
@@ -132,7 +157,7 @@ def growth(sizes: Sequence[int] = SIZES, names: Sequence[str] = tuple(_COMMANDS)
         costs(next(places), 0, names)  # so that all modules are compiled
         _, bare = costs(next(places), 0, names)
         for files in sizes:
-            unit, spent = costs(next(places), files, names)
+            unit, spent = costs(next(places), files, names, alike=alike)
             for name, one in spent.items():
                 taken = max(0.0, one.seconds - bare[name].seconds)
                 smallest.setdefault(name, taken)
@@ -158,5 +183,5 @@ def _figure(name: str, files: int, taken: float, unit: float, one: Cost, smalles
 
 if __name__ == "__main__":
     wanted = [int(word) for word in sys.argv[1:] if word.isdecimal()]
-    named = [word.replace("-", " ") for word in sys.argv[1:] if not word.isdecimal()]
-    growth(wanted or SIZES, named or tuple(_COMMANDS))
+    named = [name for name in _COMMANDS if name.replace(" ", "-") in sys.argv[1:]]
+    growth(wanted or SIZES, named or tuple(_COMMANDS), alike="copies" in sys.argv[1:])

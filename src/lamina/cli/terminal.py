@@ -95,7 +95,7 @@ _OURS = re.compile(r"\x1b\[\d+m")
 
 
 def _bare(text: str) -> str:
-    return _OURS.sub("", text)
+    return _OURS.sub("", text) if "\x1b" in text else text
 
 
 def _safe(text: str, stream: TextIO) -> str:
@@ -136,13 +136,13 @@ def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
     lines = [list(heading), *map(list, rows)] if heading else [list(row) for row in rows]
     if not lines:
         return ""
-    widths = [max(columns(_bare(line[at])) for line in lines) for at in range(len(lines[0]))]
+    sizes = [[columns(_bare(cell)) for cell in line] for line in lines]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
     return "\n".join(
         "  ".join(
-            cell + " " * (wide - columns(_bare(cell)))
-            for cell, wide in zip(line, widths, strict=True)
+            cell + " " * (wide - size) for cell, size, wide in zip(line, own, widths, strict=True)
         ).rstrip()
-        for line in lines
+        for line, own in zip(lines, sizes, strict=True)
     )
 
 

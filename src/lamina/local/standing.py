@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from lamina.memories import Memory
@@ -49,6 +49,9 @@ class Standing:
                 if (words := same_words(text)) in wanted:
                     self._exact[words].append(memory.path)
         self._wanted = wanted
+        self._nothing_lost: set[tuple[object, ...]] = (
+            set()
+        )  # what copies of a file need not ask again
 
     @cached_property
     def _by_stem(self) -> Mapping[str, list[tuple[str, str]]]:
@@ -114,31 +117,37 @@ class Standing:
         self, memory: Memory, hook: str, holders: dict[str, None], past: list[str]
     ) -> list[str]:
         """Code, titles and the description: what of them the holders don't have."""
+        path = memory.path.replace("_", " ")
+        named = _sums_up(memory.name, path)  # most names only say what the file is called
+        heads = [*headings(memory.body), memory.description, "" if named else memory.name, hook]
+        key = (memory.type, memory.team, memory.body, *map(tuple, (heads, holders, past)))
+        if key in self._nothing_lost:
+            return []
+        texts = [whole_text(self.memories[one]) for one in holders if one in self.memories]
         lost = [
             block
             for block in fenced_blocks(memory.body)
-            if not any(
-                block.strip() in self.memories[path].body
-                for path in chain(holders, self.memories)
-                if path in self.memories and self._may_hold(path, memory)
-            )
+            if not self._block_stands(block, memory, holders)
         ]
-        texts = [whole_text(self.memories[path]) for path in holders if path in self.memories]
-        around = "\n".join([memory.path.replace("_", " "), *past, *texts])
-        known = content_stems(around)
-        begun = {stem[:_LIKE] for stem in known}
-        lines = {line.lstrip("#").strip() for line in around.split("\n")}
-        heads = [*headings(memory.body), memory.description, memory.name, hook]
-        for head in heads:
-            if "_" not in head and head.strip() in lines:
-                continue  # as it was: the usual case, and soon told
-            alike = _alike(content_stems(head.replace("_", " ")), known, begun)
-            if not alike or missing_tokens(head.replace("_", " "), around):
+        around = "\n".join([*past, *texts])
+        left = [head for head in heads if not _sums_up(head, around)]
+        if not (lost or left):
+            self._nothing_lost.add(key)
+            return []
+        for head in left:
+            if not _sums_up(head, f"{path}\n{around}"):
                 if holder := self.holder(head, memory):
                     holders[holder] = None
                 else:
                     lost.append(head)
         return lost
+
+    def _block_stands(self, block: str, of: Memory, holders: Iterable[str]) -> bool:
+        return any(
+            block.strip() in self.memories[path].body
+            for path in chain(holders, self.memories)
+            if path in self.memories and self._may_hold(path, of)
+        )
 
 
 def all_said(memory: Memory) -> Iterator[str]:
@@ -153,8 +162,25 @@ def whole_text(memory: Memory) -> str:
     return f"{memory.name}\n{memory.description}\n{memory.body}"
 
 
-def _alike(stems: Iterable[str], known: Collection[str], begun: Collection[str]) -> bool:
-    return all(stem in known or (len(stem) >= _LIKE and stem[:_LIKE] in begun) for stem in stems)
+def _sums_up(head: str, around: str) -> bool:
+    """Do all words of a title stand in a text, or words that begin like them?"""
+    known, begun, lines = _held(around)
+    if "_" not in head and head.strip() in lines:
+        return True  # as it was: the usual case, and soon told
+    plain = head.replace("_", " ")
+    alike = all(
+        stem in known or (len(stem) >= _LIKE and stem[:_LIKE] in begun)
+        for stem in content_stems(plain)
+    )
+    return alike and not missing_tokens(plain, around)
+
+
+@lru_cache(maxsize=4)
+def _held(around: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The stems of a text, how they begin, and its lines."""
+    known = content_stems(around)
+    lines = frozenset(line.lstrip("#").strip() for line in around.split("\n"))
+    return known, frozenset(stem[:_LIKE] for stem in known), lines
 
 
 # ---- moved word for word

@@ -345,8 +345,10 @@ def _says_as_much(old: Memory, now: Memory) -> bool:
 def stamp(memory: Memory) -> float:
     """When a memory was last said to be so: its own word for it, else the file's time."""
     for key in ("modified", "metadata.modified", "updated", "last_confirmed", "said"):
+        if key not in memory.extra:
+            continue
         try:
-            return datetime.fromisoformat(memory.extra.get(key, "")).timestamp()
+            return datetime.fromisoformat(memory.extra[key]).timestamp()
         except (ValueError, OverflowError, OSError):
             continue
     return memory.mtime

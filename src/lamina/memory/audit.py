@@ -23,6 +23,7 @@ from lamina.memory.index import (
     INDEX,
     LOADED_BYTES,
     LOADED_LINES,
+    Resolve,
     files_named,
     index_of,
     links_of,
@@ -35,7 +36,7 @@ from lamina.memory.index import (
 from lamina.memory.journalled import INDEX_READ
 from lamina.memory.leaks import Leak, for_index, leaks_in
 from lamina.memory.scan import LARGEST
-from lamina.memory.topics import age_days, edit_topic, memory_type, read_topic
+from lamina.memory.topics import age_days, edit_topic, is_binary, memory_type, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
@@ -91,23 +92,22 @@ def repair(store: MemoryStore, steps: Iterable[Step]) -> list[Repaired]:
 
 
 def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
-    """All memories, and their files as they are. Copies of a file share one text."""
+    """All memories, newest first, and their files as they are. Copies of a file share one text."""
     memories: list[Memory] = []
     texts: dict[str, str] = {}
-    known: dict[bytes, Memory] = {}
-    for listed in store.list():
+    known: dict[bytes, tuple[Memory, str]] = {}
+    stamps = store.stamps()
+    for path in sorted(stamps, key=lambda path: (-stamps[path][0], path.rpartition("/")[::2])):
         with suppress(MemoryStoreError):  # gone meanwhile
-            content = store.content(listed.path, LARGEST)
-            if content is None:
+            content = store.content(path, LARGEST)
+            if content is None or is_binary(content):
                 continue
             mark = blake2b(content, digest_size=16).digest()
-            if (same := known.get(mark)) and not same.path.endswith(f"{same.name}.md"):
-                memory = replace(same, path=listed.path, mtime=listed.mtime)
-            else:  # what has no name is called by its file
-                memory = read_topic(listed.path, content, mtime=listed.mtime)
-            first = known.setdefault(mark, memory).path
-            texts[memory.path] = texts.get(first) or content.decode("utf-8", "replace")
-            memories.append(memory)
+            if mark not in known:
+                known[mark] = read_topic("", content), content.decode("utf-8", "replace")
+            same, texts[path] = known[mark]
+            name = same.name or path.rsplit("/", 1)[-1].removesuffix(".md")
+            memories.append(replace(same, path=path, name=name, mtime=stamps[path][0] / 1e9))
     return memories, texts
 
 
@@ -201,14 +201,15 @@ def audit(
     decoded = {path: one.decode("utf-8", "replace") for path, one in indexes.items()}
     texts = {**(texts or {}), **decoded}
     said = _stems_by_text(memories)
+    resolve = resolver(memory.path for memory in memories)
     faults = [
         *_secrets(texts, secret_rules),
         *_junk(memories, said),
         *_duplicates(memories, {path for path, _ in _listed(index, team_index)}, said),
         *_contradictions(memories),
-        *_stale(memories, now, last_used or {}, cache(exists) if exists else None),
-        *(_dangling(memories, index, team_index) if with_index else ()),
-        *_dead_links(memories),
+        *_stale(memories, now, last_used or {}, cache(exists) if exists else None, resolve),
+        *(_dangling(memories, index, team_index, resolve) if with_index else ()),
+        *_dead_links(memories, resolve),
         *_oversized(memories, index, team_index),
         *_unlabelled(memories),
         *(_text_in_index(index, team_index) if with_index else ()),
@@ -217,8 +218,7 @@ def audit(
     reasons = "\n".join(fault.reason for fault in faults)
     if hide.mask(reasons) != reasons:
         faults = [replace(fault, reason=hide.mask(fault.reason)) for fault in faults]
-    order = {kind: number for number, kind in enumerate(KINDS)}
-    faults.sort(key=lambda fault: (order[fault.kind], fault.path, fault.line, fault.reason))
+    faults.sort(key=lambda fault: (KINDS.index(fault.kind), fault.path, fault.line, fault.reason))
     return Audit(len(memories), tuple(faults))
 
 
@@ -361,10 +361,11 @@ def _stale(
     now: float,
     last_used: Mapping[str, float],
     exists: Callable[[str], bool] | None,
+    resolve: Resolve,
 ) -> Iterator[Fault]:
     """What drifted from the code, what another memory took the place of, and what is both old and not
     used. Age alone says nothing: of a store whose use nobody counts no memory is old."""
-    later = superseded(memories)
+    later = superseded(memories, resolve)
     for memory in memories:
         missing = missing_files(memory, exists) if exists else []
         if missing:
@@ -383,9 +384,8 @@ def _days_unused(memory: Memory, now: float, last_used: Mapping[str, float]) -> 
     return age_days(max(written, last_used.get(memory.path, 0.0)), now) if written > 0 else 0
 
 
-def superseded(memories: Sequence[Memory]) -> dict[str, str]:
+def superseded(memories: Sequence[Memory], resolve: Resolve) -> dict[str, str]:
     """Memories that say themselves, or of which another says, that something took their place."""
-    resolve = resolver(memory.path for memory in memories)
     found: dict[str, str] = {}
     for memory in memories:
         for key in ("superseded_by", "metadata.superseded_by"):
@@ -412,9 +412,10 @@ def _listed(index: bytes, team_index: bytes) -> Iterator[tuple[str, int]]:
             yield prefix + link.file, link.line
 
 
-def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
+def _dangling(
+    memories: Iterable[Memory], index: bytes, team_index: bytes, resolve: Resolve
+) -> Iterator[Fault]:
     paths = sorted(memory.path for memory in memories)
-    resolve = resolver(paths)
     folders = {"", "team", *(path.rpartition("/")[0] for path in paths)}
     for path, line in _listed(index, team_index):
         # A link into another folder leads elsewhere, perhaps into the project.
@@ -429,8 +430,7 @@ def _dangling(memories: Iterable[Memory], index: bytes, team_index: bytes) -> It
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
 
 
-def _dead_links(memories: Sequence[Memory]) -> Iterator[Fault]:
-    by_path = resolver(memory.path for memory in memories)
+def _dead_links(memories: Sequence[Memory], by_path: Resolve) -> Iterator[Fault]:
     names = {_link_key(memory.name) for memory in memories}
     for memory in memories:
         if "[[" not in memory.body:

@@ -165,8 +165,7 @@ class History:
             head = self._head() if self.exists else None
             if head is None:
                 return {}
-            tree = self._git_commit(head).tree
-            entries = self._open().object_store.iter_tree_contents(tree)
+            entries = self._open().object_store.iter_tree_contents(self._git_commit(head).tree)
             return {
                 os.fsdecode(entry.path or b""): (entry.sha or b"").decode() for entry in entries
             }
@@ -177,6 +176,19 @@ class History:
             full = commit if len(commit) == 40 or not commit else self.find(commit)
             head = full.encode() or self._head()
             return self._blob(head, path) if head else None
+
+    def unlike(self, contents: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+        """Those of these contents that are not what the newest commit has at their path."""
+        from dulwich.objects import Blob
+
+        with self._reporting():
+            tree = self._git_commit(head).tree if (head := self._head()) else None
+            return {
+                path: content
+                for path, content in contents.items()
+                if (self._beneath(tree, path) if tree else None)
+                != (None if content is None else Blob.from_string(content).id)
+            }
 
     def find(self, prefix: str) -> str:
         """The full id of the one commit that begins so; UsageError if none or several do."""
@@ -244,7 +256,9 @@ class History:
         return self._text(self._blob_id(commit, path))
 
     def _blob_id(self, commit: bytes, path: str) -> ObjectID | None:
-        current = self._git_commit(commit).tree
+        return self._beneath(self._git_commit(commit).tree, path)
+
+    def _beneath(self, current: ObjectID, path: str) -> ObjectID | None:
         for part in os.fsencode(path).split(b"/"):
             tree = self._tree(current)
             if part not in tree:

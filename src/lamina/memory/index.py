@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import unquote
 
 from lamina.memories import MEMORY_TYPES, LoadedIndex, Memory, Proposal
 
 Rework = Callable[[str, bytes | None], bytes | None]
+Resolve = Callable[[str], str]
 
 
 def index_of(path: str) -> str:
@@ -162,20 +164,24 @@ def links_of(content: bytes) -> list[Pointer]:
     return found
 
 
-def resolver(paths: Iterable[str]) -> Callable[[str], str]:
+def resolver(paths: Iterable[str]) -> Resolve:
     """Which of these files a link means; "" if none or two. A name may leave out the ending, the
     folder or the type that it begins with, and differ in case and hyphens."""
-    known = {path: path for path in paths}
-    by_key: dict[str, set[str]] = {}
-    for path in known:
-        for key in _keys(path):
-            by_key.setdefault(key, set()).add(path)
+    known = frozenset(paths)
+
+    @cache
+    def by_key() -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for path in known:
+            for key in _keys(path):
+                found.setdefault(key, set()).add(path)
+        return found
 
     def resolve(link: str) -> str:
         if link in known:
             return link
         for key in _keys(link):
-            meant = by_key.get(key, ())
+            meant = by_key().get(key, ())
             if meant:
                 return next(iter(meant)) if len(meant) == 1 else ""
         return ""
@@ -204,7 +210,9 @@ def files_named(content: bytes, paths: Sequence[str]) -> set[str]:
 
 def _keys(path: str) -> list[str]:
     """By which a file is known, the surest first."""
-    whole = re.sub(r"[-_ ]+", "_", path.strip().removesuffix(".md").casefold())
+    whole = path.strip().removesuffix(".md").casefold()
+    if "-" in whole or " " in whole or "__" in whole:
+        whole = re.sub(r"[-_ ]+", "_", whole)
     name = whole.rsplit("/", 1)[-1]
     bare = name.split("_", 1)[-1] if name.split("_", 1)[0] in MEMORY_TYPES else name
     return [*dict.fromkeys((whole, f"/{name}", f"//{bare}"))]

@@ -311,11 +311,7 @@ class Journal:
             self.record_first_sight()
         if last and last.marks.get("Intent") == intent.id:
             return  # recorded just before a crash
-        outside = {
-            change.path: change.before
-            for change in intent.changes
-            if self.history.content(change.path) != change.before
-        }
+        outside = self.history.unlike({change.path: change.before for change in intent.changes})
         if outside:
             self.history.commit(outside, outside_note(len(outside)))
         marks = {**intent.note.marks, "Intent": intent.id}
