@@ -220,7 +220,20 @@ class Permit(Protocol):
     async def __call__(self, spec: ToolSpec, input: Json, context: ToolContext) -> Decision: ...  # noqa: A002
 
 
-# Asks the person at the keyboard; answers once, always (for this session) or no.
+class Question(str):
+    """What a person is asked about; `always` names what that answer would allow."""
+
+    always: str = ""
+
+    @classmethod
+    def of(cls, words: str, always: str) -> Question:
+        question = cls(words)
+        question.always = always
+        return question
+
+
+# Asks the person at the keyboard about a tool and a Question; answers once, always (for this session)
+# or no.
 Ask = Callable[[str, str], Awaitable[Literal["once", "always", "no"]]]
 
 HookName = Literal[

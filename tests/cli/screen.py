@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROMPT = "›"
-_ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[=>78]|\][^\x07]*\x07)")
+# A line that says what is waited for, and is written anew or taken away.
+_GONE = re.compile(r"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)")
+_ESCAPES = re.compile(r"\r\x1b\[K|\x1b(\[[0-9;?]*[A-Za-z]|[=>78]|\][^\x07]*\x07)")
 
 # The pty becomes the terminal that controls the process, so that Ctrl-C is a signal there.
 _LAUNCH = """
@@ -87,5 +89,7 @@ class Screen:
             self.press("\x1b[10;1R")
         raw = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
         self.raw += raw
-        self.text += _ESCAPES.sub("", raw)
+        shown = _ESCAPES.sub("", _GONE.sub("", self.raw))
+        self._read_to = min(self._read_to, len(os.path.commonprefix([shown, self.text])))
+        self.text = shown
         return bool(chunk)

@@ -169,8 +169,10 @@ def test_permission_questions_take_yes_no_and_always(talk: Talk, world: Path) ->
 
     screen = talk(*(write(path) for path in [*outside, *inside]), "All done.")
     screen.say("Write them")
-    for answers in ("maybe\rn\r", "y\r", "a\r"):
+    allowed = ("Write on this path", "Write on this path", "Write on any file of this project")
+    for answers, always in zip(("maybe\rn\r", "y\r", "a\r"), allowed, strict=True):
         screen.expect("? Write this file?")
+        screen.expect(f"always: {always}, until this session ends")
         screen.expect("n(o)?")
         screen.press(answers)
     screen.expect("All done.\n")
@@ -343,3 +345,63 @@ def test_what_the_background_says_goes_above_the_line_being_typed(talk: Talk, wo
     screen.expect(PROMPT)  # and is there again
     screen.press("\x04")
     assert screen.leave() == 0
+
+
+@pytest.mark.spec("I2")
+def test_tab_completes_commands_their_words_and_files(talk: Talk, world: Path) -> None:
+    (world / "project" / "src").mkdir()
+    (world / "project" / "src" / "payments.py").write_text("")
+    (world / "project" / ".secret").write_text("")
+    screen = talk(otherwise={"main": "Read."})
+    screen.expect(PROMPT)
+    screen.press("/mo\t")
+    screen.expect("del")
+    screen.press("\r")
+    screen.expect("The model is")
+    screen.expect(PROMPT)
+    screen.press("/dream sta\t")
+    screen.expect("tus")
+    screen.press("\r")
+    screen.expect("No dream is running")
+    screen.expect(PROMPT)
+    screen.press("see s\t")
+    screen.expect("rc/")
+    screen.press("pay\t")
+    screen.expect("ments.py")
+    screen.press("\r")
+    screen.expect("Read.")
+    screen.expect(PROMPT)
+    screen.press("\x04")
+    screen.leave()
+    said = [one["content"][0]["text"] for one in recorded(world) if one.get("role") == "user"]
+    assert "see src/payments.py" in said
+
+
+@pytest.mark.spec("I2")
+def test_a_command_that_takes_its_time_shows_that_it_runs(talk: Talk, world: Path) -> None:
+    go_on = world / "project" / "go_on"
+    os.mkfifo(go_on)
+    command = {"name": "Bash", "input": {"command": "cat go_on"}}
+    screen = talk({"reply": {"tool_use": command}}, "It went on.")
+    screen.say("Wait for it")
+    screen.expect("always: just this command")
+    screen.expect("n(o)?")
+    screen.press("y\r")
+    screen.expect("Bash cat go_on · ")
+    screen.expect(" s · Ctrl-C stops it")
+    go_on.write_bytes(b"x")
+    screen.expect("It went on.\n")
+    assert "Ctrl-C stops it" not in screen.text  # the line is gone
+
+
+@pytest.mark.spec("I2")
+def test_a_session_that_goes_on_shows_where_it_stopped(talk: Talk) -> None:
+    first = talk("The lights are in hall B.")
+    first.say("Where are the lights?")
+    first.expect("hall B.\n")
+    first.expect(PROMPT)
+    first.press("\x04")
+    first.leave()
+    second = talk(words=("--continue",), otherwise={"main": "Yes."})
+    second.expect("  you: Where are the lights?\n  The lights are in hall B.\n")
+    second.expect(PROMPT)

@@ -5,8 +5,9 @@ gate), or tell the conversation what to do next.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lamina.config import Config
     from lamina.ports import MemoryStore
     from lamina.session import Session
 
@@ -430,3 +434,39 @@ COMMANDS: dict[str, SlashCommand] = {
     "/resume": SlashCommand(_resume, "list earlier sessions, or continue one", "[ID]"),
     "/exit": SlashCommand(_exit, "leave"),
 }
+
+
+# ---- Tab
+
+_MOST_OFFERED = 100  # names that Tab goes through
+
+
+def completions(line: str, config: Config) -> Iterator[tuple[str, str]]:
+    """What Tab offers at the end of a line, and the part of the line that it stands for: a command, its
+    words, a session to continue, or a file of the project."""
+    from lamina.cli import sessions
+
+    words = re.split(r"\s", line)
+    typed = words[-1].lstrip("`'\"(")
+    command = COMMANDS.get(words[0])
+    if len(words) == 1 and line.startswith("/"):
+        offered = [name for name in COMMANDS if name.startswith(line)]
+    elif len(words) == 2 and words[0] == "/resume":
+        offered = [file.stem for file in sessions.find(config)]
+    elif command is not None and (known := re.findall(r"-*[a-z][a-z-]+", command.argument)):
+        offered = known if len(words) == 2 else []
+    else:
+        offered = _files_from(config.project, typed)
+    for one in [one for one in offered if one.startswith(typed)][:_MOST_OFFERED]:
+        yield one, typed
+
+
+def _files_from(project: Path, typed: str) -> list[str]:
+    folder, name = os.path.split(typed)
+    try:
+        with os.scandir(project / folder) as found:
+            names = sorted(one.name + "/" * one.is_dir() for one in found)
+    except (OSError, ValueError):
+        return []
+    shown = [one for one in names if name.startswith(".") or not one.startswith(".")]
+    return [os.path.join(folder, one) for one in shown]

@@ -6,7 +6,7 @@ meanwhile.
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,11 @@ from lamina.errors import alone
 
 
 @asynccontextmanager
-async def on_ctrl_c(stop: Callable[[], object]) -> AsyncGenerator[None]:
-    """Inside, Ctrl-C calls `stop`. What goes wrong inside comes out as it was raised."""
+async def on_ctrl_c(
+    stop: Callable[[], object], meanwhile: Callable[[], Coroutine[Any, Any, None]] | None = None
+) -> AsyncGenerator[None]:
+    """Inside, Ctrl-C calls `stop`, and `meanwhile` runs beside it. What goes wrong inside comes out as it
+    was raised."""
     try:
         async with anyio.create_task_group() as group:
             with anyio.open_signal_receiver(signal.SIGINT) as signals:
@@ -30,6 +33,8 @@ async def on_ctrl_c(stop: Callable[[], object]) -> AsyncGenerator[None]:
                         stop()
 
                 group.start_soon(listen)
+                if meanwhile is not None:
+                    group.start_soon(meanwhile)
                 yield
                 group.cancel_scope.cancel()
     except BaseExceptionGroup as error:
@@ -84,7 +89,7 @@ def _saved(tokens: int) -> str:
 
 
 _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
-    events.ToolStarted: lambda e: Line(f"• {e.name} {_about(e.input)}".rstrip(), "cyan"),
+    events.ToolStarted: lambda e: Line(f"• {called(e)}", "cyan"),
     events.ToolFinished: lambda e: _failed(e.name) if e.is_error else None,
     events.PermissionRefused: lambda e: Line(f"  {e.tool} refused: {_cut(e.reason)}", "yellow"),
     events.Warned: lambda e: Line(harmless(e.message), "yellow"),
@@ -106,6 +111,10 @@ _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
 
 # Of a tool's input, what says most about the call.
 _TELLING = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt")
+
+
+def called(event: events.ToolStarted) -> str:
+    return f"{event.name} {_about(event.input)}".rstrip()
 
 
 def _about(given: dict[str, Any]) -> str:

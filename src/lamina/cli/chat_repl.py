@@ -11,16 +11,19 @@ import os
 import sys
 import termios
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
 from lamina._version import __version__
-from lamina.cli.chat_commands import Leave, Switch, Use, run_command
-from lamina.cli.chat_events import line_of, on_ctrl_c
+from lamina.cli import transcript
+from lamina.cli.chat_commands import Leave, Switch, Use, completions, run_command
+from lamina.cli.chat_events import called, line_of, on_ctrl_c
 from lamina.cli.main import DONE
 from lamina.cli.terminal import (
+    StatusLine,
     WordWrap,
     harmless,
     note,
@@ -35,13 +38,23 @@ from lamina.cli.terminal import (
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError
-from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished
+from lamina.events import (
+    Event,
+    LayerActed,
+    PermissionRefused,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+)
 from lamina.ledger.places import private_folder
 from lamina.memory import team_news
+from lamina.messages import dicts, text_of
 from lamina.session import Session
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.document import Document
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -49,6 +62,8 @@ if TYPE_CHECKING:
 
 # A paste of more lines or characters than this is not taken for the user's own words.
 LONGEST_TYPED_PASTE = 300
+_SILENCE = 2.0  # seconds without a word after which a line says what is waited for
+_LAST_LINES = 8  # of an answer, shown when its session goes on
 
 
 def _typed_ahead() -> list[KeyPress]:
@@ -148,7 +163,26 @@ class Editor:
             key_bindings=self._keys(),
             prompt_continuation="  ",
             enable_history_search=False,
+            completer=self._completer(),
+            complete_while_typing=False,  # only at Tab
         )
+
+    def _completer(self) -> Completer:
+        from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+
+        config = self._config
+
+        class ByTab(Completer):
+            def get_completions(
+                self,
+                document: Document,
+                complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
+            ) -> Iterator[Completion]:
+                line = document.text_before_cursor
+                for whole, typed in completions(line, config):
+                    yield Completion(whole, -len(typed))
+
+        return ByTab()
 
     def _toolbar(self) -> Any:
         return [("", self._status())]
@@ -228,6 +262,9 @@ class Conversation:
         self._refused = False  # the last event said so
         self._compacting = False  # by hand: the command itself reports the result
         self._asking = anyio.Lock()  # one question at a time
+        self._waiting = StatusLine(quiet=quiet)
+        self._running: dict[str, str] = {}  # tools at work
+        self._heard = 0.0  # when something was printed last
 
     async def run(self) -> int:
         warm_up(self._config.str("model"))
@@ -299,14 +336,34 @@ class Conversation:
     # ---- one turn
 
     async def _turn(self, session: Session, line: str, pasted: str) -> None:
-        async with on_ctrl_c(session.cancel):
+        self._running.clear()
+        self._heard = time.monotonic()
+        async with on_ctrl_c(session.cancel, self._show_life):
             reply = await session.ask(line, pasted=pasted)
         self._end_line()
         if reply.stop == "cancelled":
             out(style("  Stopped. What was done so far is kept.", "yellow"))
 
+    async def _show_life(self) -> None:
+        """What is waited for and for how long, on a line that goes when something is printed."""
+        while True:
+            await anyio.sleep(0.5)
+            waited = time.monotonic() - self._heard
+            if waited < _SILENCE or self._streamed is not None or self._asking.locked():
+                continue
+            model = self._session.status().model if self._session else ""
+            doing = ", ".join(self._running.values()) or f"waiting for {model}"
+            stops = f" · {waited:.0f} s · Ctrl-C stops it"
+            doing = one_line(doing, max(10, width() - 1 - len(stops)))
+            self._waiting.say(f"{doing}{stops}", now=True)
+
     def _hear(self, event: Event) -> None:
+        if isinstance(event, ToolStarted):
+            self._running[event.id] = called(event)
+        elif isinstance(event, ToolFinished):
+            self._running.pop(event.id, None)
         if isinstance(event, TextDelta):
+            self._begin_printing()
             self._streamed = self._streamed or WordWrap(width())
             stream(self._streamed.feed(harmless(event.text)))
             return
@@ -317,10 +374,16 @@ class Conversation:
             return
         line = line_of(event)
         if line is not None and not (self._quiet and line.style == "dim"):
+            self._begin_printing()
             self._end_line()
             out(style(wrapped(line.text, width()), line.style))
 
+    def _begin_printing(self) -> None:
+        self._waiting.clear()
+        self._heard = time.monotonic()
+
     def _end_line(self) -> None:
+        self._waiting.clear()
         if self._streamed is not None:
             end = "" if self._streamed.at_start else "\n"
             stream(self._streamed.end() + end)
@@ -338,6 +401,8 @@ class Conversation:
             out(style(f"? {_asked(tool)}", "yellow"))
             for line in harmless(detail).splitlines()[:20]:
                 out(f"    {line[: width() - 4]}")
+            if allows := getattr(detail, "always", ""):
+                out(style(f"  always: {harmless(allows)}, until this session ends", "dim"))
 
         async with self._asking:
             try:
@@ -359,6 +424,27 @@ class Conversation:
         if resumed:
             said = sum("typed" in (e.get("origins") or ()) for _, e in session.ledger.messages())
             out(style(f"  continuing: {plural(said, 'message')} from you so far", "dim"))
+            self._show_last(session)
+
+    def _show_last(self, session: Session) -> None:
+        """The last exchange, as the user left it."""
+        entries = [entry for _, entry in session.ledger.messages()]
+        typed = [at for at, entry in enumerate(entries) if transcript.typed_text(entry)]
+        if not typed:
+            return
+        out(
+            style(
+                f"  you: {one_line(transcript.typed_text(entries[typed[-1]]), width() - 7)}", "dim"
+            )
+        )
+        answers = [
+            text_of([block for block in dicts(entry.get("content")) if block.get("type") == "text"])
+            for entry in entries[typed[-1] + 1 :]
+            if entry.get("role") == "assistant"
+        ]
+        lines = wrapped(harmless("\n".join(filter(None, answers))), width() - 2).splitlines()
+        for line in lines[-_LAST_LINES:]:
+            out(style(f"  {line}", "dim"))
 
     def _status(self) -> str:
         """The line at the bottom: model, tokens of window, cache hit rate, background tasks."""

@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from lamina.errors import SettingsError
 from lamina.messages import Json
-from lamina.ports import Ask, Decision, Permit, ToolContext, ToolSpec
+from lamina.ports import Ask, Decision, Permit, Question, ToolContext, ToolSpec
 from lamina.text.globs import left_below, literal_prefix, matches
 
 PATH_FIELDS = {
@@ -216,7 +216,7 @@ class _Permit:
         async with self.asking:  # one question at a time
             if call.key in self.granted:
                 return Decision(allow=True, reason="the user allowed it for this session.")
-            answer = await self.ask(call.tool, call.question)
+            answer = await self.ask(call.tool, Question.of(call.question, call.always))
             if answer == "always":
                 self.granted.add(call.key)
         if answer == "no":
@@ -299,6 +299,18 @@ class _Call:
             inside = self.path.is_relative_to(self.project)
             return f"{self.tool} inside" if inside else f"{self.tool} {self.path}"
         return f"{self.tool} {self.command}" if self.command is not None else self.tool
+
+    @property
+    def always(self) -> str:
+        """The same in words."""
+        if self.path is not None:
+            inside = self.path.is_relative_to(self.project)
+            return (
+                f"{self.tool} on any file of this project"
+                if inside
+                else f"{self.tool} on this path"
+            )
+        return "just this command" if self.command is not None else f"every call of {self.tool}"
 
     @property
     def question(self) -> str:
