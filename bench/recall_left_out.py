@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ Floats = NDArray[np.float32]
 
 HERE = Path(__file__).resolve().parent
 PARTS = tuple(turns.WEIGHTS)
-OTHER = "other_role"
-SHIPPED = {**turns.WEIGHTS, OTHER: turns.OTHER_ROLE}  # `meaning` is 0 without its extra
+OTHER, BRIEF = "other_role", "brief"
+# `meaning` is 0 without its extra
+SHIPPED = {**turns.WEIGHTS, OTHER: turns.OTHER_ROLE, BRIEF: turns.BRIEF}
 # Every weight begins in the middle of what is tried, and moves only for a gain that is worth it.
 TRIED: dict[str, tuple[float, ...]] = {
     name: (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
@@ -54,8 +56,14 @@ TRIED: dict[str, tuple[float, ...]] = {
     if name not in ("text", "span", "meaning")  # the last: bench/recall_meaning.py
 }
 TRIED[OTHER] = (1.0, 0.75, 0.5, 0.25)
-BEGIN = {**dict.fromkeys(PARTS, 0.4), "text": 1.0, "span": turns.WEIGHTS["span"], OTHER: 0.5}
-BEGIN["meaning"] = 0.0
+TRIED[BRIEF] = (inf, 40.0, 20.0, 10.0)
+BEGIN = dict.fromkeys(PARTS, 0.4) | {
+    "text": 1.0,
+    "span": turns.WEIGHTS["span"],
+    "meaning": 0.0,
+    OTHER: 0.5,
+    BRIEF: 20.0,
+}
 WORTH = 0.002
 SETS = ("LoCoMo", "mix", "LongMemEval", "BEAM")
 GOALS = {"LoCoMo": 0.70, "mix": 0.0, "LongMemEval": 0.79, "BEAM": 0.50}
@@ -64,17 +72,28 @@ LEFT_OUT = (("LoCoMo", "mix"), ("LongMemEval",), ("BEAM",))
 
 
 @dataclass(frozen=True)
+class Talk:
+    """What is known of the turns of one corpus whatever is asked, by turn."""
+
+    terms: Floats  # in a turn of its session, on average
+    replies_to: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
 class Asked:
     """One question put to one corpus: what each part of each turn's score is before any weight."""
 
+    talk: Talk
     parts: Floats  # by part and turn
     others: NDArray[np.bool_]  # turns of the role that is not asked for
     expected: frozenset[int]
     by_assistant: frozenset[int]  # of those, the ones that the assistant spoke
 
     def best(self, weights: Mapping[str, float]) -> set[int]:
-        total = np.tensordot([weights[name] for name in PARTS], self.parts, 1)
-        total[self.others] *= weights[OTHER]
+        rows = dict(zip(PARTS, self.parts, strict=True))
+        parts = turns.weighed_parts(rows, weights, weights[BRIEF], self.talk.terms)
+        asked_for = np.where(self.others, weights[OTHER], 1).astype(np.float32)
+        total = turns.with_what_they_answer(parts, self.talk.replies_to, asked_for)
         return set(np.argsort(-total, kind="stable")[:5].tolist())
 
 
@@ -99,8 +118,10 @@ def work_out(
     places = {item.id: place for place, item in enumerate(corpus.items)}
     latest = max(item.said for item in corpus.items) + DAY
     found: list[Asked] = []
-    weights, turns.WEIGHTS = turns.WEIGHTS, dict.fromkeys(PARTS, 1.0)
-    other, turns.OTHER_ROLE = turns.OTHER_ROLE, 1.0
+    shipped = turns.WEIGHTS, turns.OTHER_ROLE, turns.BRIEF, turns.REPLY
+    turns.WEIGHTS, turns.OTHER_ROLE = dict.fromkeys(PARTS, 1.0), 1.0
+    turns.BRIEF, turns.REPLY = inf, (1.0, 0.0)
+    talk = Talk(index._arrays().terms, index._arrays().replies_to)
     try:
         for question in questions:
             scored = index._ask(question.text, question.asked or latest)
@@ -113,9 +134,9 @@ def work_out(
             turns.OTHER_ROLE = 1.0
             expected = frozenset(places[id_] for id_ in question.expected)
             spoken = {p for p in expected if corpus.items[p].speaker == "assistant"}
-            found.append(Asked(parts, others, expected, frozenset(spoken)))
+            found.append(Asked(talk, parts, others, expected, frozenset(spoken)))
     finally:
-        turns.WEIGHTS, turns.OTHER_ROLE = weights, other
+        turns.WEIGHTS, turns.OTHER_ROLE, turns.BRIEF, turns.REPLY = shipped
     return found
 
 
@@ -306,7 +327,7 @@ def main() -> int:
     trial = Trial(kept())
     print("shipped:", trial.figures(SHIPPED))
     for name in TRIED:
-        without = {**SHIPPED, name: 1.0 if name == OTHER else 0.0}
+        without = {**SHIPPED, name: {OTHER: 1.0, BRIEF: inf}.get(name, 0.0)}
         print(f"  without {name}:", {k: round(v, 4) for k, v in trial.figures(without).items()})
     return 0
 

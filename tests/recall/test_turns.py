@@ -85,6 +85,33 @@ def test_the_assistant_s_words_come_first_where_the_question_asks_for_them() -> 
     assert best("Which colours did I ask about for the dashboard?", index) == "u2"
 
 
+def test_all_that_an_assistant_says_counts_with_what_it_answers() -> None:
+    index = search_of(
+        Turn("u1", "a", "Which dashboard colours?", "user", NOW),
+        Turn("v1", "a", "Let me look.", "assistant", NOW),
+        Turn("v2", "a", "Take the pale one.", "assistant", NOW),
+        Turn("u2", "a", "And the kettle?", "user", NOW),
+        Turn("v3", "a", "Any.", "assistant", NOW),
+    )
+    hits = index.search("Which dashboard colours did you recommend?", now=NOW)
+    answer = {hit.id: hit.parts["answer"] for hit in hits}
+    assert answer["v2"] > 0
+    assert answer["v2"] == answer["v1"] > 2 * answer["v3"]
+
+
+def test_what_stands_around_a_turn_counts_less_where_turns_are_long() -> None:
+    def beside(filler: str) -> float:
+        index = search_of(
+            Turn("u1", "a", "The kettle is broken.", "Alma", NOW),
+            Turn("u2", "a", f"Yes. {filler}", "Bruno", NOW),
+        )
+        hits = index.search("broken kettle", now=NOW)
+        return next(hit.parts["beside"] for hit in hits if hit.id == "u2")
+
+    long = " ".join(f"word{number}" for number in range(200))
+    assert beside(long) < beside("Ours too.") / 2
+
+
 def test_a_search_that_speaks_of_neither_side_asks_both() -> None:
     index = search_of(*WORK)
     neither, mine = (

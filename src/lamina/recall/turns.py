@@ -49,8 +49,14 @@ WEIGHTS: Mapping[str, float] = {
     "date": 0.5,
     "span": 0.3,
     "embedding": 0.5,
-    "meaning": 1.0,  # with the extra `semantic` only
+    "meaning": 0.7,  # with the extra `semantic` only
 }
+# What stands around a turn counts whole in talk of short turns, which lean on each other; where a
+# session's turns have more terms than this on average, they speak for themselves.
+BRIEF = 20.0
+_AROUND = ("beside", "answer", "session")
+# What an assistant's turn counts for, when it answers somebody: its own words, and those it answers.
+REPLY = (0.7, 0.45)
 # In talk with an assistant one of the two is asked for: what a turn of the other one counts. An
 # assistant repeats at length what the user said in a sentence.
 OTHER_ROLE = 0.5
@@ -84,7 +90,9 @@ class _Columns:
     after2: Places
     speaker: Places
     said: Doubles
-    answering: Floats  # 1 where the turn before is a question, or this is the assistant's answer
+    answering: Floats  # 1 where the turn before is a question, except for the assistant's answers
+    terms: Floats  # of a turn in its session, on average
+    replies_to: Places  # of an assistant's turn: what somebody else said last before it; else -1
     session_norm: Floats  # what BM25 sets against the counts of a session, by how long it is
     named: Mapping[str, set[int]]  # term of a speaker's name -> speakers
 
@@ -280,15 +288,9 @@ class TurnIndex:
             "embedding": near,
             "meaning": self._meant(query, named),
         }
+        parts = weighed_parts(found, WEIGHTS, BRIEF, columns.terms)
         asked_for = self._asked_for(query)[columns.speaker]
-        parts = {
-            name: values * (asked_for * np.float32(WEIGHTS[name]))
-            for name, values in found.items()
-            if values is not None
-        }
-        total = np.zeros_like(text)
-        for values in parts.values():
-            total += values
+        total = with_what_they_answer(parts, columns.replies_to, asked_for)
         meant = found["meaning"]
         total *= (text + session + near + (0 if meant is None else meant)) > 0
         asked = QuestionTerms.of(query, question, self._postings, named)
@@ -305,10 +307,12 @@ class TurnIndex:
         after[before[has]] = np.flatnonzero(has)
         speaker = np.array(self._speaker_of, dtype=np.intp)
         asking = np.append(np.array(self._asking, dtype=bool), False)
-        answering = asking[before] | has & (speaker == self._speakers.get("assistant", -1))
+        replies_to = _answered(before, speaker, self._speakers.get("assistant", -1))
+        answering = asking[before] & (replies_to < 0)
         said = np.nan_to_num(np.array(self._said, dtype=np.float64))
         by_session = np.bincount(session, weights=lengths).astype(np.float32)
         mean = np.float32(max(float(by_session.mean()), 1e-9))
+        of_turns = by_session / np.maximum(np.bincount(session), 1)
         named: dict[str, set[int]] = {}
         for name, number in self._speakers.items():
             for term in terms(name) if name not in _ROLES else ():
@@ -322,6 +326,8 @@ class TurnIndex:
             speaker,
             said,
             answering.astype(np.float32),
+            np.maximum(of_turns, 1).astype(np.float32)[session],
+            replies_to,
             _SESSION.saturation * (1 - _SESSION.length + _SESSION.length * by_session / mean),
             named,
         )
@@ -405,6 +411,46 @@ class TurnIndex:
         if asked.meant is None:
             return sure
         return max(sure, meant_confidence(float(asked.meant[slot]) + _MEANING_FROM))
+
+
+def _answered(before: Places, speaker: Places, number: int) -> Places:
+    """For each turn of this speaker the place of what somebody else said last before it, or -1."""
+    assistant = speaker == number
+    found = np.where(assistant, before, -1)
+    while len(again := np.flatnonzero((found >= 0) & assistant[found])):
+        found[again] = found[found[again]]
+    return found
+
+
+def weighed_parts(
+    found: Mapping[str, Floats | None], weights: Mapping[str, float], brief: float, terms: Floats
+) -> dict[str, Floats]:
+    """Each part times its weight; those of what stands around a turn by how brief the talk is."""
+    around = np.minimum(np.float32(brief) / terms, np.float32(1))
+    return {
+        name: values * (np.float32(weights[name]) * (around if name in _AROUND else 1))
+        for name, values in found.items()
+        if values is not None
+    }
+
+
+def with_what_they_answer(
+    parts: Mapping[str, Floats], replies_to: Places, asked_for: Floats
+) -> Floats:
+    """The sum of the parts, each of them changed in place: an assistant's answer counts together
+    with what it answers, and everything by who is asked for."""
+    own, asked = np.float32(REPLY[0]), np.float32(REPLY[1])
+    total = np.zeros_like(asked_for)
+    for values in parts.values():
+        total += values
+    answers = np.where(replies_to >= 0, asked_for, np.float32(0))
+    shared = total[replies_to] * answers * asked
+    counts = asked_for - answers * (1 - own)
+    for values in (total, *parts.values()):
+        np.multiply(values, counts, out=values)
+    for values in (total, parts["answer"]):
+        np.add(values, shared, out=values)
+    return total
 
 
 def _within(said: Doubles, span: tuple[float, float] | None) -> Floats | None:
