@@ -26,6 +26,7 @@ from lamina.layers.dream import fork, plan, runner
 from lamina.layers.dream import lock as dream_lock
 from lamina.layers.dream.fork import drifted
 from lamina.layers.dream.record import DreamRecord, Progress, take_back
+from lamina.ledger import log
 from lamina.memories import Evidence, Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
@@ -1038,6 +1039,62 @@ def test_a_night_without_a_model_leaves_the_diary_new_to_the_next_with_one(place
         assert "2026-11-10.md" in model.requests[0].messages[-1]["content"][-1]["text"]
         again = await dream.run(session.state)  # no reply is left: it must not be asked
         assert again.status == "nothing"
+
+
+def record(folder: Path, name: str, said: str, at: float) -> None:
+    """A session in which the user typed this."""
+    path = folder / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    entry = {
+        "kind": "message",
+        "role": "user",
+        "uuid": f"of-{name}",
+        "ts": datetime.fromtimestamp(at, UTC).isoformat(),
+        "content": [{"type": "text", "text": said}],
+        "origins": ["typed"],
+    }
+    path.write_bytes(log.encode(entry) + b"\n")
+
+
+@pytest.mark.spec("L5.10", "L6.3")
+def test_what_was_said_in_three_sessions_waits_in_the_inbox_and_a_no_holds(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store, now = store_of(session), place.clock.now()
+        folder = session.state.deps.transcript.parent
+        record(folder, "one", "never amend commits", now - 3 * DAY)
+        record(folder, "hooks/codex-two", "please don't amend commits", now - 2 * DAY)
+        assert (await dream.run(session.state, apply=False)).step.inbox == ()
+        record(folder, "other-agents/codex/three", "Never amend commits.", now - DAY)
+        shown = await dream.run(session.state, apply=False)
+        assert shown.text == "Would leave something in the inbox. Nothing was changed."
+        assert store.waiting() == []
+        done = await dream.run(session.state)
+        assert (done.status, done.text) == ("completed", "Left something in the inbox.")
+        (item,) = store.waiting()
+        assert item.reason.startswith("You said this in 3 sessions: “Never amend commits.”")
+        assert {one.session for one in item.proposal.evidence} == {
+            "one", "hooks/codex-two", "other-agents/codex/three"
+        }  # fmt: skip
+        assert contents(store) == {}
+        record(folder, "four", "never amend commits", now)
+        os.utime(folder / "four.jsonl", (now + DAY, now + DAY))
+        assert (await dream.run(session.state)).status == "nothing"  # it waits already
+        store.reject(item.id)
+        record(folder, "five", "never amend commits!", now)
+        os.utime(folder / "five.jsonl", (now + 2 * DAY, now + 2 * DAY))
+        assert (await dream.run(session.state)).status == "nothing"
+
+
+@pytest.mark.spec("L5.10")
+def test_what_a_memory_says_already_is_no_candidate(place: Place) -> None:
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        fill(session, topic("feedback_amend.md", "Never amend commits.", "feedback"))
+        folder = session.state.deps.transcript.parent
+        for day in range(3):
+            record(folder, f"s{day}", "never amend commits", place.clock.now() - day * DAY)
+        assert (await dream.run(session.state)).step.inbox == ()
 
 
 @pytest.mark.spec("L6.6", "L5.8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.local.extractor import extract
+from lamina.local.extractor import extract, said_again
 from lamina.local.finding import ASKED, CORRECTED
 from lamina.memories import Proposal
 from lamina.memory.gate import GateContext, decide
@@ -671,3 +671,83 @@ def test_no_line_repeats_the_rule() -> None:
 )
 def test_what_is_asked_for_has_the_type_that_its_grammar_says(words: str, kind: str) -> None:
     assert only(typed(words)).type == kind
+
+
+# ---- what is said again and again
+
+
+def in_sessions(*sessions: str | list[str]) -> dict[str, list[dict[str, Any]]]:
+    """One session a day; the last is the newest."""
+    return {
+        f"s{day}": [
+            typed(one, time=(NOW + timedelta(days=day, minutes=5 * at)).isoformat(), uuid=f"{day}/{at}")
+            for at, one in enumerate([texts] if isinstance(texts, str) else texts)
+        ]
+        for day, texts in enumerate(sessions)
+    }  # fmt: skip
+
+
+def again(*sessions: str | list[str]) -> list[Proposal]:
+    return said_again(in_sessions(*sessions), now=NOW + timedelta(days=20))
+
+
+@pytest.mark.spec("L5.10")
+def test_what_is_said_in_three_sessions_is_a_candidate_with_its_count_and_quotes() -> None:
+    (found,) = again(
+        "use pnpm, not npm", "please use pnpm instead of npm", "fix the tests", "Use pnpm, not npm."
+    )
+    assert (found.type, found.writer) == ("feedback", "dream")
+    assert found.reason.startswith("You said this in 3 sessions: “Use pnpm, not npm.” (2026-03-07)")
+    assert "“please use pnpm instead of npm” (2026-03-05)" in found.reason
+    quotes = [(one.session, one.entry, one.quote) for one in found.evidence]
+    assert quotes == [
+        ("s3", "3/0", "Use pnpm, not npm."),
+        ("s1", "1/0", "please use pnpm instead of npm"),
+        ("s0", "0/0", "use pnpm, not npm"),
+    ]
+
+
+@pytest.mark.spec("L5.10")
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["commit this", "commit this please", "Commit this."],
+        ["push and open a draft PR", "push and open a draft PR please", "commit, push, open a draft PR"],
+        ["this is annoying", "this is so annoying", "This is annoying!"],
+        ["I'm tired today", "I'm so tired today", "I'm tired"],
+        ["yes, please do", "yes please do", "yes, please do that"],
+        ["can you fix the failing tests?", "can you fix the failing tests", "fix the failing tests"],
+        ["what did you change?", "What did you change?", "what did you change"],
+        ["run the linter and fix what it finds"] * 3,
+        ["we have changes in our working copy"] * 3,
+    ],
+)  # fmt: skip
+def test_orders_for_the_moment_moods_and_questions_are_none_however_often(said: list[str]) -> None:
+    assert again(*said) == []
+
+
+@pytest.mark.spec("L5.10")
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["we use squash merges only", "we use squash merges only"],  # two sessions
+        [["we use squash merges only"] * 3],  # one session
+        ["never amend commits", "never squash commits", "never sign commits"],  # three things
+        ["use pnpm, not npm", "use npm, not pnpm", "use pnpm, not npm"],  # turned round
+        ["never amend commits", "never amend commits", "never amend commits", "amend commits"],
+    ],
+)  # fmt: skip
+def test_twice_or_not_the_same_or_taken_back_is_no_candidate(said: list[str | list[str]]) -> None:
+    assert again(*said) == []
+
+
+@pytest.mark.spec("L5.10")
+def test_a_message_that_two_records_hold_was_typed_once() -> None:
+    sessions = in_sessions("we use squash merges only", "we use squash merges only")
+    copy = [{**message, "uuid": "other"} for message in sessions["s1"]]
+    soon = (NOW + timedelta(days=1, seconds=2)).isoformat()
+    seen = [{**message, "uuid": "seen", "time": soon} for message in sessions["s1"]]
+    late = NOW + timedelta(days=20)
+    assert said_again({**sessions, "resumed": copy}, now=late) == []
+    assert said_again({**sessions, "hooks/claude-code-s1": seen}, now=late) == []
+    assert said_again({**sessions, "at once in a third": seen}, now=late) != []

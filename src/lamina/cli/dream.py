@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lamina import opening
 from lamina.cli.options import add_verb, command, config_of
+from lamina.cli.sessions import others
 from lamina.cli.terminal import (
     StatusLine,
     harmless,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from lamina.events import Event
     from lamina.layers.dream.runner import DreamResult
     from lamina.ports import MemoryStore
-
 
 EXAMPLES = """
 lamina dream                             if one is due
@@ -179,6 +179,8 @@ async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenera
         on_event=hear,
     )
     config = opening.load_config(options)
+    if config.bool("memory.enabled"):
+        others(config)  # what is said again and again is said to other agents, too
     name = f"apart-{uuid.uuid4()}"
     path = project_folder(config.own_home, config.project) / f"{name}.jsonl"
     async with AsyncExitStack() as stack:

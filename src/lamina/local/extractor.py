@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from lamina.local import finding
 from lamina.local.facts import (
@@ -27,7 +28,7 @@ from lamina.local.facts import (
     wish,
 )
 from lamina.local.finding import Find
-from lamina.local.judge import anchored, completed, judged, opinion, weighed
+from lamina.local.judge import anchored, completed, judged, may_last, opinion, weighed
 from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import MEMORY_TYPES, Evidence, MemoryType, Proposal
@@ -35,6 +36,7 @@ from lamina.memory import file_name, free_names
 from lamina.text.asks import classify
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
+from lamina.text.likeness import restated
 from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 
@@ -65,6 +67,120 @@ def extract(
                 if known.body == proposal.body:
                     break
     return list(proposals.values())
+
+
+# ---- what is said again and again
+
+_SESSIONS = 3  # in which it must have been said
+_SAME_MOMENT = 30.0  # seconds within which records of two kinds hold one and the same message
+
+
+class _Heard(NamedTuple):
+    session: str
+    message: list[Sentence]
+    place: int
+
+    @property
+    def sentence(self) -> Sentence:
+        return self.message[self.place]
+
+
+def said_again(
+    sessions: Mapping[str, Sequence[Mapping[str, Any]]], *, now: datetime
+) -> list[Proposal]:
+    """What the user typed in three or more sessions, in whatever words, and did not say otherwise since;
+    the evidence is the last time in each session, newest first. Messages are those of `extract`."""
+    heard = _heard(sessions, now)
+    same: list[set[int]] = [{number} for number in range(len(heard))]
+    against: defaultdict[int, list[int]] = defaultdict(list)
+    for one, other, alike in restated([one.sentence.text for one in heard]):
+        for first, second in ((one, other), (other, one)):
+            if alike:
+                same[first].add(second)
+            else:
+                against[first].append(second)
+    proposals: list[Proposal] = []
+    told: set[int] = set()
+    for centre in sorted(range(len(heard)), key=lambda number: (-len(same[number]), number)):
+        members = sorted(same[centre] - told, key=lambda number: heard[number].sentence.said)
+        if centre in told or len({heard[one].session for one in members}) < _SESSIONS:
+            continue
+        told.update(members)
+        finds = [(one, find) for one in members if (find := _lasting(heard[one]))]
+        since = heard[members[-1]].sentence.said
+        turned = any(
+            heard[other].sentence.said > since for one in members for other in against[one]
+        )
+        if 2 * len(finds) < len(members) or turned:
+            continue
+        last = {heard[one].session: heard[one] for one in members}
+        newest = sorted(last.values(), key=lambda one: one.sentence.said, reverse=True)
+        proposals.append(_candidate(finds[-1][1], newest))
+    return proposals
+
+
+def _heard(sessions: Mapping[str, Sequence[Mapping[str, Any]]], now: datetime) -> list[_Heard]:
+    """Typed sentences of all sessions. A message that records of two kinds hold (sessions in different
+    folders), or that a resumed session repeats with its time, was typed once."""
+    found: list[_Heard] = []
+    times: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
+    for session, messages in sessions.items():
+        sentences = typed_sentences(messages, now)
+        for _, group in groupby(sentences, key=lambda sentence: sentence.message):
+            message = list(group)
+            for place, sentence in enumerate(message):
+                at, known = sentence.said.timestamp(), times[sentence.text]
+                kind = session.rpartition("/")[0]
+                if any(
+                    at == other if kind == one else abs(at - other) < _SAME_MOMENT
+                    for one, other in known
+                ):
+                    continue
+                known.append((kind, at))
+                if not (sentence.material or sentence.document or _asks(sentence)):
+                    found.append(_Heard(session, message, place))
+    return found
+
+
+def _asks(sentence: Sentence) -> bool:
+    asked = LANGUAGES[sentence.lang].question.search(sentence.plain)
+    return bool(asked or classify(sentence.plain).asks) and not POLITE_ORDER.match(sentence.plain)
+
+
+def _lasting(one: _Heard) -> Find | None:
+    """What one of them says, if it may be worth keeping."""
+    sentence, rules = one.sentence, LANGUAGES[one.sentence.lang]
+    kind = classify(sentence.plain)
+    if kind.imagines or kind.confirms or kind.forgets:
+        return None
+    if SARCASM.search(sentence.plain) or SECRET.search(sentence.text):
+        return None
+    found = next(_finds_of(one.message, one.place), None)
+    if found is not None and found.because == (sentence,):
+        return found
+    return may_last(one.message, one.place, rules)
+
+
+def _candidate(find: Find, heard: Sequence[_Heard]) -> Proposal:
+    proposal = _proposal(find, heard[0].session)
+    evidence = [
+        Evidence(one.sentence.text.strip(), one.session, one.sentence.entry) for one in heard
+    ]
+    days = [f"{one.sentence.said:%Y-%m-%d}" for one in heard]
+    quotes = [
+        f"“{finding.shortened(' '.join(one.quote.split()), 80)}” ({day})"
+        for one, day in zip(evidence[:_SHOWN], days, strict=False)
+    ]
+    more = f" and {len(heard) - _SHOWN} more" if len(heard) > _SHOWN else ""
+    return replace(
+        proposal,
+        writer="dream",
+        evidence=tuple(evidence),
+        reason=f"You said this in {len(heard)} sessions: {', '.join(quotes)}{more}.",
+    )
+
+
+_SHOWN = 5  # quotes
 
 
 def kind_of(fact: str) -> MemoryType:

@@ -102,6 +102,7 @@ CORRECTED = "the user corrected what the assistant took for true"
 PLACE = "the user said where it is kept"
 ROLE = "the user said who they are"
 TOLD = "the user told what lasts"
+REPEATED = "the user said it in several sessions"
 
 
 @dataclass(frozen=True, slots=True)

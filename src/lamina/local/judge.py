@@ -33,6 +33,7 @@ from lamina.local.finding import (
     CORRECTED,
     DATE,
     PLACE,
+    REPEATED,
     ROLE,
     RULE,
     TOLD,
@@ -160,6 +161,7 @@ _DOUBTED = {
     ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.6, DATE: 0.25, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, TOLD: 0.0
 }  # fmt: skip
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
+_MAY_LAST = 0.3  # set by hand on sentences of our own
 # Sentences in German gather less weight for the same certainty.
 _EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
 _TELLS = 3  # words that a sentence needs to say by itself what another one leans on
@@ -184,6 +186,22 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     text = finding.without_opener(sentence.text)
     why = finding.reason_in(text, rules)
     return anchored(Find(view.type, text, (sentence,), _LIKE[view.type], why), message, place)
+
+
+def may_last(message: list[Sentence], place: int, rules: Cues) -> Find | None:
+    """What is worth a person's look if the user says it again and again: the judge need not be sure of
+    it, only not against it. One-off orders and moods stay out, however often they come."""
+    sentence = message[place]
+    view = opinion(message, place)
+    # "No emojis" is short, and yet all of it.
+    first = next(iter(finding.without_opener(sentence.plain).casefold().split()), "")
+    short = first not in _NO_SUCH and _is_short(sentence, view.type)
+    if view.worth < _MAY_LAST or short or _misleads(sentence, view.type, rules):
+        return None
+    text = finding.without_opener(sentence.text)
+    if _leans(text):
+        return None
+    return Find(view.type, text, (sentence,), REPEATED, finding.reason_in(text, rules))
 
 
 def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
@@ -237,12 +255,19 @@ def completed(find: Find, message: list[Sentence], place: int, room_after: bool)
 
 
 def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
-    """Too short to be understood later, hands something over, promises, doubts, or leans on what is
-    not named: of these too many were wrong, however sure the judge was."""
+    """Too short to be understood later, or misleading."""
+    return _is_short(sentence, kind) or _misleads(sentence, kind, rules)
+
+
+def _is_short(sentence: Sentence, kind: MemoryType) -> bool:
+    return kind in {"feedback", "project"} and len(content_words(sentence.text)) < 3
+
+
+def _misleads(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
+    """Hands something over, promises, doubts, or leans on what is not named: of these too many were
+    wrong, however sure the judge was."""
     plain = sentence.plain
     if sentence.text.rstrip().endswith((":", "：")) or _COURTESY.search(plain):
-        return True
-    if kind in {"feedback", "project"} and len(content_words(sentence.text)) < 3:
         return True
     if kind == "feedback":
         starts = (_SAYING, CHORE_START, _ONE_OFF)
@@ -257,6 +282,7 @@ def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     return bool(of_another or LEANS_ON.match(plain))
 
 
+_NO_SUCH = ("no", "never", "kein", "keine", "keinen")
 _FIRST_PERSON = words("telling.first_person")
 _ONE_OFF = Listed("finders.one_off")
 _ANOTHER = Listed("telling.another")

@@ -17,6 +17,7 @@ from lamina.text.wording import spans
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
 _MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite
 _SHARED = 6  # of the rarest words, before two long texts are compared
+_RESTATED = 0.6  # of the words of two sentences that may say the same
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
@@ -99,6 +100,7 @@ _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
+_INSTEAD = ("instead of", "rather than", "anstatt", "statt")
 _POINTING = (
     "[[",
     "http",
@@ -378,6 +380,28 @@ def tells_apart(one: str, other: str) -> bool:
         return True
     turned = {(less, more) for more, less in _COMPARED.findall(one.casefold())}
     return not turned.isdisjoint(_COMPARED.findall(other.casefold()))
+
+
+def restated(sentences: Sequence[str], least: float = _RESTATED) -> Iterator[tuple[int, int, bool]]:
+    """Pairs of sentences about the same thing, and whether they say the same of it: the same words in
+    the same order, but for signs such as "please" or "use", and nothing that tells them apart."""
+    plain = list(sentences)
+    for phrase in _INSTEAD:
+        plain = [one.replace(f" {phrase} ", " not ") for one in plain]
+    about = [tuple(_about(_stripped(one)[1])) for one in plain]
+    for first, second, _ in alike_pairs(about, least):
+        one, other = plain[first], plain[second]
+        shared = {*about[first]}.intersection(about[second])
+        orders = [
+            [
+                *dict.fromkeys(
+                    stem for word in wording.words(text) for stem in wording.stems_of([word])
+                )
+            ]
+            for text in (one, other)
+        ]
+        left, right = ([stem for stem in order if stem in shared] for order in orders)
+        yield first, second, left == right and not tells_apart(one, other)
 
 
 def _letters(text: str) -> set[str]:

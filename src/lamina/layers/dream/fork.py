@@ -11,9 +11,11 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,10 +31,10 @@ from lamina.layers.dream.record import new_logs
 from lamina.ledger import log
 from lamina.ledger.places import private_folder, write_private
 from lamina.ledger.record import blocks_of_entry
-from lamina.memories import Evidence, Memory
-from lamina.memory import INDEX, manifest, missing_files, read_topic
+from lamina.memories import Evidence, Memory, Proposal, Verdict
+from lamina.memory import INDEX, free_names, manifest, missing_files, new_topic, read_topic
 from lamina.messages import Json
-from lamina.ports import Decision, Permit, ToolContext, ToolSpec
+from lamina.ports import Decision, MemoryStore, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
 from lamina.state import State
 from lamina.text import wording
@@ -201,20 +203,80 @@ def heard_in(
             lines = {memory.description, *(part.text for part in statements(memory.body))}
             wanted += [(wording.content_stems(line), found[path]) for line in lines]
     wanted = [one for one in wanted if one[0]]
-    recorded = [*folder.glob("*.jsonl"), *folder.glob("hooks/*.jsonl")] if wanted else []
-    newest = sorted(recorded, key=lambda path: path.stat().st_mtime)[-_MOST_SESSIONS:]
-    for path in newest:
-        session = path.relative_to(folder).with_suffix("").as_posix()
-        with contextlib.suppress(LaminaError, OSError):
-            for entry in log.read(path).entries:
-                for part in typed_parts(blocks_of_entry(entry)):
-                    for said in wording.sentences(part):
-                        stems = wording.content_stems(said)
-                        quote = Evidence(said, session, str(entry.get("uuid")))
-                        for needed, heard in wanted:
-                            if len(needed & stems) >= _HEARD * len(needed):
-                                heard.append(quote)
+    for session, entries in _recorded(folder, ("*", "hooks/*")) if wanted else ():
+        for entry in entries:
+            for part in typed_parts(blocks_of_entry(entry)):
+                for said in wording.sentences(part):
+                    stems = wording.content_stems(said)
+                    quote = Evidence(said, session, str(entry.get("uuid")))
+                    for needed, heard in wanted:
+                        if len(needed & stems) >= _HEARD * len(needed):
+                            heard.append(quote)
     return {path: heard[-_MOST_HEARD:] for path, heard in found.items()}
+
+
+def _recorded(
+    folder: Path, where: Sequence[str], since: float = 0.0
+) -> Iterator[tuple[str, Sequence[Json]]]:
+    """The newest sessions, oldest first, and what was said in them; none if none is newer than that."""
+    times: dict[Path, float] = {}
+    for path in chain.from_iterable(folder.glob(f"{one}.jsonl") for one in where):
+        with contextlib.suppress(OSError):
+            times[path] = path.stat().st_mtime
+    if max(times.values(), default=0.0) <= since:
+        return
+    for path in sorted(times, key=times.__getitem__)[-_MOST_SESSIONS:]:
+        with contextlib.suppress(LaminaError, OSError):
+            yield path.relative_to(folder).with_suffix("").as_posix(), log.read(path).entries
+
+
+def said_again(
+    folder: Path, store: MemoryStore, now: float, since: float
+) -> list[tuple[Proposal, Verdict, bytes]]:
+    """What the user said in several sessions, Lamina's and other agents', and no memory says: for the
+    inbox, where a person decides. What they rejected or had forgotten is not brought up again."""
+    everywhere = ("*", "hooks/*", "other-agents/*/*", "conversations/*")
+    sessions = {
+        session: [_message(entry) for entry in entries if entry.get("kind") == "message"]
+        for session, entries in _recorded(folder, everywhere, since)
+    }
+    if len(sessions) < 2:
+        return []
+    from lamina.local.extractor import said_again as repeated
+
+    waiting = [f"{one.proposal.description}\n{one.proposal.body}" for one in store.waiting()]
+    found: list[tuple[Proposal, Verdict, bytes]] = []
+    for one in repeated(sessions, now=datetime.fromtimestamp(now, UTC).astimezone()):
+        said = f"{one.description}\n{one.body}"
+        if any(wording.likeness(said, other) >= _HEARD for other in waiting):
+            continue
+        with contextlib.suppress(LaminaError):
+            path = next(
+                free for free in free_names(one.path, one.body) if store.content(free) is None
+            )
+            verdict = store.judge(replace(one, path=path), None, None)
+            content = new_topic(
+                name=one.name,
+                description=one.description,
+                type=one.type,
+                body=one.body,
+                extra=one.extra,
+            )
+            verdict = replace(verdict, decision="inbox", reason=one.reason)
+            found.append((replace(one, path=path), verdict, content))
+            waiting.append(said)
+    return found
+
+
+def _message(entry: Json) -> Json:
+    """An entry as the extractor reads it."""
+    said = blocks_of_entry(entry)
+    return {
+        "role": entry.get("role"),
+        "content": [{"type": "text", "text": text, "origin": origin} for origin, text in said],
+        "time": entry.get("ts"),
+        "uuid": entry.get("uuid"),
+    }
 
 
 def read_logs(directory: Path, since: float) -> dict[str, str]:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import anyio
@@ -165,7 +165,7 @@ class DreamRun:
         if wanted is None and logs:
             wanted = await fork.aside(lambda: self._distilled(planner, logs))
         self._tell("prune", "Checking the result and the index")
-        step = await fork.aside(lambda: planner.step(wanted))
+        step = await fork.aside(lambda: self._with_what_was_repeated(planner.step(wanted)))
         for warning in step.warnings:
             self._state.emit(Warned(warning))
         if step.empty:
@@ -176,6 +176,12 @@ class DreamRun:
                 "completed", would_do(step), step, "", self._by, step.problems, *seen
             )
         return await self._carried_out(planner, step)
+
+    def _with_what_was_repeated(self, step: DreamStep) -> DreamStep:
+        """Sessions that were looked at by the last dream and not touched since say nothing new."""
+        folder, now = self._state.deps.transcript.parent, self._state.deps.clock.now()
+        heard = fork.said_again(folder, self._store, now, self._lock.last_ns / 1e9)
+        return replace(step, inbox=(*step.inbox, *heard))
 
     async def _as_shown(self, planner: DreamPlanner, shown: DreamResult) -> DreamResult:
         """Carry out what a dry run found, and nothing else."""
