@@ -19,7 +19,6 @@ from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.places import write_private
 from lamina.local import summariser
-from lamina.local.session_facts import session_facts
 from lamina.messages import Json, Response, as_object
 from lamina.ports import Decision, Fork
 from lamina.state import State
@@ -175,7 +174,8 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
 
 def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
     """Fill what can be copied. A model's words stay; only the current state is brought up to date."""
-    bodies = summariser.sections(session_facts(list(state.ledger.entries)))
+    entries = list(state.ledger.entries)
+    bodies = summariser.sections(state.noted.at(entries, list(range(len(entries)))))
     if mixed:
         empty = {summariser.KEYS.get(s.heading) for s in summariser.parse(before) if not s.body}
         bodies = {key: body for key, body in bodies.items() if key in empty or key == "state"}
