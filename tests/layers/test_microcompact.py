@@ -21,7 +21,7 @@ from lamina.layers.microcompact import CLEARED, LAYER, api_management, old_resul
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import Window
-from lamina.messages import Json, dicts
+from lamina.messages import Json, dicts, tool_result
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
 from lamina.state import OldResults
@@ -537,3 +537,17 @@ def test_old_results_found_as_a_view_grows_are_those_found_at_once(
         if data.draw(st.booleans()):
             grown = old_results(ledger, lambda _: True, 1, known)
             assert grown == old_results(ledger, lambda _: True, 1)
+
+
+def test_what_is_no_longer_cleared_brings_the_results_before_it_back_into_sight() -> None:
+    ledger, known = Ledger(None, lambda: 0.0), OldResults()
+    for n in range(4):
+        block = tool_result(f"r{n}", LONG)
+        made = {"kind": "message", "role": "user", "content": [block], "uuid": f"e{n}"}
+        ledger.projection.add(made)
+    for n, words in enumerate([CLEARED, LONG]):
+        items = [("e1", 0, tool_result("r1", words))]
+        ledger.projection.add(edits.replace(items, LAYER, changes_prefix=True, uuid=f"x{n}"))
+        found = old_results(ledger, lambda _: True, 1, known)
+        assert found == old_results(ledger, lambda _: True, 1)
+    assert [row.entry for row in found] == [0, 1, 2]
