@@ -38,20 +38,29 @@ def check(state: State, response: Response) -> None:
     """Start an update if enough has happened since the last one. Never waits."""
     if not state.served or not state.flags.on("notes") or not state.flags.on("autocompact"):
         return
-    last = _cursor(state)
+    last = _since_compaction(state, _cursor(state))
     now = state.ledger.tokens()
     ask = not state.thrifty or (not last.get("asked") and _compacts_soon(state))
     if not last:
         due = now >= state.flags.value("notes.first_tokens")
     else:
         grown = now - int(last.get("tokens") or 0)
-        if grown < 0:  # a compaction made the view smaller: count from there
-            last = {**last, "tokens": now, "asked": False}
+        if grown < 0:  # the view became smaller: count from there
+            last = {**last, "tokens": now}
+        if last != _cursor(state):
             state.ledger.append(edits.state("notes", last))
         due = grown >= state.flags.value("notes.every_tokens") and _enough(state, last, response)
         due = due or (ask and state.thrifty)
     if due:
         state.background.start(LAYER, lambda: update(state, by_model=ask))
+
+
+def _since_compaction(state: State, last: Json) -> Json:
+    """After a compaction the model may be asked again; results that were cleared are no reason."""
+    folded = max((end for _, end in state.ledger.projection.folds), default=-1)
+    if not last or last.get("folded", -1) == folded:
+        return last
+    return {**last, "folded": folded, "asked": False}
 
 
 def _enough(state: State, last: Json, response: Response) -> bool:
@@ -107,7 +116,7 @@ async def update(state: State, *, by_model: bool = True) -> None:
         last = _cursor(state)
         by = "model" if by_model or last.get("by") == "model" else "record"
         asked = asked or bool(last.get("asked"))
-        cursor = {"entry": upto, "tokens": tokens_now, "by": by, "asked": asked}
+        cursor = {**last, "entry": upto, "tokens": tokens_now, "by": by, "asked": asked}
         state.ledger.append(edits.state("notes", cursor))
     if after != before:
         who = "by the model" if by_model else "from the record"
