@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import environ
 from pathlib import Path
 from time import process_time
@@ -23,6 +23,7 @@ from bench import cache_frontier, cache_session
 from bench.cache_policies import PeerPolicy, apart_python, peer_python, sent_by
 from bench.figures import ROOT, Figure, at_least, at_most, p95, report
 
+from lamina.cache.prices import cost, price_of
 from lamina.config import Config, load
 from lamina.errors import LaminaError
 from lamina.layers import microcompact, tool_results
@@ -51,6 +52,18 @@ BREAKS = ("microcompact", "compaction", "collapse", "snip")
 def equivalents(usage: Usage) -> float:
     """Millions of tokens of plain input that cost as much: writes 1.25, reads 0.1."""
     return (1.25 * usage.cache_write + 0.1 * usage.cache_read + usage.input) / 1e6
+
+
+def paid(result: PolicyResult) -> float:
+    """The same of all that a policy sent. What another model was sent counts by that one's price."""
+    calls = [call for request in result.requests for call in request.calls]
+    plain = price_of(cache_session.MODEL).input / 1e6
+    found = equivalents(result.usage)
+    for call in calls:
+        if call.model != cache_session.MODEL:
+            asked = replace(call.usage, output=0)
+            found += cost(asked, price_of(call.model)) / plain / 1e6 - equivalents(call.usage)
+    return found
 
 
 # ---- real sessions
@@ -206,7 +219,7 @@ def asked_run(
     result = replay(made.recording, asked, weigher=weigher)
     usage = result.usage
     return LongRun(
-        equivalents(usage),
+        paid(result),
         result.overflows,
         result.max_context,
         usage.cache_read / usage.prompt,
@@ -247,7 +260,7 @@ def unseen_seeds(config: Config) -> list[float]:
         made = cache_session.make(seed=seed)
         weigher = Weigher(made.recording, cache_session.SCALES)
         with lamina_policy(weigher, config) as policy:
-            found.append(equivalents(replay(made.recording, policy, weigher=weigher).usage))
+            found.append(paid(replay(made.recording, policy, weigher=weigher)))
     return found
 
 

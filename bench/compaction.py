@@ -316,6 +316,6 @@ def main() -> int:
     real = [cut for cut in found if cut.theirs]
     peer = summaries(real)
     runs = anyio.run(_runs, found)
-    tables = anyio.run(held_tables)
+    tables = held_tables()
     RESULTS.write_text(f"{held_page(tables)}\n{page(real, runs, found)}")
     return report("compaction", [*figures(real, peer, runs), *held_figures(tables)])

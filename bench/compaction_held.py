@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
 from bench.compaction_cuts import DATA, SHORTEST, WINDOW, Entry, feed, read
 from bench.compaction_later import KINDS, Facts, Held, by_lot, half, held, names, texts, used_later
 from bench.compaction_money import Bill, bills
@@ -49,12 +50,12 @@ class Tables:
     bills: dict[str, dict[str, Bill]]
 
 
-async def held_tables() -> Tables:
+def held_tables() -> Tables:
     found: dict[str, list[RealCut]] = {name: [] for name in HALVES}
     files: dict[str, dict[Path, None]] = {name: {} for name in HALVES}
     for path in sorted(DATA.glob("claude-code-sessions*/*.jsonl")):
         for cut in _real_cuts(path):
-            await _look(cut)
+            anyio.run(_look, cut)
             found[half(path.name)].append(cut)
             files[half(path.name)].setdefault(path)
     return Tables(found, {name: bills(files[name]) for name in HALVES})

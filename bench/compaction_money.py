@@ -1,8 +1,8 @@
 """What the order (notes first, or in full) and the threshold of a compaction cost.
 
 Whole histories of the recorded sessions that were compacted, replayed with Lamina's layers under each
-setting, against what the recording tool did. No model is asked, so a full compaction's own call is
-added here: it reads the whole view from the cache and writes so many tokens.
+setting, against what the recording tool did. Replay charges our calls; the recording tool's own
+is added here: it reads the whole view from the cache and writes so many tokens.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ def _add(bill: Bill, done: PolicyResult, layers: set[str]) -> None:
         for action in request.actions:
             if action.layer in layers and "compacted" in action.description:
                 bill.compactions += 1
-                if "notes" not in action.description:
+                if layers == {"recorder"}:  # replay has charged our own calls already
                     call = (before * price.cache_read + WRITTEN * price.output) / 1e6
                     bill.calls += call
                     bill.money += call
+        bill.calls += sum(call.cost for call in request.calls if call.purpose == "summary")
         before = request.context
         bill.context += request.context

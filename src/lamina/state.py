@@ -150,6 +150,7 @@ class State:
     folding: FoldedView | None = None  # made anew from the ledger where it is missing
     results: OldResults = field(default_factory=OldResults)
     facts: SessionReader = field(default_factory=SessionReader)  # of what a summary stands for
+    noted: SessionReader = field(default_factory=SessionReader)  # and of the notes by rules
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
     expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
     names_files: bool = True  # whether the model can read a file that is named to it

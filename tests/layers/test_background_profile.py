@@ -15,6 +15,7 @@ from tests.sessions import Place, StillClock, run
 
 from lamina.cache.account import keep_warm_after
 from lamina.layers import extraction, pauses
+from lamina.ledger import edits
 from lamina.local import summariser
 from lamina.models.scripted import ScriptedModel
 from lamina.ports import Capabilities
@@ -307,6 +308,12 @@ def test_notes_are_kept_by_rules_and_by_the_model_when_a_compaction_is_near(
             await session.ask("go on " * 100)
             await settle(session)
             assert calls(model, "notes") == 1  # once a compaction
+            cursor = session.state.ledger.state("notes")
+            session.state.ledger.append(edits.state("notes", {**cursor, "tokens": 2 * most}))
+            for _ in range(2):
+                await session.ask("go on " * 50)
+                await settle(session)
+            assert calls(model, "notes") == 1  # a view that became smaller is none
 
     run(story)
 

@@ -147,8 +147,13 @@ def _worked(folder: Path, requests: int, *, held_back: bool) -> State:
 @pytest.mark.spec("L4.1", "F3")
 @pytest.mark.parametrize(
     ("requests", "held_back", "compacts"),
-    [(120, True, True), (120, False, False), (40, True, False)],
-    ids=["carrying it would cost more", "the view is not full", "the session is young"],
+    [(240, True, True), (240, False, False), (40, True, False), (120, True, False)],
+    ids=[
+        "carrying it would cost more",
+        "the view is not full",
+        "the session is young",
+        "what is likely fetched back is not earned yet",
+    ],
 )
 def test_layers_that_hold_back_much_do_not_put_off_a_summary_that_is_cheaper(
     tmp_path: Path, requests: int, held_back: bool, compacts: bool

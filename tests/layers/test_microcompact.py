@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
 from tests.layers.test_tool_results import results, saying
+from tests.ledger.strategies import foreign_entries
 from tests.sessions import Place, run, use
 from tests.test_turn import Probe
 
@@ -15,9 +19,12 @@ from lamina import flags
 from lamina.config import load
 from lamina.layers.microcompact import CLEARED, LAYER, api_management, old_results
 from lamina.ledger import edits
+from lamina.ledger.record import Ledger
 from lamina.ledger.window import Window
+from lamina.messages import Json, dicts, tool_result
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
+from lamina.state import OldResults
 
 LONG = "a result of some length " * 40
 MOVED = LONG * 600  # layer 1 moves it to disk: so much is saved from the beginning
@@ -513,3 +520,34 @@ def test_a_pause_clears_nothing_where_that_would_free_next_to_nothing(place: Pla
             assert all(CLEARED not in b["content"] for b in results(session))
 
     run(story)
+
+
+@examples(400)
+@given(foreign_entries(), st.data())
+def test_old_results_found_as_a_view_grows_are_those_found_at_once(
+    entries: list[Json], data: Any
+) -> None:
+    ledger, known = Ledger(None, lambda: 0.0), OldResults()
+    for entry in entries:
+        for block in dicts(entry.get("content")):
+            block["content"] = LONG
+        for item in dicts(entry.get("items")):
+            item["with"]["content"] = data.draw(st.sampled_from([CLEARED, LONG]))
+        ledger.projection.add(entry)
+        if data.draw(st.booleans()):
+            grown = old_results(ledger, lambda _: True, 1, known)
+            assert grown == old_results(ledger, lambda _: True, 1)
+
+
+def test_what_is_no_longer_cleared_brings_the_results_before_it_back_into_sight() -> None:
+    ledger, known = Ledger(None, lambda: 0.0), OldResults()
+    for n in range(4):
+        block = tool_result(f"r{n}", LONG)
+        made = {"kind": "message", "role": "user", "content": [block], "uuid": f"e{n}"}
+        ledger.projection.add(made)
+    for n, words in enumerate([CLEARED, LONG]):
+        items = [("e1", 0, tool_result("r1", words))]
+        ledger.projection.add(edits.replace(items, LAYER, changes_prefix=True, uuid=f"x{n}"))
+        found = old_results(ledger, lambda _: True, 1, known)
+        assert found == old_results(ledger, lambda _: True, 1)
+    assert [row.entry for row in found] == [0, 1, 2]

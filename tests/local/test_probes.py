@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.local.test_session_facts import call, said
 from tests.local.test_summariser import _entries, shapes
 
-from lamina.local.probes import KINDS, QUESTIONS, likeliest, probes, score
+from lamina.local.probes import KINDS, QUESTIONS, Probe, likeliest, probes, score
 from lamina.messages import text
 
 
@@ -107,3 +107,10 @@ def test_names_of_which_a_summary_says_nothing_lower_the_score() -> None:
     told = "Read it please. src/hooks.ts"
     assert score(probes(entries), told).share < 0.5
     assert score(probes(entries), f"{told} {seen}").share == 1.0
+
+
+@given(st.text("ab 1.", max_size=12), st.text("ab 1.", min_size=1, max_size=5))
+def test_what_is_known_by_its_words_is_what_stands_in_the_text(view: str, answer: str) -> None:
+    probe = Probe("commands", "?", [answer], "")
+    stands = " ".join(answer.split()) in " ".join(view.split())
+    assert score([probe], view).share == float(stands)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.local.session_facts import mentions, session_facts, telling_line
+from lamina.local.session_facts import SessionReader, mentions, session_facts, telling_line
 from lamina.messages import text, tool_result, tool_use
 
 
@@ -177,3 +177,22 @@ def test_a_command_stands_where_it_ran_last() -> None:
         ("make lint", 1, "ok"),
         ("make test", 2, "2 passed"),
     ]
+
+
+@given(st.lists(st.integers(0, 40), max_size=6), st.integers(2, 12))
+def test_a_stretch_that_grows_is_read_as_if_at_once(ends: list[int], rounds: int) -> None:
+    entries = [
+        entry
+        for n in range(rounds)
+        for entry in (
+            said("user", text(f"Mend part_{n % 3}; it took 1{n} ms"), n=3 * n),
+            *call(f"c{n}", "Bash", f"exit code {n % 2}", n=3 * n + 1, command=f"make {n % 4}"),
+        )
+    ]
+    reader = SessionReader()
+    for end in ends:
+        found = reader.at(entries, list(range(min(end, len(entries)))))
+        plain = session_facts(entries[:end])
+        assert (found.ran, found.asked, found.failures) == (plain.ran, plain.asked, plain.failures)
+        assert list(found.mentioned.names.items()) == list(plain.mentioned.names.items())
+        assert list(found.mentioned.figures.items()) == list(plain.mentioned.figures.items())

@@ -37,6 +37,10 @@ ASIDE = (
 # From 182 recorded sessions, a session's end counted as never; its own pauses weigh against it.
 BACK = (1.0, 0.34, 0.19, 0.13, 0.07)
 BACK_WEIGHS = 10  # pauses; set by hand
+# Share of what left the view that is reckoned to come back, until the session's own record tells.
+# Both set by hand.
+FETCHED_BACK = 0.25
+RECKONED = 20_000  # tokens of record that weigh as much as this guess
 DEBT = 0.005  # share of a session's bill that background work may cost before it is earned
 
 
@@ -172,6 +176,11 @@ class Account:
         lost = first.again * tokens * self.breaks * AHEAD
         more = (first.long - first.write) * (tokens + self.pace * self.requests * AHEAD)
         return LONG_LIFE if lost > more else SHORT_LIFE
+
+    @property
+    def comes_back(self) -> float:
+        """Share of what leaves the view now that will likely be fetched back."""
+        return (self.fetched + FETCHED_BACK * RECKONED) / (max(0, self.dropped) + RECKONED)
 
     @property
     def kept_out(self) -> int:

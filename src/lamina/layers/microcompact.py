@@ -184,10 +184,6 @@ def clearable(state: State, tool: str) -> bool:
 # of 34 recorded bills none is then higher than with nothing done (docs/decisions/cache-account.md).
 WITH_SAVINGS = 1 / 4
 WITHOUT = 1 / 9
-# Share of what left the view that is reckoned to come back, until the session's own record tells.
-# Both set by hand.
-FETCHED_BACK = 0.25
-RECKONED = 20_000  # tokens of record that weigh as much as this guess
 
 
 def _drop_worn(state: State) -> None:
@@ -205,8 +201,7 @@ def _drop_worn(state: State) -> None:
     stays = account.written_again(old[0].entry) - gone
     price, each = account.rates, account.rates.read * gone
     drop = price.again * stays + price.read * state.ledger.tokens()  # and a call to fetch it back
-    share = (account.fetched + FETCHED_BACK * RECKONED) / (max(0, account.dropped) + RECKONED)
-    likely = drop + price.write * share * gone
+    likely = drop + price.write * account.comes_back * gone
     open_ = drop + price.write * gone - account.saved  # what savings would not cover
     ahead = account.warm_run
     if likely <= WITH_SAVINGS * ahead * each and open_ <= WITHOUT * ahead * each:

@@ -19,7 +19,6 @@ from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.places import write_private
 from lamina.local import summariser
-from lamina.local.session_facts import session_facts
 from lamina.messages import Json, Response, as_object
 from lamina.ports import Decision, Fork
 from lamina.state import State
@@ -39,20 +38,29 @@ def check(state: State, response: Response) -> None:
     """Start an update if enough has happened since the last one. Never waits."""
     if not state.served or not state.flags.on("notes") or not state.flags.on("autocompact"):
         return
-    last = _cursor(state)
+    last = _since_compaction(state, _cursor(state))
     now = state.ledger.tokens()
     ask = not state.thrifty or (not last.get("asked") and _compacts_soon(state))
     if not last:
         due = now >= state.flags.value("notes.first_tokens")
     else:
         grown = now - int(last.get("tokens") or 0)
-        if grown < 0:  # a compaction made the view smaller: count from there
-            last = {**last, "tokens": now, "asked": False}
+        if grown < 0:  # the view became smaller: count from there
+            last = {**last, "tokens": now}
+        if last != _cursor(state):
             state.ledger.append(edits.state("notes", last))
         due = grown >= state.flags.value("notes.every_tokens") and _enough(state, last, response)
         due = due or (ask and state.thrifty)
     if due:
         state.background.start(LAYER, lambda: update(state, by_model=ask))
+
+
+def _since_compaction(state: State, last: Json) -> Json:
+    """After a compaction the model may be asked again; results that were cleared are no reason."""
+    folded = max((end for _, end in state.ledger.projection.folds), default=-1)
+    if not last or last.get("folded", -1) == folded:
+        return last
+    return {**last, "folded": folded, "asked": False}
 
 
 def _enough(state: State, last: Json, response: Response) -> bool:
@@ -108,7 +116,7 @@ async def update(state: State, *, by_model: bool = True) -> None:
         last = _cursor(state)
         by = "model" if by_model or last.get("by") == "model" else "record"
         asked = asked or bool(last.get("asked"))
-        cursor = {"entry": upto, "tokens": tokens_now, "by": by, "asked": asked}
+        cursor = {**last, "entry": upto, "tokens": tokens_now, "by": by, "asked": asked}
         state.ledger.append(edits.state("notes", cursor))
     if after != before:
         who = "by the model" if by_model else "from the record"
@@ -175,7 +183,8 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
 
 def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
     """Fill what can be copied. A model's words stay; only the current state is brought up to date."""
-    bodies = summariser.sections(session_facts(list(state.ledger.entries)))
+    entries = list(state.ledger.entries)
+    bodies = summariser.sections(state.noted.at(entries, list(range(len(entries)))))
     if mixed:
         empty = {summariser.KEYS.get(s.heading) for s in summariser.parse(before) if not s.body}
         bodies = {key: body for key, body in bodies.items() if key in empty or key == "state"}

@@ -8,10 +8,11 @@ Every name and figure of the span is asked for, whatever a summary chose.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lamina.local.session_facts import SessionFacts, session_facts, words_in
+from lamina.local.session_facts import SessionFacts, in_order, session_facts, words_in
 from lamina.messages import Json
 from lamina.text.lists import Listed
 
@@ -92,13 +93,12 @@ def likeliest(found: Sequence[Probe], each: int = 12) -> list[Probe]:
 
 def score(found: Sequence[Probe], view: str) -> Score:
     """Look for every probe's answer in the text of a view."""
-    text = folded(view)
-    words = words_in(text)
+    text = _View.of(view)
     whole: dict[str, float] = {}
     kept: dict[str, float] = {}
     missed: list[Probe] = []
     for probe in found:
-        hit = any(_stands(answer, text, words, probe.kind) for answer in probe.answers)
+        hit = any(text.has(answer, probe.kind) for answer in probe.answers)
         whole[probe.kind] = whole.get(probe.kind, 0.0) + probe.weight
         kept[probe.kind] = kept.get(probe.kind, 0.0) + probe.weight * hit
         if not hit:
@@ -110,22 +110,45 @@ def score(found: Sequence[Probe], view: str) -> Score:
     return Score(share, shares, len(found), tuple(probe.question for probe in missed[:10]))
 
 
-def _stands(answer: str, text: str, words: frozenset[str], kind: str) -> bool:
-    """Is it there? A name inside another, or a number inside another number, is not."""
-    if kind == "names":
-        return answer.casefold() in words
-    answer = folded(answer)
-    if kind != "numbers":
-        return answer in text
-    if not words >= words_in(answer):
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The text of a view, and its words: most of what is missing is known by these."""
+
+    text: str
+    words: frozenset[str]
+    ordered: list[str]
+
+    @classmethod
+    def of(cls, view: str) -> _View:
+        text = folded(view)
+        words = words_in(text)
+        return cls(text, words, sorted(words))
+
+    def has(self, answer: str, kind: str) -> bool:
+        """Is it there? A name inside another, or a number inside another number, is not."""
+        if kind == "names":
+            return answer.casefold() in self.words
+        answer = folded(answer)
+        if kind != "numbers":
+            return self._may_have(answer) and answer in self.text
+        if not (answer in self.words if answer.isalnum() else self.words >= words_in(answer)):
+            return False
+        text, at = self.text, self.text.find(answer)
+        while at >= 0:
+            before, after = text[max(0, at - 1) : at], text[at + len(answer) : at + len(answer) + 1]
+            if not before.isdigit() and not (after.isdigit() and answer[-1].isdigit()):
+                return True
+            at = text.find(answer, at + 1)
         return False
-    at = text.find(answer)
-    while at >= 0:
-        before, after = text[max(0, at - 1) : at], text[at + len(answer) : at + len(answer) + 1]
-        if not before.isdigit() and not (after.isdigit() and answer[-1].isdigit()):
+
+    def _may_have(self, answer: str) -> bool:
+        """Whether all its words are there; the first may end a longer one, the last begin one."""
+        _, *words = in_order(answer) or [""]
+        if not words:
             return True
-        at = text.find(answer, at + 1)
-    return False
+        at = bisect_left(self.ordered, words[-1])
+        begun = at < len(self.ordered) and self.ordered[at].startswith(words[-1])
+        return begun and self.words.issuperset(words[:-1])
 
 
 def folded(text: str) -> str:

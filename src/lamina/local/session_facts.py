@@ -255,7 +255,11 @@ def _words(entry: Json, paths: dict[str, str]) -> Iterable[tuple[str, str, bool]
 
 
 def words_in(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text))
+    return frozenset(in_order(text))
+
+
+def in_order(text: str) -> list[str]:
+    return _WORD.findall(text)
 
 
 def texts_in(value: Any) -> Iterator[str]:

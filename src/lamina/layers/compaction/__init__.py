@@ -78,7 +78,8 @@ async def act(state: State) -> None:
 
 def _cheaper(state: State, mark: int) -> bool:
     """Without what the layers hold back the view would be full, and compacted, by now. They put that
-    off; where carrying the rest costs more than a summary, they should not."""
+    off; where carrying the rest costs more than a summary, they should not. It is a bet, so it is
+    made with what was saved, and reckons with what is fetched back."""
     account = state.balance()
     if account is None or state.whole_tokens < mark:
         return False
@@ -90,7 +91,8 @@ def _cheaper(state: State, mark: int) -> bool:
     stays = state.weight * (state.ledger.projection.tokens - span.tokens) + summary
     price = rates.again * stays + rates.read * state.ledger.tokens()
     price += rates.output * _WRITTEN * summary
-    return price <= rates.read * gone * account.requests / _SURE
+    likely = price + rates.write * account.comes_back * gone
+    return price <= account.saved and likely <= rates.read * gone * account.requests / _SURE
 
 
 def _worth_it(state: State) -> bool:
