@@ -189,9 +189,11 @@ class Agent:
     """A coding agent that keeps its whole list and sends it through a gateway, at times that the test
     sets; behind the gateway a provider with a prompt cache."""
 
-    def __init__(self, folder: Path, wire: WireServer, *, acts: bool = True) -> None:
+    def __init__(
+        self, folder: Path, wire: WireServer, *, acts: bool = True, recalls: bool = False
+    ) -> None:
         folder.mkdir(exist_ok=True)
-        self.folder, self.wire, self.acts = folder, wire, acts
+        self.folder, self.wire, self.acts, self.recalls = folder, wire, acts, recalls
         self.now = 1_000_000.0
         self.cache = PromptCache(now=self.now)
         self.told: list[str] = []
@@ -206,6 +208,7 @@ class Agent:
             self.desk = desk_for(
                 load(self.folder, home=self.folder / "home"),
                 acts=self.acts,
+                recalls=self.recalls,
                 tell=self.told.append,
                 now=lambda: self.now,
             )

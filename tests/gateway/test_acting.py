@@ -20,6 +20,7 @@ from lamina.cache.spend import Spend
 from lamina.cli.main import main
 from lamina.conversation import kept
 from lamina.conversation.usage import anthropic_usage
+from lamina.integrations.library import Memory
 from lamina.messages import Usage
 
 pytestmark = pytest.mark.spec("I7")
@@ -237,6 +238,8 @@ def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
 
     with Agent(tmp_path / "direct", wire, acts=False) as bare:
         direct = run(bare)
+        bare.restart()
+        looked_on = list(Spend(bare.folder / "home" / "spend").calls())
     billed = run(agent)
     agent.restart()
     rows = list(Spend(agent.folder / "home" / "spend").calls())
@@ -244,5 +247,60 @@ def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
     claimed = sum(row["direct"] for row in rows) - billed
     assert direct - billed > 0.1 * direct
     assert claimed == pytest.approx(direct - billed, rel=0.05)
+    missed = direct - sum(row["acting"] for row in looked_on)
+    assert missed == pytest.approx(direct - billed, rel=0.1)  # paths have other lengths
+    assert main(["spend", "--home", str(bare.folder / "home")]) == 0
+    assert f"--act would have saved {money_text(missed)}" in _words(capsys)
     assert main(["spend", "--home", str(agent.folder / "home")]) == 0
-    assert f"left out saved {money_text(claimed)}" in " ".join(capsys.readouterr().out.split())
+    assert f"left out saved {money_text(claimed)}" in _words(capsys)
+
+
+def _words(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_memories_that_fit_are_added_at_the_end_once_and_where_no_hook_has_done_it(
+    tmp_path: Path, wire: WireServer
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    note = "The staging database is PostgreSQL 16 on port 5433."
+    memory = Memory(folder, home=folder / "home")
+    memory.remember(note)
+    directory = str(memory.store.directory)
+    memory.close()
+    typed = "Which port does the staging database listen on?"
+    messages = [{"role": "user", "content": [{"type": "text", "text": typed}]}]
+    with Agent(folder, wire, recalls=True) as agent:
+        sent = agent.ask(messages)["messages"]
+        assert sent[0]["content"][0]["text"] == typed
+        assert note in sent[0]["content"][-1]["text"]
+        later = agent.ask([*messages, *work(1, start=1)])["messages"]
+        assert later[0]["content"][-1] == sent[0]["content"][-1]
+        assert note not in str(later[1:])
+        hooked = {"type": "text", "text": f"<system-reminder>{directory}/a.md</system-reminder>"}
+        messages[0]["content"].insert(0, hooked)
+        assert note not in str(agent.ask(messages)["messages"])
+        assert agent.told == []
+    with Agent(folder, wire) as unasked:
+        del messages[0]["content"][0]
+        assert note not in str(unasked.ask([*messages, *work(1, start=5)])["messages"][1:])
+
+
+def test_adding_needs_leave_to_act(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gateway", "--recall", "--home", str(tmp_path)]) != 0
+    assert "needs --act" in capsys.readouterr().err
+
+
+def test_what_the_client_does_to_its_own_history_is_noticed_and_named(agent: Agent) -> None:
+    agent.headers["x-claude-code-session-id"] = "s1"
+    messages = work(12)
+    agent.ask(messages)
+    rewritten = [dict(message) for message in messages]
+    rewritten[6] = {"role": "user", "content": [{**messages[6]["content"][0], "content": "(gone)"}]}
+    agent.ask(rewritten)
+    agent.ask([{"role": "user", "content": [{"type": "text", "text": "A summary."}]}])
+    assert agent.told == [
+        "The client changed its history: of 25 messages the first 6 stay.",
+        "The client compacted its history: 25 messages became 1.",
+    ]

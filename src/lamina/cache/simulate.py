@@ -264,6 +264,7 @@ class Sent:
     messages: Sequence[Message]
     changed: Mapping[int, Mapping[int, Block]]  # by number of the message, then of the block
     marked: Sequence[int]  # messages that the client marked
+    acts: bool  # False: it went out as it was written, and the changes are only thought of
 
 
 class Paper:
@@ -298,7 +299,9 @@ class Paper:
             if changed := new.get(number):
                 made = [changed.get(at, block) for at, block in enumerate(blocks)]
                 own = self._known(key, made, changed)
-            line.add((hash_, counted.of(whole)), (key, counted.of(own)), own)
+            line.add(
+                (hash_, counted.of(whole)), (key, counted.of(own)), own if asked.acts else whole
+            )
         marks = [1, *(number + 2 for number in asked.marked)][-_MOST_MARKS:]
         unchanged = direct.send(line.direct, now, marks, ttl=asked.life)
         as_sent = sent.send(line.sent, now, marks, ttl=asked.life)
@@ -327,16 +330,14 @@ class Paid:
     def __init__(
         self, price: Price, direct: Usage, sent: Usage, line: _TwoWays, counted: Counted
     ) -> None:
-        self._price, self._direct, self._sent = price, direct, sent
+        self._price, self._direct, self.sent = price, direct, sent
         self._line, self._counted = line, counted
 
-    def direct(self, billed: Usage) -> float:
-        """Dollars that the request would have cost unchanged, the bill being this."""
+    def saved(self, billed: Usage) -> float:
+        """Dollars that the request costs less for its changes, by what was counted of it."""
         self._counted.learn(*self._line.more(billed.prompt))
-        price, prompt = self._price, self._sent.prompt
-        if not self._sent.cache_read and billed.cache_read > billed.prompt / 2:
+        price, prompt = self._price, self.sent.prompt
+        if not self.sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
-            saved = cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), price)
-        else:
-            saved = cost(self._direct, price) - cost(self._sent, price)
-        return cost(billed, price) + saved
+            return cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), price)
+        return cost(self._direct, price) - cost(self.sent, price)

@@ -49,10 +49,11 @@ class Spend:
         usage: Usage,
         session: str,
         at: float,
-        direct: float | None = None,
+        instead: Mapping[str, float] | None = None,
     ) -> float:
-        """Write one call down; return its cost in dollars. A full disk never stops a turn. `direct`:
-        dollars that it would have cost had nothing been changed in it, where that was reckoned."""
+        """Write one call down; return its cost in dollars. A full disk never stops a turn. `instead`:
+        dollars that it would have cost otherwise, where that was reckoned: `direct`, with nothing
+        changed in it, or `acting`, had the gateway not only looked on."""
         dollars = cost(usage, price_of(model, self._prices))
         moment = datetime.fromtimestamp(at, UTC)
         line: Json = {
@@ -62,7 +63,7 @@ class Spend:
             "session": session,
             **usage.to_json(),
             "cost": round(dollars, 8),
-            **({} if direct is None else {"direct": round(direct, 8)}),
+            **{name: round(other, 8) for name, other in (instead or {}).items()},
         }
         try:
             private_folder(self._folder)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if args.health:
         return _show_health(args, config)
-    saved = _saved(Spend(config.own_home / "spend").calls())
+    saved, missed = saved_in(Spend(config.own_home / "spend").calls())
     groups, background, caps = report(config, args.by)
     total = sum(group.cost for group in groups)
     if args.json:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             for g in groups
         ]
         told = {**background, "cost": round(background["cost"], 6)}
-        sums = {"cost": round(total, 6), "saved": round(saved, 6)}
+        sums = {"cost": round(total, 6), "saved": round(saved, 6), "missed": round(missed, 6)}
         out_json({"by": args.by, "groups": rows, **sums, "background": told, "caps": caps})
         return 0
     if not groups:
@@ -97,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
             f"{plural(int(background['calls']), 'call')}, {share:.0%} of the whole"
         )
         out(style(wrapped(words, width(), 2), "dim"))
-    _show_saved(saved)
+    for words in told_of(saved, missed):
+        out(style(wrapped(words, width(), 2), "dim"))
     for cap in caps:
         _show_cap(cap)
     return 0
@@ -137,21 +138,26 @@ def _by_project(config: Config, by_session: list[Group]) -> list[Group]:
     return sorted(sums.values(), key=lambda group: -group.cost)
 
 
-def _show_saved(saved: float) -> None:
+def told_of(saved: float, missed: float) -> Iterator[str]:
+    """What the gateway saved, and what it would have had it acted, in a sentence each."""
     if saved:
         what = f"saved {money_text(saved)}" if saved > 0 else f"cost {money_text(-saved)} more"
-        words = f"What the gateway left out {what}, against the same requests sent whole"
-        out(style(wrapped(words, width(), 2), "dim"))
+        yield f"What the gateway left out {what}, against the same requests sent whole"
+    if missed > 0:
+        yield f"Where the gateway only looked on, --act would have saved {money_text(missed)}"
 
 
-def _saved(calls: Iterable[Json]) -> float:
-    """Dollars that requests which were changed on their way would have cost more unchanged."""
-    told = ((row.get("direct"), row.get("cost")) for row in calls)
-    return sum(
-        float(direct) - float(paid)
-        for direct, paid in told
-        if isinstance(direct, int | float) and isinstance(paid, int | float)
-    )
+def saved_in(calls: Iterable[Json]) -> tuple[float, float]:
+    """Dollars that requests which were changed on their way would have cost more unchanged; and that
+    those which were not would have cost less changed."""
+    sums = {"direct": 0.0, "acting": 0.0}
+    for row in calls:
+        paid = row.get("cost")
+        for name in sums:
+            other = row.get(name)
+            if isinstance(other, int | float) and isinstance(paid, int | float):
+                sums[name] += float(other) - float(paid)
+    return sums["direct"], -sums["acting"]
 
 
 def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:

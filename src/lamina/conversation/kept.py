@@ -8,7 +8,7 @@ it, and the index of beginnings. Safe for several threads and processes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,6 +64,7 @@ class Asked:
     acts: bool = True  # False: nothing new is changed
     agents: bool = False  # if it begins a conversation, then one that another model leads
     warm: bool = False  # the cache is warm, whatever its own ledger says
+    recalls: bool = True  # whether memories may be added to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Changes:
     conversation: str
     replaced: dict[Place, Block] = field(default_factory=dict[Place, Block])  # (message, block)
     added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
+    left: tuple[int, int] = (0, 0)  # it left another one after so many messages, of so many
 
     def by_message(self) -> dict[int, dict[int, Block]]:
         """The changed blocks of each message that has some, by their number in it."""
@@ -187,7 +189,8 @@ class Conversations:
             if depth and self._now() - _last_asked(source) < asked.life:
                 asked = replace(asked, warm=True)
             with self._opened(new, made) as (kept, log):
-                return self._sent(kept, log, asked)
+                changes = self._sent(kept, log, asked)
+                return replace(changes, left=(depth, len(source.hashes)))
 
     def known(self, asked: Asked) -> Changes:
         """What was changed so far in as much of a request as was sent before. Nothing is noted."""
@@ -204,14 +207,19 @@ class Conversations:
                 return Changes(name, replaced, added)
 
     def answered(
-        self, name: str, usage: Usage, model: str, *, at: float = 0.0, direct: float | None = None
+        self,
+        name: str,
+        usage: Usage,
+        model: str,
+        *,
+        at: float = 0.0,
+        instead: Mapping[str, float] | None = None,
     ) -> None:
-        """An answer came in, now if it is not said when. `direct`: what it would have cost with nothing
-        changed."""
+        """An answer came in, now if it is not said when. `instead`: what it would have cost."""
         now = at or self._now()
         if usage.total:
             booked = self.spend.book
-            booked(purpose="main", model=model, usage=usage, session=name, at=now, direct=direct)
+            booked(purpose="main", model=model, usage=usage, session=name, at=now, instead=instead)
         with self._lock, self._opened(name) as (kept, log):
             told = edits.state(_ANSWERED, {"at": now, **usage.to_json()})
             self._write(kept, log, told, now)
@@ -267,7 +275,7 @@ class Conversations:
         talk.clock.move(now)
         close_calls(state, NO_RESULT)
         if not kept.alone:
-            if asked.acts and start < len(asked.messages):
+            if asked.acts and asked.recalls and start < len(asked.messages):
                 self._recall(kept)
             if asked.acts:
                 talk.make_room()

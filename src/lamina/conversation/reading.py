@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import is_
 
 import msgspec
 
@@ -77,20 +77,13 @@ class Body:
         for number in sorted(by_message.keys() | changes.added.keys()):
             start, end = self.spans[number]
             new, added = by_message.get(number, {}), changes.added.get(number, ())
-            one, stands = self.said[number], [*new.items(), *added]
-            if len(stands) != len(one.made[0]) or not all(map(_same, stands, one.made[0])):
+            one, stands = self.said[number], [*new, *new.values(), *added]
+            if len(stands) != len(one.made[0]) or not all(map(is_, stands, one.made[0])):
                 made = _changed(self.raw[start:end], self.form, one.value, new, added)
                 one.made = stands, made
             pieces += (self.raw[done:start], one.made[1])
             done = end
         return b"".join([*pieces, self.raw[done:]]) if pieces else self.raw
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether it is the same block at the same place."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return one[0] == other[0] and one[1] is other[1]
-    return one is other
 
 
 class Reader:

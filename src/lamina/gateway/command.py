@@ -57,10 +57,15 @@ def add_doing(parser: argparse.ArgumentParser) -> None:
     doing.add_argument(
         "--act", action="store_true", help="leave out what can be left out, where that pays"
     )
+    parser.add_argument(
+        "--recall",
+        action="store_true",
+        help="with --act: add memories that fit what was typed, where no hook of Lamina's does",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    desk = desk_for(config_of(args), acts=args.act)
+    desk = desk_for(config_of(args), acts=args.act, recalls=args.recall)
     gateway = gateway_to(upstream_url(args.upstream), desk)
     asyncio.run(_serve(gateway, args))
     if args.json:
@@ -79,6 +84,7 @@ def desk_for(
     config: Config,
     *,
     acts: bool,
+    recalls: bool = False,
     tell: Callable[[str], None] = lambda what: note(f"Lamina: {what}"),
     now: Callable[[], float] | None = None,
 ) -> Desk:
@@ -88,13 +94,22 @@ def desk_for(
     from lamina.gateway.desk import Desk
     from lamina.ledger.places import find_project_folder, make_private, project_folder
 
+    if recalls and not acts:
+        raise UsageError("--recall adds to what is sent, so it needs --act.")
+    memory = None
+    if recalls and config.bool("memory.enabled"):
+        from lamina.events import quiet
+        from lamina.memory import open_store
+        from lamina.recall.memory_index import MemoryIndex
+
+        memory = MemoryIndex(open_store(config, quiet))
     folder = find_project_folder(config.own_home, config.project) / "conversations"
     try:
         project_folder(config.own_home, config.project)
         make_private(folder)
     except LaminaError as error:
         tell(str(error))  # and everything goes through
-    return Desk(folder, config, acts=acts, tell=tell, now=now or time.time)
+    return Desk(folder, config, acts=acts, tell=tell, now=now or time.time, memory=memory)
 
 
 def gateway_to(url: str, desk: Desk | None) -> Gateway:
@@ -128,6 +143,7 @@ def told(totals: Totals) -> dict[str, float]:
         "edited": totals.edited,
         "billed": round(totals.billed, 6),
         "direct": round(totals.direct, 6),
+        "acting": round(totals.acting, 6),
         "misses": totals.misses,
         "out": sum(totals.out.values()),
         "fetched": len(totals.fetched),
@@ -143,6 +159,8 @@ def summed_up(totals: Totals) -> str:
         words += "saved" if saved >= 0 else "lost"
         count = plural(sum(totals.out.values()), "result")
         words += f"; {count} shortened or out, {len(totals.fetched)} fetched back"
+    if (less := totals.billed - totals.acting) > 0:
+        words += f"; --act would have saved {money_text(less)} ({less / totals.billed:.0%})"
     if totals.misses:
         words += f", {plural(totals.misses, 'time')} the cache was not read as it should have been"
     return words + "."

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
@@ -27,13 +29,13 @@ from lamina.ledger.places import RESULTS
 from lamina.messages import Json, Usage, blocks_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import h11
 
     from lamina.config import Config
+    from lamina.recall.memory_index import MemoryIndex
 
 _MOST_SERVED = 256  # conversations whose last request is remembered
+_LONG = 10  # messages; what is shorter is not compacted
 _RESULTS = f"/{RESULTS}/"
 _SESSION = (b"x-claude-code-session-id", b"x-session-id", b"session-id")
 _BILLING = "x-anthropic-billing-header"  # begins a block that changes from request to request
@@ -47,6 +49,7 @@ class Totals:
     requests: int = 0
     billed: float = 0.0
     direct: float = 0.0
+    acting: float = 0.0  # what would have been billed with --act
     edited: int = 0
     misses: int = 0
     out: dict[str, int] = field(default_factory=dict[str, int])  # results, by conversation
@@ -74,6 +77,7 @@ class Call:
         self.form, self.model = form, ""
         self.asked: Asked | None = None
         self.changes = Changes("")
+        self.thought_of = ""  # the conversation in which acting is only thought of
         self.paid: Paid | None = None
         self.counts = counts  # it only asks how long it is
         self._desk = desk
@@ -114,14 +118,25 @@ class Desk:
         acts: bool,
         tell: Callable[[str], None],
         now: Callable[[], float] = time.time,
+        memory: MemoryIndex | None = None,
     ) -> None:
         self._acts, self._tell, self.now = acts, tell, now
         self._told: set[str] = set()
-        self._conversations = Conversations(folder, config, tell=self._complain, now=now)
+        self._memory = str(memory.store.directory).encode() if memory is not None else b""
+        self._conversations = Conversations(
+            folder, config, memory=memory, tell=self._complain, now=now
+        )
+        self._acting: Conversations | None = None
+        if not acts:
+            with suppress(OSError):
+                self._room = TemporaryDirectory(prefix="lamina-observes-")
+                aside = replace(config, home=Path(self._room.name), claude=False)
+                self._acting = Conversations(aside.home / "c", aside, now=now)
         self._prices = config.table("prices")
         self._paper, self._reader = Paper(self._prices), Reader()
         self._served: dict[str, _Served] = {}
         self._sessions: dict[bytes, int] = {}  # by header, a hash of their instructions
+        self._lengths: dict[bytes, tuple[str, int]] = {}  # and their conversation and its messages
         self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
         self._beside = ThreadPoolExecutor(1, "lamina-gateway")
@@ -143,6 +158,8 @@ class Desk:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._beside.shutdown)
+        if self._acting is not None:
+            self._room.cleanup()
 
     # ---- beside it
 
@@ -182,24 +199,42 @@ class Desk:
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
-        made_before = any(one.made_before for one in read.said)  # two Laminas in a row edit once
-        if not self._acts or made_before or not read.said:
-            asked = replace(asked, acts=False)
-        asked = replace(asked, agents=self._agents(request, given))
+        # Two Laminas in a row edit once, and a hook of ours has recalled what there is.
+        acts = asked.acts and bool(read.said) and not any(one.made_before for one in read.said)
+        recalls = self._memory not in body
+        session, agents = self._session(request, given)
+        asked = replace(asked, acts=acts and self._acts, recalls=recalls, agents=agents)
         changes = self._conversations.changes(asked)
+        if not agents:
+            self._notice(session, changes, len(asked.messages))
         if not self._acts:
             changes = Changes(changes.conversation)
         call.body = read.spliced(changes)
         self._count(asked, changes)
         call.asked, call.changes = asked, changes
-        call.paid = self._paper.send(_on_paper(asked, changes, read), self.now())
+        if self._acting is not None:
+            changes = self._acting.changes(replace(asked, acts=acts))
+            call.thought_of = changes.conversation
+        on_paper = _on_paper(asked, changes, read, acts=self._acts)
+        call.paid = self._paper.send(on_paper, self.now())
 
-    def _agents(self, request: h11.Request, given: Json) -> bool:
-        """Whether it has other instructions than the first of its session: a sub-agent's."""
+    def _session(self, request: h11.Request, given: Json) -> tuple[bytes, bool]:
+        """Its name, where the client has one; and whether the request has other instructions than
+        the first of it: a sub-agent's."""
         session = next((value for name, value in request.headers if name in _SESSION), b"")
         words = [str(b.get("text")) for b in blocks_of(given.get("system") or "")]
         own = hash(tuple(said for said in words if not said.startswith(_BILLING)))
-        return session != b"" and self._sessions.setdefault(session, own) != own
+        return session, session != b"" and self._sessions.setdefault(session, own) != own
+
+    def _notice(self, session: bytes, changes: Changes, count: int) -> None:
+        """Name what the client itself did to its history."""
+        (kept, of), before = changes.left, self._lengths.get(session, ("", 0))
+        if session:
+            self._lengths[session] = changes.conversation, count
+        if kept and of - kept > 1:
+            self._tell(f"The client changed its history: of {of} messages the first {kept} stay.")
+        elif before[1] > max(count, _LONG) and not kept and before[0] != changes.conversation:
+            self._tell(f"The client compacted its history: {before[1]} messages became {count}.")
 
     def _count(self, asked: Asked, changes: Changes) -> None:
         if not changes.replaced:
@@ -219,23 +254,24 @@ class Desk:
         usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
         if call.counts or not usage.total:
             return
-        totals, now = self.totals, call.over
+        totals, now, saved = self.totals, call.over, 0.0
         if not call.changes.conversation:
             spend = self._conversations.spend
-            billed = direct = spend.book(
-                purpose="side", model=call.model, usage=usage, session="", at=now
-            )
+            billed = spend.book(purpose="side", model=call.model, usage=usage, session="", at=now)
         else:
-            billed = direct = cost(usage, price_of(call.model, self._prices))
-            if call.paid is not None:
-                direct = call.paid.direct(usage)
+            billed = cost(usage, price_of(call.model, self._prices))
+            saved = call.paid.saved(usage) if call.paid is not None else 0.0
+            instead = {"direct": billed + saved} if self._acts else {"acting": billed - saved}
             self._conversations.answered(
-                call.changes.conversation, usage, call.model, at=now, direct=direct
+                call.changes.conversation, usage, call.model, at=now, instead=instead
             )
+            if self._acting is not None and call.paid is not None:
+                self._acting.answered(call.thought_of, call.paid.sent, call.model, at=now)
             self._watch(call, usage)
         totals.requests += 1
         totals.billed += billed
-        totals.direct += direct
+        totals.direct += billed + saved * self._acts
+        totals.acting += billed - saved * (not self._acts)
         totals.edited += call.body is not call.original
 
     def _watch(self, call: Call, usage: Usage) -> None:
@@ -281,11 +317,11 @@ class Desk:
             self._tell(what)
 
 
-def _on_paper(asked: Asked, changes: Changes, read: Body) -> Sent:
+def _on_paper(asked: Asked, changes: Changes, read: Body, *, acts: bool) -> Sent:
     marked = [n for n, one in enumerate(read.said) if one.marked]
     frame, said = asked.frame_tokens, (asked.hashes, asked.messages)
     changed = changes.by_message()
-    return Sent(changes.conversation, asked.model, frame, asked.life, *said, changed, marked)
+    return Sent(changes.conversation, asked.model, frame, asked.life, *said, changed, marked, acts)
 
 
 def _model_in(target: bytes) -> str:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         Setting(args.behind, environment, config.project, upstream=args.upstream)
     )
     said: list[str] = []
-    desk = desk_for(config, acts=args.act, tell=said.append)
+    desk = desk_for(config, acts=args.act, recalls=args.recall, tell=said.append)
     gateway = gateway_to(launch.upstream, desk)
     code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], config, acts=args.act))
     if args.json:

@@ -1,6 +1,5 @@
-"""What all model calls have cost and what the layers saved, and how well cache, compaction and memory
-do in a project: the figures of `lamina spend`. Changes nothing.
-"""
+"""What all model calls have cost, what the layers and the gateway saved, and how well cache, compaction and
+memory do in a project: the figures of `lamina spend`. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lamina.cache.spend import Spend
 from lamina.cli import sessions, spend
 from lamina.errors import LaminaError
 from lamina.web.pages import Project, Screen
 from lamina.web.server import Asked
 
-_ROWS = 12
-_DAYS = 30
+_ROWS, _DAYS = 12, 30
 
 
 def _money(_: Asked, project: Project) -> Screen:
@@ -32,6 +31,7 @@ def _money(_: Asked, project: Project) -> Screen:
         "calls": sum(one.calls for one in layers),
         "background": background,
         "caps": caps,
+        "gateway": spend.told_of(*spend.saved_in(Spend(project.config.own_home / "spend").calls())),
         "days": spend.report(project.config, "day")[0][-_DAYS:],
         "groups": {"layer": layers[:_ROWS], **groups},
         "health": spend.health(measured),
