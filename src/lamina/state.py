@@ -6,7 +6,8 @@ what waits for the next round. A fork gets a state of its own. Touches nothing b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,11 +96,20 @@ class MovedResult:
 class FoldedView:
     """What folds know of the view: lines, and the blocks in which they stand."""
 
-    entries: list[Json]  # of the ledger that it was made for
+    entries: Sequence[Json]  # of the ledger that it was made for
     folding: Folding
     until: int = 0  # entries before this one are noted
-    blocks: dict[tuple[int, int], Block] = field(default_factory=dict[tuple[int, int], Block])
-    calls: dict[str, Block] = field(default_factory=dict[str, Block])
+    blocks: MutableMapping[tuple[int, int], Block] = field(
+        default_factory=dict[tuple[int, int], Block]
+    )
+    calls: MutableMapping[str, Block] = field(default_factory=dict[str, Block])
+
+    def branch(self, entries: Sequence[Json]) -> FoldedView | None:
+        """For a branch that has these entries; None: this one has seen others."""
+        if self.until > len(entries):
+            return None
+        blocks, calls = ChainMap({}, self.blocks), ChainMap({}, self.calls)
+        return FoldedView(entries, self.folding.branch(self.until), self.until, blocks, calls)
 
 
 @dataclass(slots=True)
@@ -134,6 +144,7 @@ class State:
     streamed: str = ""  # text of an answer that is still coming
     max_calls: int = 0  # of one turn; 0: the setting
     forked: bool = False
+    asked_until: int = 0  # no directive of a fork stands in the entries before this one
     agent: str = ""  # its id, if another agent started it
     agents: Agents | None = None  # those that it can start; None where that is off
     leads: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])  # first forks
@@ -303,6 +314,12 @@ class State:
         """Agents of other processes can't reach it any more."""
         if self.agents is not None:
             self.agents.hang_up()
+
+    def lend(self, branch: State) -> None:
+        """What is known of the entries that both have, a branch need not find out again."""
+        entries = branch.ledger.entries
+        branch.account = self.account.branch(entries)
+        branch.folding = self.folding.branch(entries) if self.folding is not None else None
 
     # ---- adding to the record
 

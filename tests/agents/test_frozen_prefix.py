@@ -14,6 +14,7 @@ from tests.sessions import Place, run
 
 from lamina import tool
 from lamina.agents.fork import PLACEHOLDER, Forks
+from lamina.agents.runner import Order
 from lamina.events import ModelCalled
 from lamina.ledger import edits, joining
 from lamina.ledger.record import Ledger
@@ -181,5 +182,27 @@ def test_a_fork_with_a_prompt_of_its_own_waits_for_no_other(place: Place) -> Non
                     "Note it.", purpose="notes", permit=reads_only, max_calls=1, apart=True
                 )
             assert result.text == "noted"
+
+    run(story)
+
+
+@pytest.mark.spec("L7.1")
+def test_a_fork_after_a_pause_clears_nothing_of_what_it_shares_before_its_first_answer(
+    place: Place,
+) -> None:
+    """Layer 2 would clear old results then: of its own, not of the prefix that others share."""
+    (place.project / "a.txt").write_text("words of the file\n" * 200)
+    reads = [{"tool_use": [{"name": "Read", "input": {"file_path": "a.txt"}}]} for _ in range(8)]
+    model = ScriptedModel([*reads, "read"], otherwise={"agent": "a part"})
+
+    async def story() -> None:
+        config = {"agents.enabled": True, "notes.enabled": False, "folds.enabled": False}
+        async with place.open(model, config=config) as session:
+            await session.ask("read it")
+            sent = joining.request_bytes(session.view())
+            place.clock.at += 3_600
+            agent = await session.agents.start(Order("Look.", "fork"))
+            assert agent.card.status == "done"
+            assert joining.request_bytes(model.requests[-1]).startswith(sent)
 
     run(story)

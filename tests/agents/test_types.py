@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from tests.sessions import Place
 
+from lamina.agents.states import narrowed
 from lamina.agents.types import AgentTypes, BadType, Trust, load_types
 from lamina.config import Config, load
 from lamina.errors import UsageError
+from lamina.tools.registry import Toolbox, builtin_tools
 
 TOOLS = ("Read", "Write", "Grep", "Glob", "Bash", "Todo", "Agent")
 
@@ -69,6 +71,17 @@ def test_lists_of_tools_are_read_in_each_of_the_usual_forms(place: Place) -> Non
     write(folder, "c.md", "name: c", head, 'tools: ["Read", "Grep"]')
     found = types(place)
     assert {found.get(name).tools for name in "abc"} == {("Read", "Grep")}
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize("value", ["[]", "", '""'])
+def test_a_list_of_no_tools_means_none(place: Place, value: str) -> None:
+    write(place.home / "agents", "a.md", "name: a", "description: d", f"tools: {value}")
+    write(place.home / "agents", "b.md", "name: b", "description: d")
+    found, box = types(place), Toolbox(builtin_tools())
+    assert found.get("a").tools == ()
+    assert list(narrowed(box, found.get("a"))) == []
+    assert len(list(narrowed(box, found.get("b")))) > 3
 
 
 @pytest.mark.spec("L7.2")

@@ -251,6 +251,7 @@ def test_an_account_that_grew_equals_one_made_at_once(
     steps: list[tuple[str, int]], cuts: list[int]
 ) -> None:
     talk, grown, entries = Talk(), Account(), list[str]()
+    same = {"_position": None}
     for number, (what, size) in enumerate(steps):
         if what == "result":
             entries.append(talk.result(number, size))
@@ -265,6 +266,12 @@ def test_an_account_that_grew_equals_one_made_at_once(
             entries.clear()
         if number in cuts:
             grown.follow(talk.ledger.entries, PRICE)
+            branch = talk.ledger.branch()
+            branched = grown.branch(branch.entries)
+            branch.append(edits.message("user", "a word aside", "typed"))
+            assert branched.follow(branch.entries, PRICE).__dict__ | same == (
+                Account().follow(branch.entries, PRICE).__dict__ | same
+            )
     grown.follow(talk.ledger.entries, PRICE)
     made = talk.account
     assert (grown.saved, grown.requests, grown.pauses, grown.dropped, grown.pace) == (

@@ -90,6 +90,7 @@ class Screen:
         raw = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
         self.raw += raw
         shown = _ESCAPES.sub("", _GONE.sub("", self.raw))
-        self._read_to = min(self._read_to, len(os.path.commonprefix([shown, self.text])))
+        same = os.path.commonprefix([shown, self.text])  # noqa: RUF071 - of two texts
+        self._read_to = min(self._read_to, len(same))
         self.text = shown
         return bool(chunk)

@@ -112,6 +112,24 @@ def test_a_block_that_left_the_view_is_not_pointed_at() -> None:
     assert folding.fold("\n".join(CODE), "1a2b3c4d", lambda key: False) is None
 
 
+def test_a_branch_points_at_what_it_shares_and_not_at_what_came_after_it_left() -> None:
+    folding, stands = Folding(120), lambda key: True
+    folding.add((0, 0), "Read of src/x.py", "\n".join(CODE[:20]))
+    branch = folding.branch(1)
+    folding.add((1, 0), "Read of src/y.py", "\n".join(CODE[20:]))
+    shared = branch.fold("\n".join(CODE[:20]), "1a2b3c4d", stands)
+    assert shared is not None
+    assert shared.needs == ((0, 0),)
+    assert branch.fold("\n".join(CODE[20:]), "1a2b3c4d", stands) is None
+    branch.add((1, 0), "Read of src/z.py", "\n".join(CODE[20:]))
+    own = branch.fold("\n".join(CODE[20:]), "1a2b3c4d", stands)
+    assert own is not None
+    assert "src/z.py" in own.text
+    theirs = folding.fold("\n".join(CODE[20:]), "1a2b3c4d", stands)
+    assert theirs is not None
+    assert "src/y.py" in theirs.text
+
+
 lines_of_text = st.lists(
     st.one_of(
         st.sampled_from([*CODE[:6], "", "}", "src/a/b.py:12:words", "src/a/b.py:14:more words"]),

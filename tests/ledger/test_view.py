@@ -13,7 +13,7 @@ from tests.ledger import invariants
 from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
-from lamina.ledger import edits, joining
+from lamina.ledger import Shared, edits, joining
 from lamina.ledger.joining import Marks
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
@@ -107,6 +107,12 @@ def test_a_snapshot_never_changes_and_the_chain_names_its_blocks(script: list[An
 def test_a_branch_sees_the_past_and_neither_side_sees_the_others_future(
     past: list[Any], future: list[Any]
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lamina.ledger._SIZE", 3)  # so that a short record has several parts
+        _branched(past, future)
+
+
+def _branched(past: list[Any], future: list[Any]) -> None:
     ledger = Ledger.of()
     list(play(ledger, past))
     branch = ledger.branch()
@@ -115,9 +121,62 @@ def test_a_branch_sees_the_past_and_neither_side_sees_the_others_future(
     assert branch.tokens() == ledger.tokens()
     list(play(branch, future))
     assert joining.request_bytes(ledger.view()) == before
-    again = Ledger.of(branch.entries)
-    assert joining.request_bytes(again.view()) == joining.request_bytes(branch.view())
-    assert again.tokens() == branch.tokens()
+    ahead = joining.request_bytes(branch.view())
+    list(play(ledger, future[::-1]))
+    assert joining.request_bytes(branch.view()) == ahead
+    for one in (branch, ledger):
+        again = Ledger.of(one.entries)
+        assert joining.request_bytes(again.view()) == joining.request_bytes(one.view())
+        assert again.tokens() == one.tokens()
+        names = [entry["uuid"] for entry in again.entries]
+        assert [one.projection.position.get(name) for name in names] == list(range(len(names)))
+
+
+@examples(200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["append", "set", "cut", "splice", "copy"]),
+                  st.integers(0, 20), st.integers(0, 20)),
+        max_size=25,
+    )
+)  # fmt: skip
+def test_a_list_in_parts_does_what_a_list_does_and_its_copies_stay_as_they_were(
+    changes: list[tuple[str, int, int]],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lamina.ledger._SIZE", 3)
+        mine, plain, copies = Shared(range(4)), list(range(4)), list[tuple[Any, list[int]]]()
+        for what, a, b in changes:
+            low, high = sorted((min(a, len(plain)), min(b, len(plain))))
+            if what == "append":
+                mine.append(a)
+                plain.append(a)
+            elif what == "set" and plain:
+                mine[a % len(plain)] = plain[a % len(plain)] = b
+            elif what == "cut":
+                mine.cut(a)
+                del plain[a:]
+            elif what == "splice":
+                mine.splice(low, high, [a, b])
+                plain[low:high] = [a, b]
+            elif what == "copy":
+                copies.append((mine.copy(a), plain[:a]))
+            assert list(mine) == plain == [mine[n] for n in range(len(mine))]
+            assert list(reversed(mine)) == plain[::-1]
+            assert [mine[n] for n in range(-len(plain), 0)] == plain
+            assert (mine[low:high], mine[-a:], mine[:-b]) == (
+                plain[low:high],
+                plain[-a:],
+                plain[:-b],
+            )
+            assert mine[::2] == plain[::2]
+            assert mine.shared(mine.copy(a)) == min(a, len(plain))
+        for copy, then in copies:
+            assert copy == then
+        with pytest.raises(IndexError):
+            mine[len(plain)]
+        with pytest.raises(IndexError):
+            mine[-len(plain) - 1]
 
 
 @pytest.mark.spec("F5")

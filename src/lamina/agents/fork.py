@@ -99,15 +99,17 @@ class Forks:
         return _result(child, start, stop, "")
 
 
-def is_fork(ledger: Ledger) -> bool:
+def is_fork(state: State) -> bool:
     """Is there a fork's directive in the record? The tag counts only where the program said it: words
     of a person or a file make no fork."""
-    mark = f"<{TAG}>"
-    return any(
-        origin == "system" and str(block.get("text", "")).startswith(mark)
-        for _, entry in ledger.messages()
-        for block, origin in zip(entry["content"], entry.get("origins") or (), strict=False)
-    )
+    mark, entries = f"<{TAG}>", state.ledger.entries
+    for entry in entries[state.asked_until :]:
+        if entry["kind"] == "message" and "system" in (entry.get("origins") or ()):
+            said = zip(entry["content"], entry["origins"], strict=False)
+            if any(o == "system" and str(b.get("text", "")).startswith(mark) for b, o in said):
+                return True
+    state.asked_until = len(entries)
+    return False
 
 
 def base_of(caller: State) -> str:

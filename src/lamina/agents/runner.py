@@ -217,7 +217,7 @@ class Agents:
         return memory
 
     def _allowed(self, order: Order, caller: State) -> AgentType:
-        if is_fork(caller.ledger):
+        if is_fork(caller):
             raise ToolError("A fork can't start agents; do the task yourself.")
         if order.name and not is_name(order.name):
             raise ToolError(f"{order.name!r} is no name: use letters, digits, - and _.")

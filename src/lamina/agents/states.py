@@ -79,6 +79,8 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
         plan.restore(state)
         permit = caller.tools.permit
         state.tools.permit = plan.reading_first(state, permit, _HAND_IN, always=True)
+    if fork and new:
+        caller.lend(state)
     if new:
         ledger.append(*_first(state, agent, fork=fork))
     return state
@@ -92,7 +94,9 @@ def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
     def fits(name: str) -> bool:
         if name in _STARTS:
             return starts
-        return name not in _OURS if named is None else name in (*named, "SendMessage")
+        if named is None:
+            return name not in _OURS
+        return name in named or (name == "SendMessage" and bool(named))
 
     return Toolbox(tool for tool in box if fits(tool.spec.name))
 

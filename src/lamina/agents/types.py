@@ -288,7 +288,7 @@ def _tools(
     warn: Callable[[str], None],
 ) -> tuple[str, ...] | None:
     names = [_CALLED.get(name, name) for name in _words(given or "")]
-    if not names or names == ["*"]:
+    if given is None or names == ["*"]:
         return None
     unknown = [name for name in names if name not in known]
     if not unknown:

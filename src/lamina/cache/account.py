@@ -11,6 +11,7 @@ and a call.
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lamina.cache.prices import price_of
-from lamina.ledger import tokens
+from lamina.ledger import Places, tokens
 from lamina.ledger.edits import written_at
 from lamina.ledger.places import RESULTS
 from lamina.messages import Block, Json, as_object, dicts
@@ -111,12 +112,12 @@ class Account:
         self.pauses = 0  # after which the cache was cold
         self.dropped = 0  # tokens that left the view
         self.fetched = 0  # tokens that were fetched back
-        self._grown = [0]  # tokens of all messages, at each request
+        self._grown = array("q", [0])  # tokens of all messages, at each request
         self._entries, self._next = entries, 0
-        self._position: dict[str, int] = {}
-        self._size: list[int] = []  # tokens that each entry has in the view
+        self._position: Places[str] = Places()
+        self._size = array("q")  # tokens that each entry has in the view
         # By block (entry, number): what stands there by each edit that replaced it, (edit, tokens).
-        self._instead: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._instead: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
         self._folds: dict[int, list[tuple[int, int]]] = {}  # by edit: (entry, tokens less)
         self._asked: set[str] = set()  # calls that fetch something back
         self._view = 0
@@ -125,7 +126,7 @@ class Account:
         self._new_out = 0  # of these, never sent
         self._summarised = 0  # of these, what stood before the last summary
         self._sent = 0  # entries before this one have been sent
-        self._marked: list[int] = []  # and before each of these, with a mark that still holds
+        self._marked = array("q")  # and before each of these, with a mark that still holds
         self._broken = -1  # first of them that was changed since the last request,
         self._changed = -1  # and the last
         self._until = 0.0  # the cache lives until then,
@@ -215,8 +216,20 @@ class Account:
         self._next = len(entries)
         return self
 
+    def branch(self, entries: Sequence[Json]) -> Account:
+        """The account of a branch that has these entries, of which this one followed the first."""
+        other = Account()
+        if self._next <= len(entries):
+            other.__dict__ |= self.__dict__
+            other._entries, other._position = entries, self._position.branch(self._next)
+            other._grown, other._size = self._grown[:], self._size[:]
+            other._marked, other._away = self._marked[:], self._away.copy()
+            other._instead, other._folds = self._instead.copy(), self._folds.copy()
+            other._asked = self._asked.copy()
+        return other
+
     def _take(self, at: int, entry: Json) -> None:
-        self._position[entry["uuid"]] = at
+        self._position.add(entry["uuid"], at)
         self._size.append(0)
         kind = entry["kind"]
         if kind == "message":
@@ -308,12 +321,12 @@ class Account:
             at, number = self._position.get(str(item.get("entry"))), item.get("block")
             if at is None or not isinstance(number, int):
                 continue
-            instead = self._instead.setdefault((at, number), [])
             before = self._stands(at, number)
-            instead[:] = [held for held in instead if held[0] != edit_at]
+            instead = [held for held in self._instead.get((at, number), ()) if held[0] != edit_at]
             if not undone:
                 instead.append((edit_at, tokens.of_block(as_object(item.get("with")))))
                 instead.sort(key=lambda held: held[0])  # edits hold in the ledger's order
+            self._instead[at, number] = tuple(instead)
             yield at, before - self._stands(at, number)
 
     def _stands(self, at: int, number: int) -> int:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.events import CacheBroke
-from lamina.ledger import joining
-from lamina.ledger.joining import Snapshot
+from lamina.ledger import Shared, joining
 from lamina.messages import Block, Json, Message, Request, Response, Usage
 from lamina.ports import Capabilities
 
@@ -151,7 +150,7 @@ def _tools_cause(old: Sequence[Json], new: Sequence[Json]) -> str:
 
 
 def _part_messages(old: Sequence[Message], new: Sequence[Message]) -> Parting | None:
-    start = old.shared(new) if isinstance(old, Snapshot) else 0
+    start = old.shared(new) if isinstance(old, Shared) else 0
     for n in range(start, len(old)):
         if n >= len(new):
             return Parting("message", n, 0, _removed_messages(n, len(old)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE
@@ -284,7 +284,7 @@ def _scaled(sizes: dict[str, int], total: int) -> dict[str, int]:
     return scaled
 
 
-def savings_of(entries: list[Json]) -> dict[str, tuple[int, int]]:
+def savings_of(entries: Iterable[Json]) -> dict[str, tuple[int, int]]:
     """Layer → how often its edits changed the view, and by how many tokens it shrank."""
     projection = Projection()
     sums: dict[str, tuple[int, int]] = {}
@@ -334,7 +334,7 @@ def _call_json(call: Call) -> Json:
     return {**{name: getattr(call, name) for name in named}, **call.usage.to_json(), "edits": edits}
 
 
-def cache_of(entries: list[Json]) -> Json:
+def cache_of(entries: Iterable[Json]) -> Json:
     """How much of all input came from the provider's cache, and each cause that broke it: how often, and
     how many tokens were not read from the cache that should have been."""
     used = Usage()

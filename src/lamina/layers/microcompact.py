@@ -38,8 +38,8 @@ CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", 
 
 def act(state: State) -> None:
     """Clear by time first; if that acted, nothing else does in this round."""
-    if not state.served:
-        return
+    if not state.served or (state.shared_blocks and state.turn == 1 and not state.calls):
+        return  # the first request of a fork begins with what its parent sent, to the byte
     if state.flags.on("time_clearing") and (gap := _cold_for(state)):
         keep: int = state.flags.value("microcompact.keep")
         why = f"layer 2 cleared old results after a pause of {gap / 60:.0f} min"

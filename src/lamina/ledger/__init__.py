@@ -1,1 +1,169 @@
-"""The append-only record of a session and the view that is made of it."""
+"""The ledger, and what a branch of it shares with the ledger that it left: sequences and places that
+cost as much to branch off at 10,000 entries as at 100. Pure bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import is_
+from typing import Any, Generic, TypeVar, cast, overload
+
+_SIZE = 128  # of a part that is shared whole
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class Shared(Sequence[T]):
+    """A list in parts. A copy has the same full parts, which nobody changes: whoever would puts
+    another part in their place."""
+
+    __slots__ = ("_full", "_last")
+
+    def __init__(self, values: Iterable[T] = ()) -> None:
+        self._full: list[list[T]] = []
+        self._last: list[T] = []
+        self.extend(values)
+
+    def copy(self, end: int | None = None) -> Shared[T]:
+        """The same up to `end`, for somebody who goes on alone."""
+        other = Shared[T]()
+        full, rest = divmod(len(self) if end is None else min(end, len(self)), _SIZE)
+        other._full = self._full[:full]
+        other._last = (self._full[full] if full < len(self._full) else self._last)[:rest]
+        return other
+
+    # ---- reading
+
+    def _parts(self) -> tuple[list[T], ...]:
+        return (*self._full, self._last)
+
+    def __len__(self) -> int:
+        return len(self._full) * _SIZE + len(self._last)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        full = self._full
+        if isinstance(index, slice):
+            return self._slice(index)
+        if index < 0:
+            if index >= -len(self._last):
+                return self._last[index]
+            if (index := index + len(self)) < 0:
+                raise IndexError(index)
+        part = index // _SIZE
+        if part < len(full):
+            return full[part][index % _SIZE]
+        return self._last[index - _SIZE * len(full)]
+
+    def _slice(self, index: slice) -> list[T]:
+        start, stop, step = index.indices(len(self))
+        if step != 1:
+            return list(self)[index]
+        first = min(start // _SIZE, len(self._full))
+        start, stop = start - first * _SIZE, max(0, stop - first * _SIZE)
+        if first == len(self._full):  # near the end, as most are
+            return self._last[start:stop]
+        parts = (*self._full[first : first + stop // _SIZE + 1], self._last)
+        return list(chain.from_iterable(parts))[start:stop]
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._parts())
+
+    def __reversed__(self) -> Iterator[T]:
+        return chain.from_iterable(map(reversed, reversed(self._parts())))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
+
+    __hash__ = None  # type: ignore[assignment] # pyright: ignore[reportAssignmentType, reportUnannotatedClassAttribute]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def shared(self, other: Sequence[T]) -> int:
+        """How many leading values are the same objects."""
+        if not isinstance(other, Shared):
+            return 0
+        same = list(map(is_, self._full, other._full))  # noqa: SLF001
+        alike = same.index(False) if False in same else len(same)
+        values = list(map(is_, self[alike * _SIZE :], other[alike * _SIZE :]))
+        return alike * _SIZE + (values.index(False) if False in values else len(values))
+
+    # ---- changing
+
+    def append(self, value: T) -> None:
+        self._last.append(value)
+        if len(self._last) == _SIZE:
+            self._full.append(self._last)
+            self._last = []
+
+    def extend(self, values: Iterable[T]) -> None:
+        for value in values:
+            self.append(value)
+
+    def __setitem__(self, index: int, value: T) -> None:
+        part, place = divmod(index + len(self) * (index < 0), _SIZE)
+        if part < len(self._full):
+            changed = self._full[part] = self._full[part].copy()
+            changed[place] = value
+        else:
+            self._last[place] = value
+
+    def cut(self, end: int) -> None:
+        """Drop what stands from `end` on."""
+        if end >= (low := _SIZE * len(self._full)):
+            del self._last[end - low :]
+        else:
+            [*self._full, self._last] = self.copy(end)._parts()  # noqa: SLF001
+
+    def splice(self, low: int, high: int, values: Iterable[T]) -> None:
+        """Put these in the place of what stands from `low` to `high`."""
+        rest = self[high:]
+        self.cut(low)
+        self.extend(values)
+        self.extend(rest)
+
+
+class Places(Generic[K]):
+    """Where in a ledger something stands, by its name. A branch sees those of the ledger that it left,
+    up to where it left it."""
+
+    __slots__ = ("_before", "_end", "_own")
+
+    def __init__(self, before: Places[K] | None = None, end: int = 0) -> None:
+        self._before, self._end = before, end
+        self._own: dict[K, int] = {}
+
+    def branch(self, end: int) -> Places[K]:
+        return Places(self, end)
+
+    def add(self, name: K, place: int) -> None:
+        """The first of a name counts."""
+        if self._before is None:
+            self._own.setdefault(name, place)
+        elif name not in self:
+            self._own[name] = place
+
+    @overload
+    def get(self, name: K) -> int | None: ...
+    @overload
+    def get(self, name: K, default: int) -> int: ...
+    def get(self, name: K, default: int | None = None) -> int | None:
+        found = self._own.get(name)
+        if found is None and self._before is not None:
+            found = self._before.get(name)
+            found = found if found is not None and found < self._end else None
+        return default if found is None else found
+
+    def __getitem__(self, name: K) -> int:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(cast("K", name)) is not None

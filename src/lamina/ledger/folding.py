@@ -8,7 +8,8 @@ row, and the path at the beginning of each line of a search. The original is fou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -84,10 +85,24 @@ class _Match:
 class Folding:
     """The lines of one conversation's view."""
 
-    def __init__(self, least: int) -> None:
+    def __init__(self, least: int, before: Folding | None = None, end: int = 0) -> None:
         self._least = least  # characters that a fold must save
-        self._known: dict[Key, _Lines] = {}
+        self._before, self._end = before, end
+        self._known: MutableMapping[Key, _Lines] = (
+            {} if before is None else ChainMap({}, before._known)  # noqa: SLF001
+        )
         self._places: dict[str, list[tuple[Key, int]]] = {}
+
+    def branch(self, end: int) -> Folding:
+        """For a view that is the same as this one up to the entry `end`, and goes on alone."""
+        return Folding(self._least, self, end)
+
+    def _places_of(self, line: str) -> list[tuple[Key, int]]:
+        found = self._places.get(line)
+        if found is None and self._before is not None:
+            shared = self._before._places_of(line)  # noqa: SLF001
+            return [place for place in shared if place[0][0] < self._end]
+        return found or []
 
     def add(self, key: Key, label: str, text: str) -> None:
         """A block of the view, as it stands there."""
@@ -95,9 +110,7 @@ class Folding:
         for place, line in enumerate(text.split("\n")):
             bare = lines.add(line)
             if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
-                places = self._places.setdefault(bare, [])
-                places.append((key, place))
-                del places[:-PLACES]
+                self._places[bare] = [*self._places_of(bare), (key, place)][-PLACES:]
 
     def fold(self, text: str, name: str, in_view: Callable[[Key], bool]) -> Folded | None:
         """A shorter form of a text that was never sent; `name` is the id that brings it back, "" where
@@ -117,7 +130,7 @@ class Folding:
     def best(self, work: _Work, at: int, end: int) -> _Match | None:
         """The longest run of lines from `at` on, or a little before, that stands in a block."""
         best: _Match | None = None
-        for key, place in reversed(self._places.get(work.lines.bare[at], ())):
+        for key, place in reversed(self._places_of(work.lines.bare[at])):
             if not work.stands(key):
                 continue
             found = _run(work.lines.bare, at, end, self._known[key].bare, place, key)

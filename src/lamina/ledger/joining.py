@@ -10,14 +10,16 @@ without cache breakpoints, so growth costs only what is new.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Protocol, cast, overload
+from typing import Any, Protocol, cast
 
 import msgspec
 
+from lamina.ledger import Shared
 from lamina.messages import Block, Json, Message, Request
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -84,75 +86,26 @@ class Run:
         )
 
 
-class Snapshot(Sequence[Message]):
-    """The messages at one moment. Shares its list with later ones, its last message is its own."""
-
-    __slots__ = ("_count", "_last", "_list")
-
-    def __init__(self, messages: list[Message], count: int) -> None:
-        self._list = messages
-        self._count = count
-        self._last = messages[count - 1] if count else None
-
-    def __len__(self) -> int:
-        return self._count
-
-    def shared(self, other: Sequence[Message]) -> int:
-        """How many leading messages are the same objects for certain, without looking at them."""
-        if not isinstance(other, Snapshot) or other._list is not self._list:  # noqa: SLF001
-            return 0
-        return max(0, min(len(self), len(other)) - 1)
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        if index < 0:
-            index += self._count
-        if not 0 <= index < self._count:
-            raise IndexError(index)
-        if index == self._count - 1 and self._last is not None:
-            return self._last
-        return self._list[index]
-
-    def __iter__(self) -> Iterator[Message]:
-        for index in range(self._count):
-            yield self[index]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
-
-    __hash__ = None  # type: ignore[assignment] # pyright: ignore[reportAssignmentType, reportUnannotatedClassAttribute]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
-
 class Joiner:
     """Runs and messages over a list of rows that somebody else changes."""
 
     def __init__(self) -> None:
         self.open: list[str] = []  # calls that wait for their results
-        self._runs: list[Run] = []
-        self._messages: list[Message] = []
-        self._shown = 0  # longest snapshot of this list
+        self._runs: Shared[Run] = Shared()
+        self._messages: Shared[Message] = Shared()
         self._seen = 0  # rows at the last update
-        self._sums: list[tuple[int, bytes]] = []  # (blocks, chain) up to each message
+        self._sums: Shared[tuple[int, bytes]] = Shared()  # (blocks, chain) up to each message
 
     def copy(self) -> Joiner:
         other = Joiner()
         other.open, other._seen = list(self.open), self._seen
-        other._runs = [*self._runs[:-1], *map(replace, self._runs[-1:])]  # only the last can grow
-        other._messages = list(self._messages)
-        other._sums = list(self._sums)
+        other._runs, other._messages = self._runs.copy(), self._messages.copy()
+        other._sums = self._sums.copy()
         return other
 
-    def snapshot(self) -> Snapshot:
-        self._shown = max(self._shown, len(self._messages))
-        return Snapshot(self._messages, len(self._messages))
+    def snapshot(self) -> Shared[Message]:
+        """Later changes don't reach it."""
+        return self._messages.copy()
 
     def chain(self) -> tuple[int, bytes]:
         """Number of blocks in all messages, and the hash over (role, bytes) of each."""
@@ -171,7 +124,9 @@ class Joiner:
         if changed == self._seen and self._more_words(rows):
             return
         self._seen = len(rows)
-        index = bisect_right(self._runs, changed, key=lambda run: run.start) - 1
+        index = len(self._runs) - 1
+        if self._runs and self._runs[-1].start > changed:
+            index = bisect_right(self._runs, changed, key=lambda run: run.start) - 1
         base = max(0, index - 2)  # a run's content depends on its neighbours, two back
         fresh = self._clean(rows, base)
         old = self._runs[base:]
@@ -182,7 +137,7 @@ class Joiner:
             same += 1
         if same == len(old) == len(fresh):
             return
-        del self._runs[base + same :]
+        self._runs.cut(base + same)
         self._join(fresh[same:])
 
     def _more_words(self, rows: Sequence[HasBlock]) -> bool:
@@ -198,7 +153,8 @@ class Joiner:
         if fresh:
             before: list[Block] = self._messages[-1]["content"]
             joined = [*before, *fresh]
-            last.content = joined if before is last.content else [*last.content, *fresh]
+            content = joined if before is last.content else [*last.content, *fresh]
+            self._runs[-1] = replace(last, content=content)
             self._cut(last.message)
             self._messages.append({"role": "user", "content": joined})
         return True
@@ -206,7 +162,8 @@ class Joiner:
     def _clean(self, rows: Sequence[HasBlock], base: int) -> list[Run]:
         """Runs from number `base` on, made anew."""
         start = self._runs[base].start if self._runs else 0
-        spans = list(_spans(rows, start))
+        rows = rows[start:]
+        spans = list(_spans(rows))
         asked = _calls(self._runs[base - 1].content) if base else []
         begun = self._last_with_content(base) is not None
         fresh: list[Run] = []
@@ -228,7 +185,7 @@ class Joiner:
             else:
                 content, asked = _clean_question(blocks, asked), []
             begun = begun or bool(content)
-            fresh.append(Run(first, rows[first].role, content))
+            fresh.append(Run(start + first, rows[first].role, content))
         return fresh
 
     def _last_with_content(self, end: int) -> Run | None:
@@ -270,19 +227,12 @@ class Joiner:
         return count
 
     def _cut(self, count: int) -> None:
-        """Take messages away from the end without changing any snapshot."""
-        if count >= len(self._messages):
-            return
-        if count >= self._shown - 1:
-            del self._messages[count:]
-        else:
-            self._messages = self._messages[:count]
-            self._shown = 0
-        del self._sums[count:]
+        self._messages.cut(count)
+        self._sums.cut(count)
 
 
-def _spans(rows: Sequence[HasBlock], start: int) -> Iterator[tuple[int, int]]:
-    end = len(rows)
+def _spans(rows: Sequence[HasBlock]) -> Iterator[tuple[int, int]]:
+    start, end = 0, len(rows)
     while start < end:
         stop, role = start + 1, rows[start].role
         while stop < end and rows[stop].role == role:
@@ -379,12 +329,12 @@ class Marks:
     """What a conversation's requests have marked so far (F4)."""
 
     def __init__(self) -> None:
-        self._ends: list[int] = []  # of earlier requests, as far as nothing before them changed
+        self._ends = array("q")  # of earlier requests, as far as nothing before them changed
         self._stable = 0
 
     def copy(self) -> Marks:
         other = Marks()
-        other._ends, other._stable = list(self._ends), self._stable
+        other._ends, other._stable = self._ends[:], self._stable
         return other
 
     def after(self, keep: int, stable: int) -> Marks:
@@ -415,7 +365,7 @@ def marks_for(marks: Marks, old: Sequence[Message] | None, new: Sequence[Message
     """The marks for a request that sends `new` after one that sent `old`."""
     if old is None:
         return marks
-    same = old.shared(new) if isinstance(old, Snapshot) else 0
+    same = old.shared(new) if isinstance(old, Shared) else 0
     most = min(len(old), len(new))
     while same < most and old[same] is new[same]:
         same += 1

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lamina.errors import EditRefused, LedgerError
-from lamina.ledger import joining, log, tokens
+from lamina.ledger import Places, Shared, joining, log, tokens
 from lamina.ledger.places import open_private, private_folder
 from lamina.ledger.view import Projection
 from lamina.messages import (
@@ -46,7 +46,7 @@ class Ledger:
 
     def _reset(self) -> None:
         self.seen = -1
-        self._ids: set[str] = set()  # tool calls ever made
+        self._ids: Places[str] = Places()  # tool calls ever made
         self._states: dict[str, Json] = {}  # last `state` and `job` entries by name
         self._anchor = _Anchor()
         self.frame_tokens = 0  # of system prompt and tools
@@ -85,11 +85,10 @@ class Ledger:
         if any(entry["kind"] in ("edit", "frame") for entry in self.entries[end:]):
             return Ledger.of(self.entries[:end], now=self._now)  # a tool changed the view
         other = Ledger(None, self._now)
-        other.projection = self.projection.copy()
-        other.seen, other._ids, other._states = self.seen, set(self._ids), dict(self._states)
+        other.projection = self.projection.branch(end)
+        other.seen, other._ids, other._states = self.seen, self._ids.branch(end), dict(self._states)
         other._anchor, other.frame_tokens = self._anchor.copy(), self.frame_tokens
         other._sent, other._marks = self._sent, self._marks.copy()
-        other.projection.cut(end)
         return other
 
     def kept_in(self, path: Path) -> Ledger:
@@ -118,7 +117,7 @@ class Ledger:
     # ---- reading
 
     @property
-    def entries(self) -> list[Json]:
+    def entries(self) -> Shared[Json]:
         return self.projection.entries
 
     @property
@@ -256,7 +255,7 @@ class Ledger:
         if kind == "message":
             for block in dicts(entry.get("content")):
                 if block.get("type") == "tool_use":
-                    self._ids.add(str(block.get("id")))
+                    self._ids.add(str(block.get("id")), len(self.entries) - 1)
             now = self.projection.tokens
             self._anchor.message(entry, now - before, now + self.frame_tokens)
         elif kind == "frame":

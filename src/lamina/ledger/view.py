@@ -8,13 +8,14 @@ changes (an undo projects anew).
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from lamina.ledger import tokens
-from lamina.ledger.joining import THINKING, Joiner, Snapshot
-from lamina.messages import Block, Json, as_list, dicts
+from lamina.ledger import Places, Shared, tokens
+from lamina.ledger.joining import THINKING, Joiner
+from lamina.messages import Block, Json, Message, as_list, dicts
 
 _PAIRED = ("tool_use", "tool_result")
 _MEDIA = ("image", "document")
@@ -37,21 +38,21 @@ class Row:
 
 class Projection:
     def __init__(self) -> None:
-        self.entries: list[Json] = []
-        self.position: dict[str, int] = {}  # uuid → position in entries
+        self.entries: Shared[Json] = Shared()
+        self.position: Places[str] = Places()  # uuid → position in entries
         self.frame: Json | None = None
         self.inert: dict[str, str] = {}  # edits without effect, and why
-        self.rows: list[Row] = []
+        self.rows: Shared[Row] = Shared()
         self.tokens = 0  # estimate of all rows
-        self._keys: list[int] = []  # row.entry of each row, for bisection
+        self._keys = array("q")  # row.entry of each row, for bisection
         self._folds: list[tuple[int, int]] = []  # spans of the folds in force
         # Blocks (entry, number) that others lean on: by which edit these were put where.
-        self._leant_on: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
+        self._leant_on: dict[tuple[int, int], tuple[tuple[int, int, str], ...]] = {}
+        self._lent = False  # a branch has the same of these
         self._joiner = Joiner()
         self._changed: int | None = None  # first row that the joiner has not seen as it is
-        self.edited: list[
-            int
-        ] = []  # of every change but an addition, the first row that it changed
+        # Of every change but an addition, the first row that it changed.
+        self.edited: list[int] = []
 
     # ---- taking entries
 
@@ -59,7 +60,7 @@ class Projection:
         """Take the next entry. Never fails: what makes no sense has no effect (see `inert`)."""
         at = len(self.entries)
         self.entries.append(entry)
-        self.position.setdefault(entry["uuid"], at)
+        self.position.add(entry["uuid"], at)
         kind = entry["kind"]
         if kind == "message":
             self._touch(len(self.rows))
@@ -109,7 +110,7 @@ class Projection:
         return self._folds
 
     @property
-    def messages(self) -> Snapshot:
+    def messages(self) -> Shared[Message]:
         """A snapshot; later entries don't change it."""
         return self._joined().snapshot()
 
@@ -138,28 +139,22 @@ class Projection:
             alive.append(entry)
         return reversed(alive)
 
-    def copy(self) -> Projection:
-        """An independent projection of the same entries, for a branch."""
-        other = Projection()
-        other.entries, other.position = list(self.entries), dict(self.position)
-        other.frame, other.tokens, other.inert = self.frame, self.tokens, dict(self.inert)
-        other.rows, other._keys = list(self.rows), list(self._keys)
-        other._folds, other._joiner = list(self._folds), self._joined().copy()
-        other._leant_on = {key: list(leaning) for key, leaning in self._leant_on.items()}
+    def branch(self, end: int) -> Projection:
+        """A projection of the entries before `end` that goes on alone; those from there on must be no
+        edits and no frames. What both have is shared, so that its length costs nothing."""
+        other, row = Projection(), bisect_left(self._keys, end)
+        other.entries, other.position = self.entries.copy(end), self.position.branch(end)
+        other.frame, other.inert, other._folds = self.frame, dict(self.inert), list(self._folds)
+        other.rows, other._keys = self.rows.copy(row), self._keys[:row]
+        other.tokens = self.tokens - sum(gone.tokens for gone in self.rows[row:])
+        other._joiner = self._joined().copy()
+        other._leant_on = self._leant_on
+        self._lent = other._lent = True
         other.edited = list(self.edited)
-        return other
-
-    def cut(self, length: int) -> None:
-        """Drop the entries from this position on, which must be no edits and no frames."""
-        for entry in self.entries[length:]:
-            del self.position[entry["uuid"]]
-        del self.entries[length:]
-        row = bisect_left(self._keys, length)
         if row < len(self.rows):
-            self.tokens -= sum(gone.tokens for gone in self.rows[row:])
-            del self.rows[row:], self._keys[row:]
-            self.edited.append(row)
-            self._touch(row)
+            other.edited.append(row)
+            other._touch(row)
+        return other
 
     # ---- rows
 
@@ -204,8 +199,15 @@ class Projection:
             for other, number in _pairs(item.get("needs")):
                 key = (self.position.get(other, -1), number)
                 leaning = (old.entry, old.number, str(edit["uuid"]))
-                self._leant_on.setdefault(key, []).append(leaning)
+                leant_on = self._leanings()
+                leant_on[key] = (*leant_on.get(key, ()), leaning)
         return earliest
+
+    def _leanings(self) -> dict[tuple[int, int], tuple[tuple[int, int, str], ...]]:
+        """To be changed."""
+        if self._lent:
+            self._leant_on, self._lent = dict(self._leant_on), False
+        return self._leant_on
 
     def _put(self, index: int, new: Row) -> None:
         self.tokens += new.tokens - self.rows[index].tokens
@@ -215,7 +217,9 @@ class Projection:
         """Blocks that leant on these are whole again; returns the first row that changed."""
         earliest, gone = len(self.rows), list(gone)
         while gone:
-            for entry, number, edit in self._leant_on.pop(gone.pop(), ()):
+            key = gone.pop()
+            leaning = self._leanings().pop(key) if key in self._leant_on else ()
+            for entry, number, edit in leaning:
                 index = self._index(entry, number)
                 if index >= 0 and self.rows[index].edit == edit:
                     row = self.rows[index]
@@ -265,8 +269,8 @@ class Projection:
         low, high = bisect_left(self._keys, first), bisect_right(self._keys, last)
         new = [Row(role, block, first, -1, edit["uuid"]) for role, block in literals(edit)]
         self.tokens += sum(r.tokens for r in new) - sum(r.tokens for r in self.rows[low:high])
-        self.rows[low:high] = new
-        self._keys[low:high] = [first] * len(new)
+        self.rows.splice(low, high, new)
+        self._keys[low:high] = array("q", [first] * len(new))
         self._folds = [f for f in self._folds if not (first <= f[0] and f[1] <= last)]
         self._folds.append((first, last))
         self._restore([key for key in self._leant_on if first <= key[0] <= last])
@@ -304,7 +308,8 @@ class Projection:
         """Project everything again: the edit that an undo takes away may have hidden others."""
         self.edited.append(0)
         active = {edit["uuid"] for edit in self.active_edits()}
-        self.rows, self._keys, self._folds, self._leant_on = [], [], [], {}
+        self.rows, self._keys, self._folds = Shared[Row](), array("q"), []
+        self._leant_on, self._lent = {}, False
         self.inert, self.tokens, self._joiner, self._changed = {}, 0, Joiner(), 0
         for at, entry in enumerate(self.entries):
             if entry["kind"] == "message":

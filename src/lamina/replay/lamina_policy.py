@@ -29,8 +29,7 @@ from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel
 from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import extraction, notes, pauses
-from lamina.ledger import edits
-from lamina.ledger.joining import Snapshot
+from lamina.ledger import Shared, edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Message, Response, Usage
@@ -385,7 +384,7 @@ class _LastView:
 
     def up_to(self, view: Sequence[Message], losses: Losses) -> _LastView:
         """Keep what the new view still begins with, at its weight."""
-        same = self._view.shared(view) if isinstance(self._view, Snapshot) else 0
+        same = self._view.shared(view) if isinstance(self._view, Shared) else 0
         same = same if losses == self._losses else 0
         del self.messages[same:], self._ends[same:]
         self.kept = len(self.messages)
