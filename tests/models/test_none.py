@@ -372,7 +372,9 @@ def test_a_remark_below_a_file_is_not_one_of_its_lines() -> None:
         ("ls", "Bash", "ls"),
         ("git status", "Bash", "git status"),
         ("what does this project do?", "Glob", "README*"),
-        ("where is the timeout handled?", "Grep", "(?i)handled|timeout"),
+        ("where is the timeout handled?", "Grep", "(?i)handl|timeout"),
+        ("find client.py", "Glob", "**/client.py"),
+        ("show me the README", "Glob", "README*"),
     ],
 )
 def test_what_people_type_first_is_done(sentence: str, tool: str, given: str) -> None:
@@ -381,20 +383,66 @@ def test_what_people_type_first_is_done(sentence: str, tool: str, given: str) ->
     assert given in str(use["input"])
 
 
-@pytest.mark.parametrize("sentence", ["make me a sandwich", "go home", "list me a poem about ls"])
+@pytest.mark.parametrize(
+    "sentence", ["make me a sandwich", "go home", "list me a poem about ls", "run the tests"]
+)
 def test_a_sentence_is_no_command(sentence: str) -> None:
     assert not any(use["name"] == "Bash" for use in ask(sentence).tool_uses)
 
 
-def test_a_plain_statement_is_noted_and_a_passing_one_not_for_long() -> None:
-    assert ask("I prefer short answers.").text == "Noted: I prefer short answers."
-    passing = ask("The build is red right now")
-    assert "this session only" in passing.text
-    assert passing.stop_reason == "end_turn"
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("I prefer short answers.", "I prefer short answers."),
+        ("Please never push to main.", "Please never push to main."),
+        ("Thanks. Always answer in German.", "Always answer in German."),
+    ],
+)
+def test_a_plain_statement_that_is_worth_it_is_kept_at_once(said: str, kept: str) -> None:
+    fields = {"content": {"type": "string"}}
+    remember = {"name": "Remember", "input_schema": {"type": "object", "properties": fields}}
+    [use] = ask(said, tools=[remember]).tool_uses
+    assert use["input"] == {"content": kept}
+    before = [
+        {"role": "user", "content": [text(said)]},
+        {"role": "assistant", "content": [use]},
+    ]
+    told = ask(tool_result(use["id"], "Memory updated: x.md"), before=before)
+    assert told.text == f"Noted: {kept}\n(Memory updated: x.md)"
+    assert ask(said, tools=[]).text.startswith(f"Noted: {said}\n(For this session only")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The build is red right now",
+        "We deploy with Kubernetes.",
+        "deploys never happen on Fridays",
+        "No, don't use port 8080 in the tests.",
+    ],
+)
+def test_any_other_plain_statement_is_noted_for_the_session(said: str) -> None:
+    noted = ask(said)
+    assert noted.text.startswith(f"Noted: {said}\n")
+    assert "this session only" in noted.text
+    assert noted.stop_reason == "end_turn"
+
+
+def test_no_text_that_is_meant_for_a_model_is_shown_to_a_person() -> None:
+    before = [
+        {"role": "user", "content": [text("ls")]},
+        {"role": "assistant", "content": [tool_use("t", "Bash", {"command": "ls"})]},
+    ]
+    no = "Bash was not permitted: the user said no. Ask what to do instead."
+    refused = ask({**tool_result("t", no), "is_error": True}, before=before)
+    assert refused.text == "Not done: the user said no."
+    before[1] = {"role": "assistant", "content": [tool_use("t", "Recall", {"query": "x"})]}
+    none = "No memory says anything about that. Past sessions may: where `sessions` looks there."
+    assert ask(tool_result("t", none), before=before).text == "No memory says anything about that."
 
 
 def test_where_ranks_the_lines_that_hold_most_of_the_words() -> None:
-    use = tool_use("t", "Grep", {"pattern": "(?i)handled|timeout", "output_mode": "content"})
+    use = tool_use("t", "Grep", {"pattern": "(?i)handl|timeout", "output_mode": "content"})
     before = [
         {"role": "user", "content": [text("where is the timeout handled?")]},
         {"role": "assistant", "content": [use]},
@@ -402,7 +450,7 @@ def test_where_ranks_the_lines_that_hold_most_of_the_words() -> None:
     found = "a.py:1:timeout = 3\nb.py:2:errors are handled\nc.py:9:def timeout_handled(): ..."
     told = ask(tool_result("t", found), before=before)
     assert told.text.splitlines()[:2] == [
-        "3 lines for handled, timeout:",
+        "3 lines, the best first:",
         "c.py:9:def timeout_handled(): ...",
     ]
     none = ask(tool_result("t", "No matches."), before=before)

@@ -6,7 +6,6 @@ key is set.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from lamina.messages import (
 from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
+from lamina.text.terms import beginning, best_lines
 from lamina.text.wording import content_stems
 
 Wish = Literal[
@@ -77,6 +77,7 @@ _SHORT: tuple[tuple[Wish, Listed], ...] = (
 )
 _STATES = Listed("requests.states")
 _GREETS = Listed("requests.greets")
+_THANKS = Listed("requests.thanks")
 _READMES = "{README*,readme*,docs/README*}"
 _LONGEST = 2_000
 _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": "ts", "rust": "rs"}
@@ -87,8 +88,10 @@ def understand(sentence: str) -> list[Wanted]:
     plain = sentence.strip()
     if wish := classify(plain).forgets:
         return [Wanted("forget", wish.words)]
-    if wanted := _remembering(plain):
-        return wanted
+    from lamina.text.own_words import asked_in  # its rules take a while to load
+
+    if kept := asked_in(plain, _ANY_DAY):
+        return [Wanted("remember", words) for words in kept]
     for _ in range(4):
         plain = _POLITE.sub("", plain, count=1)
     for wish, form in (*_PLAIN, *(_SHORT if len(plain) <= _LONGEST else ())):
@@ -96,27 +99,6 @@ def understand(sentence: str) -> list[Wanted]:
         if wanted := [*_wanted(wish, match)] if match else []:
             return wanted
     return []
-
-
-def _remembering(message: str) -> list[Wanted]:
-    """All that the message asks to have kept; after "remember this:" that is the whole rest."""
-    # Their rules take a while to load.
-    from lamina.text.hidden import hidden_character
-    from lamina.text.own_words import asked_at, typed_sentences
-
-    typed = {"role": "user", "origin": "typed", "content": message}
-    sentences = typed_sentences([typed], _ANY_DAY)
-    found: list[Wanted] = []
-    for place in range(len(sentences)):
-        if asked := asked_at(sentences, place):
-            if asked.wish.next_says:
-                rest = message[message.index(asked.because[0].text) :]
-                return [*found, Wanted("remember", rest.strip())]
-            found.append(Wanted("remember", asked.text))
-    if not found and hidden_character(message) and (wish := classify(message).keeps):
-        # No statement of anybody's, but the gate can say what is wrong with it.
-        found.append(Wanted("remember", message[wish.start : wish.end]))
-    return found
 
 
 def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
@@ -127,11 +109,12 @@ def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
     elif wish == "about":
         yield Wanted(wish, _READMES)
     elif wish == "where":
-        if stems := sorted(_content_words(match["words"])):
+        if stems := sorted({beginning(word) for word in _content_words(match["words"])}):
             yield Wanted(wish, "|".join(map(re.escape, stems)))
     elif wish == "read":
         for file in dict.fromkeys(one["file"] for one in _FILES.finditer(match["words"])):
-            yield Wanted(wish, file)
+            named = file.upper() == "README"  # whatever its ending is
+            yield Wanted("about", _READMES) if named else Wanted(wish, file)
     else:
         words = match["words"].strip()
         yield Wanted(wish, words if wish == "recall" else _unquoted(words), place)
@@ -140,7 +123,7 @@ def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
 def _glob(found: Mapping[str, str | None]) -> str:
     if given := found["pattern"]:
         return _unquoted(given)
-    pattern = found["glob"] or found["named"]
+    pattern = found["glob"] or found["named"] or found["sought"]
     if pattern is None:
         word = found["language"]
         pattern = f"*.{_ENDINGS.get(word.lower(), word.lower())}" if word else "**/*"
@@ -229,15 +212,18 @@ HELLO = (
     "Hello. There is no model here, only memory and search: tell me what to remember, ask what I "
     f"remember, read, list or search files, or run a command. For answers, {HOW_TO_SET}."
 )
-_FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file speaks of"
-SAID = 'Noted for this session only. To keep it, say "remember that …".'
+_NOTED = "noted"  # marks a call that nobody asked for in so many words
+WELCOME = "You're welcome."
+_FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file speaks of it."
+FOR_NOW = "\n(For this session only: “remember that …” keeps it.)"
+
+TO_THE_MODEL = " Ask what to do instead."  # behind a user's no
 
 _FORGOTTEN = re.compile(r"(?m)^(?:Forgotten: |The user had the memory )([\w/.-]+\.md)\b")
 _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
 _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
 _SAVED = re.compile(r"Memory \(saved ([^)]*)\): (.*)")
-_DEFINES = re.compile(r":\s*(?:async )?(?:def|class|func|function|fn|type|struct|interface)\b")
 _BEST = 8  # lines that answer "where is …?"
 _WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
 _EMPTY_WORDS = Listed("requests.empty")
@@ -289,22 +275,33 @@ def answer(request: Request) -> tuple[list[Block], bool]:
     if results and not (sentence and all(map(_cut_short, results))):
         report = _report(request, results)
         return [text(report)], all(map(_failed, results)) or report.startswith(_FOUND_NONE)
+    return _to_plain_words(request, sentence)
+
+
+def _to_plain_words(request: Request, sentence: str) -> tuple[list[Block], bool]:
+    """An answer to what asks for no tool: from memories, to a greeting, or to a statement."""
     if found := _remembered(request, sentence):
         return [text(found)], False
     if _GREETS.fullmatch(sentence):
         return [text(HELLO)], False
-    if _STATES.match(sentence) and not classify(sentence).asks:
-        return [text(_noted(sentence))], False
+    if _THANKS.fullmatch(sentence):
+        return [text(WELCOME)], False
+    if not classify(sentence).asks:
+        worth = _worth_keeping(sentence)
+        if worth and any(tool.get("name") == "Remember" for tool in request.tools):
+            return _act(request, worth, _NOTED)
+        if worth or _STATES.match(sentence):
+            return [text(f"Noted: {sentence}{FOR_NOW}")], False
     return [text(NO_MODEL)], True
 
 
-def _noted(statement: str) -> str:
-    """What the session's end will keep of a plain statement, told at once."""
+def _worth_keeping(statement: str) -> list[Wanted]:
+    """What extraction would keep of a plain statement, in the words that were typed."""
     from lamina.local.extractor import extract  # its rules take a while to load
 
     said = {"role": "user", "origin": "typed", "content": statement, "uuid": "said"}
-    kept = [one.body.strip() for one in extract([said], now=_ANY_DAY)]
-    return "\n".join(f"Noted: {words}" for words in kept) or SAID
+    kept = [quote for one in extract([said], now=_ANY_DAY) for quote in one.evidence[:1]]
+    return [Wanted("remember", words) for words in dict.fromkeys(one.quote for one in kept)]
 
 
 def _then(request: Request, results: Sequence[Block]) -> list[Block]:
@@ -345,7 +342,9 @@ def _cut_short(result: Block) -> bool:
     return _failed(result) and text_of(result.get("content") or "") in CUT_SHORT
 
 
-def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]:
+def _act(
+    request: Request, wanted: Sequence[Wanted], mark: str = "none"
+) -> tuple[list[Block], bool]:
     offered = {str(tool.get("name")): tool for tool in request.tools}
     calls: list[Block] = []
     for number, one in enumerate(wanted, 1):
@@ -357,7 +356,7 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]
                 return [text(found)], False
             missing = f"That needs the tool {name}, which is not offered in this session."
             return [text(missing)], True
-        calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
+        calls.append(tool_use(f"{mark}_{len(request.messages):04d}_{number}", name, given))
     return calls, False
 
 
@@ -381,9 +380,7 @@ def _report_one(use: Block | None, result: Block) -> str:
     subject = str(next(iter(given.values()), ""))
     output = text_of(result.get("content") or "").strip("\n")
     if _failed(result):
-        if name in ("Remember", "Forget"):
-            return output or "Not remembered."  # why, and not what: that may be a secret
-        return f"{name} {subject} failed: {output or 'no reason was given'}".rstrip()
+        return _failure(name, subject, output)
     lines = output.splitlines()
     match name:
         case "Read":
@@ -395,15 +392,12 @@ def _report_one(use: Block | None, result: Block) -> str:
             head, lines = "This project has no README.", []
         case "Glob":
             head = f"{_count(lines, 'file')} for {subject}:" if lines else f"No file for {subject}."
-        case "Grep" if output in ("", "No matches."):
-            asked = subject.startswith("(?i)")
-            return f"{_FOUND_NONE if asked else 'Nothing for'} {_plain(subject)}."
         case "Grep":
-            if subject.startswith("(?i)"):
-                lines = _ranked(lines, subject[4:].split("|"))
-            head = f"{_count(lines, 'line')} for {_plain(subject)}:"
+            return _lines_found(subject, output)
         case "Recall":
-            return _quoted(output)
+            return _quoted(output.partition(" Past sessions may:")[0])  # how, is for a model
+        case "Remember" if use and str(use["id"]).startswith(_NOTED):
+            return f"Noted: {subject}\n({output})"
         case "Bash":
             head = f"`{subject}` ran:" if lines else f"`{subject}` ran and printed nothing."
         case _:
@@ -411,21 +405,27 @@ def _report_one(use: Block | None, result: Block) -> str:
     return "\n".join([head, *_clipped(lines)])
 
 
+def _failure(name: str, subject: str, output: str) -> str:
+    if name in ("Remember", "Forget"):
+        return output or "Not remembered."  # why, and not what: that may be a secret
+    if output.startswith(f"{name} was not permitted: "):
+        return f"Not done: {output.partition(': ')[2].removesuffix(TO_THE_MODEL)}"
+    return f"{name} {subject} failed: {output or 'no reason was given'}".rstrip()
+
+
+def _lines_found(subject: str, output: str) -> str:
+    asked = subject.startswith("(?i)")  # where something is, not for these very words
+    if output in ("", "No matches."):
+        return _FOUND_NONE if asked else f"Nothing for {_plain(subject)}."
+    lines = output.splitlines()
+    if asked:
+        lines = best_lines(lines, subject[4:].split("|"), _BEST)
+        return "\n".join([f"{_count(lines, 'line')}, the best first:", *lines])
+    return "\n".join([f"{_count(lines, 'line')} for {_plain(subject)}:", *_clipped(lines)])
+
+
 def _plain(pattern: str) -> str:
     return re.sub(r"\\(.)", r"\1", pattern.removeprefix("(?i)")).replace("|", ", ")
-
-
-def _ranked(lines: Sequence[str], stems: Sequence[str]) -> list[str]:
-    """The lines that hold the most and the rarest of the words; definitions before uses."""
-    held = [{stem for stem in stems if stem.replace("\\", "") in line.lower()} for line in lines]
-    rare = {
-        stem: math.log(1 + len(lines) / (1 + sum(stem in one for one in held))) for stem in stems
-    }
-    scores = [
-        sum(rare[stem] for stem in one) * (1.3 if _DEFINES.search(line) else 1.0)
-        for one, line in zip(held, lines, strict=True)
-    ]
-    return [lines[at] for at in sorted(range(len(lines)), key=lambda at: -scores[at])[:_BEST]]
 
 
 def _quoted(recalled: str) -> str:

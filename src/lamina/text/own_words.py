@@ -103,6 +103,24 @@ def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
     return Asked(told.text.strip(), (told, sentence), wish)
 
 
+def asked_in(message: str, now: datetime) -> list[str]:
+    """All that a typed message asks to have kept; after "remember this:" that is the whole rest."""
+    from lamina.text.hidden import hidden_character
+
+    sentences = typed_sentences([{"role": "user", "origin": "typed", "content": message}], now)
+    found: list[str] = []
+    for place in range(len(sentences)):
+        if asked := asked_at(sentences, place):
+            if asked.wish.next_says:
+                rest = message[message.index(asked.because[0].text) :]
+                return [*found, rest.strip()]
+            found.append(asked.text)
+    if not found and hidden_character(message) and (wish := classify(message).keeps):
+        # No statement of anybody's, but the gate can say what is wrong with it.
+        found.append(message[wish.start : wish.end])
+    return found
+
+
 def untyped_text(messages: Sequence[Mapping[str, Any]]) -> str:
     """Everything that came from tools, files, hooks or others: what must not speak through the assistant."""
     kept: list[str] = []

@@ -4,9 +4,10 @@ in, terms out; touches no files, clocks or network."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -196,3 +197,29 @@ def proper_names(query: str) -> list[str]:
         ):
             names.extend(_terms_of_run(word))
     return names
+
+
+# ---- lines of code for a question
+
+_DEFINES = re.compile(r":\s*(?:async )?(?:def|class|func|function|fn|type|struct|interface)\b")
+
+
+def beginning(word: str) -> str:
+    """What other forms of a word begin with: handl for handled, handler, handling."""
+    for ending in ("ing", "ies", "ed", "er", "es", "s", "e", "y"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and word.isalpha():
+            return word[: -len(ending)]
+    return word
+
+
+def best_lines(lines: Sequence[str], stems: Sequence[str], most: int) -> list[str]:
+    """The lines that hold the most and the rarest of the words; definitions before uses."""
+    held = [{stem for stem in stems if stem.replace("\\", "") in line.lower()} for line in lines]
+    rare = {
+        stem: math.log(1 + len(lines) / (1 + sum(stem in one for one in held))) for stem in stems
+    }
+    scores = [
+        sum(rare[stem] for stem in one) * (1.3 if _DEFINES.search(line) else 1.0)
+        for one, line in zip(held, lines, strict=True)
+    ]
+    return [lines[at] for at in sorted(range(len(lines)), key=lambda at: -scores[at])[:most]]
