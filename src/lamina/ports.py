@@ -378,6 +378,7 @@ class Letter:
     message: str | dict[str, Any]
     to: str = ""  # an agent behind the mailbox; "": whoever owns it
     summary: str = ""
+    proven: bool = True  # the post vouches for `reply`; found out by whoever reads, not believed
 
     def __post_init__(self) -> None:
         if not (self.id.isascii() and self.id.replace("-", "").isalnum() and len(self.id) < 200):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,40 @@ def test_a_worktree_is_kept_if_the_agent_changed_it_and_removed_if_not(
             assert (f"lamina/agent-{one.card.id}" in branches) == changes
             result = text_of(model.requests[-1].messages[-1]["content"][0]["content"])
             assert result.startswith("The agent tree" if changes else "tried")
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize("changes", [True, False])
+@pytest.mark.parametrize("closed", [True, False])
+def test_an_agent_that_is_taken_up_again_works_in_a_worktree_of_its_own_again(
+    place: Place, changes: bool, closed: bool
+) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    first = use("Write", file_path="one.txt", content="1") if changes else use("Glob", pattern="*")
+    steps = [agent(first), agent("begun"), agent(use("Write", file_path="two.txt", content="2"))]
+    model = ScriptedModel([*steps, agent("done")])
+
+    async def story() -> None:
+        async with AsyncExitStack() as stack:
+            session = await stack.enter_async_context(place.open(model, config=ON))
+            await session.agents.start(Order("Begin.", worktree=True, name="tree"))
+            if closed:
+                await stack.aclose()
+                again = place.open(model, config=ON, session_id=session.id, resume=True)
+                session = await stack.enter_async_context(again)
+            one = session.agents.find("tree")
+            await session.agents.resume(one, "Go on.", "teammate")
+            with anyio.fail_after(10):
+                while one.card.status == "running":
+                    await anyio.lowlevel.checkpoint()
+            assert one.card.status == "done", one.card.reason
+            path = session.folder / "worktrees" / one.card.id
+            names = sorted(file.name for file in path.glob("*.txt"))
+            assert names == (["one.txt", "two.txt"] if changes else ["two.txt"])
+            assert not list(place.project.glob("*.txt"))
 
     run(story)
 

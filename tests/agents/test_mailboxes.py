@@ -62,6 +62,7 @@ def rings(bell: int) -> bool:
 def test_letters_arrive_once_whole_and_in_order(make: Make, name: str) -> None:
     reader = make().read(Presence(name), never)
     other = make()
+    writer = other.read(Presence("ben"), never)
     sent = [letter(f"nö {n} \x00…", summary="s", to="x") for n in range(30)]
     sent.append(letter({"type": "task", "deep": [1, {"a": None}]}))
     for one in sent:
@@ -69,6 +70,7 @@ def test_letters_arrive_once_whole_and_in_order(make: Make, name: str) -> None:
     got: list[Letter] = []
     assert reader.take(got.append) == len(sent)
     assert got == sent
+    writer.close()
     assert reader.take(got.append) == 0
     reader.close()
 
@@ -276,6 +278,58 @@ def test_a_bridge_that_is_not_there_is_a_named_error() -> None:
     bridge = Bridge("postgresql://nobody@127.0.0.1:1/none")
     with pytest.raises(PostAway, match=r"agents\.bridge"):
         bridge.present()
+
+
+@pytest.fixture
+def roles(postgresql: str, name: str) -> Iterator[tuple[Bridge, Bridge]]:
+    """The bridge as two database roles have it, neither of which may do everything."""
+    owner = Bridge(postgresql)
+    with owner.connection() as made:
+        for role in (f"{name}_a", f"{name}_b"):
+            made.execute(f"CREATE ROLE {role} LOGIN")
+            made.execute(
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON lamina_presence, lamina_letters TO {role}"
+            )
+    one, two = (Bridge(postgresql.replace("lamina@", f"{name}_{n}@")) for n in "ab")
+    yield one, two
+    for bridge in (one, two, owner):
+        bridge.close()
+
+
+@pytest.mark.spec("L7.3", "L7.4")
+def test_a_name_on_the_bridge_is_its_database_role_s_and_another_s_word_is_called_unproven(
+    roles: tuple[Bridge, Bridge], name: str
+) -> None:
+    one, two = roles
+    anna, ben = f"{name}@x", f"{name}ben@x"
+    mine, theirs = one.read(Presence(anna), never), two.read(Presence(ben), never)
+    got: list[Letter] = []
+    mine.close()
+    with pytest.raises(UsageError, match="belongs to another database role"):
+        two.read(Presence(anna), never)
+    mine = one.read(Presence(anna), never)
+    for claimed in (ben, anna):
+        address = f"bridge:{claimed}#helper"
+        two.send(anna, Letter(new_id(), address, address, "hello"))
+    two.send(anna, Letter(new_id(), f"bridge:{anna}", f"bridge:{ben}", "hello"))
+    assert mine.take(got.append) == 3
+    assert [one.proven for one in got] == [True, False, False]
+    assert got[0].sender == f"bridge:{ben}#helper"
+    assert got[1].sender == f"bridge:{anna}#helper (unproven: database role {name}_b)"
+    two.send(ben, letter())
+    with two.connection() as made, pytest.raises(Exception, match="row-level security"):
+        made.execute(
+            "INSERT INTO lamina_letters (id, mailbox, body, sender) VALUES ('x', %s, '', %s)",
+            (anna, anna),
+        )
+    with one.connection() as made:  # nothing of the other's letters can be read, or taken away
+        others = "SELECT FROM lamina_letters WHERE mailbox = %s AND role <> current_user"
+        assert made.execute(others, (ben,)).rowcount == 0
+        assert made.execute("UPDATE lamina_letters SET taken = now()").rowcount == 3
+        assert made.execute("DELETE FROM lamina_presence WHERE name = %s", (ben,)).rowcount == 0
+    assert theirs.take(got.append) == 1
+    mine.close()
+    theirs.close()
 
 
 @pytest.mark.spec("L7.4")

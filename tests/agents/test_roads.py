@@ -340,6 +340,9 @@ def test_a_result_from_somebody_else_and_a_task_for_nobody_are_named(tmp_path: P
             await eve.agents.roads.send(mine.agents.roads.name, forged)
             await until(lambda: eve.state.queue)
             assert "That task was given to anna." in eve.state.queue[0][0]
+            unproven = Letter(new_id(), "anna (unproven)", "anna", forged, proven=False)
+            mine.agents.roads._receive(unproven)
+            await until(lambda: any("given to anna" in str(e) for e in mine.state.events))
             assert one.card.status == "running"
             with pytest.raises(UsageError, match="'nobody'"):
                 await mine.agents.start(Order("port?", name="q", remote="nobody"))
@@ -348,6 +351,19 @@ def test_a_result_from_somebody_else_and_a_task_for_nobody_are_named(tmp_path: P
             assert (one.card.status, one.card.reason) == ("failed", "eve can't do that (task).")
 
     run(story)
+
+
+@pytest.mark.spec("L7.3")
+def test_a_name_that_two_hosts_have_is_asked_for_with_its_host() -> None:
+    class Post:
+        def present(self) -> list[roads.Presence]:
+            return [roads.Presence(name) for name in ("anna@a", "anna@b", "ben@b")]
+
+    posts: Any = {"me": Post()}
+    assert roads.whereabouts(posts, "ben")[1].name == "ben@b"
+    assert roads.whereabouts(posts, "anna@b")[1].name == "anna@b"
+    with pytest.raises(UsageError, match="several 'anna': anna@a, anna@b"):
+        roads.whereabouts(posts, "anna")
 
 
 @pytest.mark.spec("L7.2")

@@ -12,7 +12,7 @@ from tests.sessions import Place, run, use
 
 from lamina.agents.runner import Order
 from lamina.agents.scopes import AgentMemory
-from lamina.agents.types import AgentType, BadType
+from lamina.agents.types import AgentType, BadType, Trust
 from lamina.models.scripted import ScriptedModel
 
 RULE = "Always run the linter before the tests here, because the tests take an hour."
@@ -144,11 +144,12 @@ def test_places_follow_the_main_checkout_and_names_lose_their_colons(place: Plac
     kind = AgentType("plug:tester", "d", memory="project")
     inner = Place.__new__(Place)
     inner.project, inner.home = below, place.home
-    found = AgentMemory.of(kind, settings(inner))
+    found = AgentMemory.of(kind, settings(inner), Trust(settings(inner)))
     assert found is not None
     assert found.directory == place.project / ".lamina" / "agent-memory" / "plug-tester"
     assert found.state.is_relative_to(place.home)
-    assert AgentMemory.of(kind, settings(place, **{"memory.enabled": False})) is None
+    off = settings(place, **{"memory.enabled": False})
+    assert AgentMemory.of(kind, off, Trust(off)) is None
 
 
 @pytest.mark.spec("L7.5")

@@ -9,7 +9,7 @@ import pytest
 from tests.agents.test_agents import ON, agent, asked
 from tests.sessions import Place, run, use
 
-from lamina.agents import summary
+from lamina.agents import roster, summary
 from lamina.agents.runner import Order
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.tools.registry import words_for
@@ -76,6 +76,38 @@ def test_a_look_costs_one_small_call_in_thirty_seconds_and_none_if_nothing_happe
             one.rounds += 1
             await summary.refresh(session.agents)  # the script is over: an error is no line
             assert summary.line_of(one) == "Reading runner.py"
+            session.agents.stop_all()
+
+    run(story)
+
+
+@pytest.mark.spec("L7.6")
+@pytest.mark.parametrize("look", ["status line", "table of another process", "nobody"])
+def test_whoever_shows_an_agent_s_line_has_it_brought_up_to_date(place: Place, look: str) -> None:
+    (place.project / "runner.py").write_text("x")
+    model = ScriptedModel(
+        [
+            agent(use("Read", file_path="runner.py")),
+            agent({"hang": True}),
+            Step("Reading limits in runner.py", purpose="agent_summary"),
+        ]
+    )
+
+    async def story() -> None:
+        async with place.open(model, config=CONFIG) as session:
+            roster.ledger_path(session.folder, "x").parent.mkdir(parents=True)
+            if look == "table of another process":
+                roster.look(session.folder)
+            one = await session.agents.start(Order("look", name="anna", background=True))
+            while len(asked(model)) < 2:
+                await anyio.lowlevel.checkpoint()
+            if look == "status line":
+                assert summary.shown(session.agents) == ["anna: Reading runner.py"]
+            for _ in range(300):
+                await anyio.lowlevel.checkpoint()
+            line = "Reading runner.py" if look == "nobody" else "Reading limits in runner.py"
+            assert summary.shown(session.agents) == [f"anna: {line}"]
+            assert roster.live_card(session.folder, one.card)[1] == line
             session.agents.stop_all()
 
     run(story)

@@ -2,8 +2,9 @@
 
 A letter is a row that its reader marks in the same transaction in which it takes it (SKIP LOCKED: a
 reader that is dying holds nobody up). A reader's second connection hears of new rows (LISTEN) and
-holds an advisory lock, by which others know that it lives. Touches the database that the user's
-`agents.bridge` names.
+holds an advisory lock, by which others know that it lives. A name belongs to the database role that
+registered it: row security lets no other role read its letters, or send any in its name. Touches the
+database that the user's `agents.bridge` names.
 """
 
 from __future__ import annotations
@@ -11,30 +12,49 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
+from lamina.agents.mailboxes import name_in
 from lamina.errors import PostAway, UsageError
 from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _LOCKS = 715_113  # the first half of our advisory locks
 _AT_ONCE = 20  # letters of one transaction
+_MINE = "SELECT name FROM lamina_presence WHERE role = current_user"
 _TABLES = (
-    f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)",
-    f"""CREATE TABLE IF NOT EXISTS lamina_letters (
-        number BIGSERIAL PRIMARY KEY, id TEXT NOT NULL UNIQUE, mailbox TEXT NOT NULL,
+    """CREATE TABLE lamina_presence (
+        name TEXT PRIMARY KEY, card TEXT NOT NULL, role TEXT NOT NULL DEFAULT current_user)""",
+    f"""CREATE TABLE lamina_letters (
+        number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+        mailbox TEXT NOT NULL, role TEXT NOT NULL DEFAULT current_user, sender TEXT,
         body TEXT NOT NULL CHECK (octet_length(body) <= {LARGEST_LETTER}),
         sent TIMESTAMPTZ NOT NULL DEFAULT now(), taken TIMESTAMPTZ, wrong TEXT)""",
-    """CREATE INDEX IF NOT EXISTS lamina_letters_waiting ON lamina_letters (mailbox, number)
+    """CREATE INDEX lamina_letters_waiting ON lamina_letters (mailbox, number)
         WHERE taken IS NULL""",
-    """CREATE TABLE IF NOT EXISTS lamina_presence (name TEXT PRIMARY KEY, card TEXT NOT NULL)""",
+    # Who may connect but is another role sees no letters but its own, and speaks for nobody else.
+    *(
+        f"ALTER TABLE {table} {how} ROW LEVEL SECURITY"
+        for table in ("lamina_presence", "lamina_letters")
+        for how in ("ENABLE", "FORCE")
+    ),
+    "CREATE POLICY mine ON lamina_presence USING (role = current_user)",
+    "CREATE POLICY seen ON lamina_presence FOR SELECT USING (true)",
+    f"CREATE POLICY read ON lamina_letters USING (mailbox IN ({_MINE})) WITH CHECK (true)",
+    "CREATE POLICY sent ON lamina_letters FOR SELECT USING (role = current_user)",
+    f"""CREATE POLICY written ON lamina_letters AS RESTRICTIVE FOR INSERT WITH CHECK
+        (role = current_user AND (sender IS NULL OR sender IN ({_MINE})))""",
 )
 _PRESENT = f"""SELECT card, EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid = {_LOCKS} AND objid::bigint = (hashtext(name)::bigint & 4294967295))
     FROM lamina_presence"""  # noqa: S608 - the number is ours
-_WAITING = """SELECT number, body FROM lamina_letters WHERE mailbox = %s AND taken IS NULL
+_WAITING = """SELECT number, body, sender, role FROM lamina_letters WHERE mailbox = %s AND taken IS NULL
     ORDER BY number LIMIT %s FOR UPDATE SKIP LOCKED"""
+
+_SEND = f"""INSERT INTO lamina_letters (id, mailbox, body, sender)
+    VALUES (%s, %s, %s, ({_MINE} AND name = %s)) ON CONFLICT (id) DO NOTHING"""  # noqa: S608
 
 
 class Bridge:
@@ -57,9 +77,8 @@ class Bridge:
             if known is None:
                 raise UsageError(f"There is no mailbox {name!r} on the bridge.")
             made.execute(
-                "INSERT INTO lamina_letters (id, mailbox, body) VALUES (%s, %s, %s) "
-                "ON CONFLICT (id) DO NOTHING",
-                (letter.id, name, body),
+                _SEND,
+                (letter.id, name, body, name_in(letter.reply)),
             )
             made.execute("SELECT pg_notify(%s, '')", (_channel(name),))
 
@@ -80,7 +99,9 @@ class Bridge:
             if self._kept is None or self._kept.closed:
                 self._kept = self.connect()
                 with self._kept.transaction():
-                    for statement in _TABLES:
+                    self._kept.execute(f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)")
+                    there = self._kept.execute("SELECT to_regclass('lamina_letters')").fetchone()
+                    for statement in _TABLES if there[0] is None else ():
                         self._kept.execute(statement)
             yield self._kept
 
@@ -111,6 +132,12 @@ class _Reader:
             raise UsageError(
                 f"{presence.name} is on the bridge already. Stop it first, or take another name."
             )
+        whose = "SELECT role = current_user FROM lamina_presence WHERE name = %s"
+        if (self._ear.execute(whose, (presence.name,)).fetchone() or (True,))[0] is False:
+            self._ear.close()
+            raise UsageError(
+                f"{presence.name} belongs to another database role. Take another name."
+            )
         self._ear.execute(f"LISTEN {_channel(presence.name)}")
         self.bell: int = self._ear.fileno()
         self.show(presence)
@@ -125,8 +152,8 @@ class _Reader:
         while some:
             with self._bridge.connection() as made, made.transaction():
                 rows = made.execute(_WAITING, (self._name, _AT_ONCE)).fetchall()
-                for number, body in rows:
-                    wrong = self._hand(number, body, hand_over)
+                for number, body, *writer in rows:
+                    wrong = self._hand(number, body, writer, hand_over)
                     taken += not wrong
                     made.execute(
                         "UPDATE lamina_letters SET taken = now(), wrong = %s WHERE number = %s",
@@ -135,13 +162,19 @@ class _Reader:
             some = bool(rows)
         return taken
 
-    def _hand(self, number: int, body: str, hand_over: Callable[[Letter], None]) -> str | None:
+    def _hand(
+        self, number: int, body: str, writer: list[str], hand_over: Callable[[Letter], None]
+    ) -> str | None:
+        """A name is believed where the database says that it is the role's that sent the letter."""
         try:
             letter = Letter.unpacked(body.encode(), f"Letter {number} on the bridge")
         except UsageError as error:
             self._complain(f"{error} It was set aside there.")
             return str(error)
-        hand_over(letter)
+        sender, role = writer
+        proven = bool(sender) and sender == name_in(letter.reply) == name_in(letter.sender)
+        who = letter.sender if proven else f"{letter.sender} (unproven: database role {role})"
+        hand_over(replace(letter, sender=who, proven=proven))
         return None
 
     def show(self, presence: Presence) -> None:
@@ -153,6 +186,8 @@ class _Reader:
             )
 
     def close(self, *, keep: bool = True) -> None:
+        with suppress(PostAway), self._bridge.told():  # else others see it alive a little longer
+            self._ear.execute("SELECT pg_advisory_unlock_all()")
         self._ear.close()
         if not keep:
             with self._bridge.connection() as made:

@@ -207,13 +207,17 @@ async def behind_the_first(parent: State, child: State, head: str) -> None:
 def _result(
     child: State, start: int, stop: str, error: str, too_long: int | None = None
 ) -> ForkResult:
-    last = ""
-    for entry in reversed(child.ledger.entries[start:]):
-        if entry["kind"] == "message" and entry.get("role") == "assistant":
-            last = text_of(entry["content"])
-            break
+    last = last_words(child.ledger, start)
     refused = [f"{e.tool}: {e.reason}" for e in child.events if isinstance(e, PermissionRefused)]
     return ForkResult(last, stop, child.calls, child.usage, refused, error, too_long)
+
+
+def last_words(ledger: Ledger, start: int = 0) -> str:
+    """Of its agent, from this entry on."""
+    for entry in reversed(ledger.entries[start:]):
+        if entry["kind"] == "message" and entry.get("role") == "assistant":
+            return text_of(entry["content"])
+    return ""
 
 
 def pass_on(parent: State, event: Event) -> None:

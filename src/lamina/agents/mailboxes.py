@@ -38,6 +38,11 @@ def new_id() -> str:
     return f"{time.time_ns():020d}-{next(_numbers):06d}-{secrets.token_hex(6)}"
 
 
+def name_in(address: str) -> str:
+    """The mailbox of an address: without its road, and the agent behind it."""
+    return address.removeprefix("bridge:").partition("#")[0]
+
+
 class Maildirs:
     """The mailboxes of one project under one home."""
 

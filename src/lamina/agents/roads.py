@@ -27,7 +27,7 @@ import anyio.to_thread
 import msgspec
 
 from lamina.agents import roster
-from lamina.agents.mailboxes import Maildirs, new_id
+from lamina.agents.mailboxes import Maildirs, name_in, new_id
 from lamina.agents.types import is_name
 from lamina.config import Config
 from lamina.errors import LaminaError, PostAway, ToolError, UsageError
@@ -236,11 +236,14 @@ class Roads:
     async def hand_out(self, agent: Agent, to: str, prompt: str) -> None:
         """Give a task to a teammate. Whoever started `agent` waits for the result, unless it is in
         the background or takes too long; then the result comes as a message."""
-        card, back = agent.card, anyio.Event()
+        back, card = anyio.Event(), agent.card
         self._book(agent, edits.message("user", prompt, "agent"))
         if not card.background:
             self._awaited[card.id] = back
         try:
+            if not to.startswith("uds:"):  # the whole name: its result comes from nobody else
+                to = (await _apart(whereabouts, self._posts, to))[1].name
+                card = agent.card = replace(card, base=to)
             await self.send(to, {"type": "task", "task": card.id, "prompt": prompt}, card.task)
             if not card.background:
                 with anyio.move_on_after(60 * self._main.config.float("agents.max_minutes")):
@@ -266,7 +269,7 @@ class Roads:
         agent = self._agents.known.get(str(value.get("task")))
         if agent is None or agent.card.type != roster.REMOTE:
             raise ToolError("Nobody here gave that task.")
-        if _name_in(letter.reply) != _name_in(agent.card.base):
+        if not letter.proven or name_in(letter.reply) != name_in(agent.card.base):
             raise ToolError(f"That task was given to {agent.card.base}.")
         agent.result = str(value.get("text"))
         ended = self._main.deps.clock.now()
@@ -405,9 +408,15 @@ def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Post, Presence]:
         raise UsageError("There is no bridge here. Set agents.bridge in your own settings.")
     name = name.removeprefix("bridge:")
     there = [(post, one) for post in posts.values() for one in post.present()]
-    for post, one in there:
-        if one.name == name or (one.name.startswith(f"{name}@") and one.alive):
-            return post, one
+    fitting = [found for found in there if found[1].name == name]
+    fitting = fitting or [
+        found for found in there if found[1].name.startswith(f"{name}@") and found[1].alive
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        which = ", ".join(one.name for _, one in fitting)
+        raise UsageError(f"There are several {name!r}: {which}. Write the host too.")
     names = ", ".join(one.name for _, one in there if one.alive and one.name not in posts)
     raise UsageError(f"In no other process is there a {name!r}. There: {names or 'nobody'}.")
 
@@ -422,11 +431,6 @@ def failed(task: Letter, why: str) -> dict[str, Any]:
     """The result of a task that came to nothing."""
     name = as_object(task.message).get("task")
     return {"type": "task_result", "task": name, "status": "failed", "reason": why, "text": ""}
-
-
-def _name_in(address: str) -> str:
-    """What both ends of a road call the same: an address without its road, host and agent."""
-    return address.removeprefix("bridge:").partition("#")[0].partition("@")[0]
 
 
 def _apart(work: Callable[..., Any], *values: Any) -> Awaitable[Any]:

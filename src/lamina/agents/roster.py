@@ -5,7 +5,9 @@ processes list it, and the line that says what it does. Reads `<session>/subagen
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from pathlib import Path
@@ -16,10 +18,11 @@ from lamina.ledger import log
 from lamina.messages import Json, Usage, as_object
 from lamina.tools.registry import words_for
 
-CARD = "agent"  # the name of the `state` entry
+CARD, LINE = "agent", "agent.line"  # names of `state` entries
 REMOTE = "remote"  # the type of a card whose task is done elsewhere
 KILLED = "its process ended"
-_FOLDER = "subagents"
+_FOLDER, _WATCHED = "subagents", "subagents/watched"
+_LOOKS = 5.0  # seconds for which a look counts
 _TAGS = ("message", "agent-notification", "system-reminder")
 
 
@@ -35,6 +38,7 @@ class Card:
     depth: int = 1
     base: str = ""  # a fork's: the last entry that it shares with its parent; who does it elsewhere
     background: bool = False
+    worktree: bool = False  # it works in one of its own
     status: str = "running"  # done | failed | stopped | cancelled
     reason: str = ""
     kept: str = ""  # where its worktree is
@@ -81,14 +85,28 @@ def read_cards(session: Path) -> list[Card]:
     return sorted(found, key=lambda card: (card.number, card.id))
 
 
+def look(session: Path) -> None:
+    """Tell a session of another process that somebody looks at its agents."""
+    with suppress(OSError):
+        (session / _WATCHED).touch(0o600)
+
+
+def is_watched(session: Path) -> bool:
+    with suppress(OSError):
+        return time.time() - (session / _WATCHED).lstat().st_mtime < _LOOKS
+    return False
+
+
 def live_card(session: Path, card: Card) -> tuple[Card, str]:
     """The card of an agent that runs in another process, and what it does, by its ledger so far."""
     entries = log.read(ledger_path(session, card.id)).entries
-    answers = [e for e in entries if e["kind"] == "message" and e.get("role") == "assistant"]
     model = next((str(e["model"]) for e in reversed(entries) if e["kind"] == "frame"), "")
-    price = price_of(model)
-    doing = ""
-    for entry in answers:
+    price, doing = price_of(model), ""
+    for entry in entries:
+        if entry["kind"] == "state" and entry.get("name") == LINE:
+            doing = str(entry.get("value"))
+        if entry["kind"] != "message" or entry.get("role") != "assistant":
+            continue
         used = Usage.from_json(as_object(entry.get("usage")))
         card = card.booked(used, cost(used, price))
         calls = [block for block in entry["content"] if block.get("type") == "tool_use"]

@@ -16,8 +16,15 @@ import anyio
 import anyio.to_thread
 
 from lamina import turn
-from lamina.agents import roster, worktree
-from lamina.agents.fork import base_of, behind_the_first, is_fork, pass_on, say_directive
+from lamina.agents import roster, summary, worktree
+from lamina.agents.fork import (
+    base_of,
+    behind_the_first,
+    is_fork,
+    last_words,
+    pass_on,
+    say_directive,
+)
 from lamina.agents.roads import Roads
 from lamina.agents.roster import Card
 from lamina.agents.scopes import AgentMemory
@@ -28,7 +35,7 @@ from lamina.events import AgentChanged, AttemptBroke, Emit, Event, ModelCalled, 
 from lamina.layers import tool_results
 from lamina.ledger import edits, log
 from lamina.ledger.record import Ledger
-from lamina.messages import Origin, text_of
+from lamina.messages import Origin
 from lamina.ports import Ask, Background, MemoryStore, Model, ToolSpec
 from lamina.state import State
 from lamina.steps import close_calls
@@ -155,6 +162,7 @@ class Agents:
             started=self.main.deps.clock.now(),
             base=base_of(caller) if kind.name == FORK else order.remote,
             background=order.background,
+            worktree=order.worktree and not order.remote,
             number=1 + len(self.known),
             taken={agent.card.name for agent in self.known.values()},
         )
@@ -163,26 +171,16 @@ class Agents:
             self.known[card.id] = agent
             await self.roads.hand_out(agent, order.remote, order.prompt)
             return agent
-        if order.worktree:
-            agent.tree = await self._make_tree(caller, card)
-        try:
-            await self._ready(agent, caller, order)
-        except LaminaError:
-            if agent.tree is not None:  # nobody worked in it yet
-                await anyio.to_thread.run_sync(worktree.finish, agent.tree)
-            raise
+        await self._ready(agent, caller, order)
         self.known[card.id] = agent
-        await self._go(agent, partial(self._live, agent), wait=not self._beside(order, kind))
+        # One that waits for its plan to be approved can't keep its leader waiting.
+        wait = not order.background and not kind.plan
+        await self._go(agent, partial(self._live, agent), wait=wait)
         return agent
-
-    def _beside(self, order: Order, kind: AgentType) -> bool:
-        """One that waits for its plan to be approved can't keep its leader waiting."""
-        return order.background or kind.plan
 
     async def _ready(self, agent: Agent, caller: State, order: Order) -> None:
         """Its state, with its first words in the record."""
         state = await self._state(agent, caller)
-        self._listen(agent, state)
         if agent.type.name == FORK:
             say_directive(state, order.prompt)
         else:
@@ -191,17 +189,25 @@ class Agents:
             state.say(order.prompt, order.origin)
 
     async def _state(self, agent: Agent, caller: State) -> State:
-        if agent.type.model:
-            agent.opened = self.open_model(agent.type.model)
-        agent.memory = await self._memory(agent.type)
-        agent.state = await anyio.to_thread.run_sync(
-            agent_state, self, agent, caller, caller.tools.project
-        )
+        if agent.card.worktree:
+            agent.tree = await self._make_tree(caller, agent.card)
+        try:
+            if agent.type.model:
+                agent.opened = self.open_model(agent.type.model)
+            agent.memory = await self._memory(agent.type)
+            agent.state = await anyio.to_thread.run_sync(
+                agent_state, self, agent, caller, caller.tools.project
+            )
+        except LaminaError:
+            if agent.tree is not None:  # nobody worked in it yet
+                await anyio.to_thread.run_sync(worktree.finish, agent.tree)
+            raise
+        self._listen(agent, agent.state)
         return agent.state
 
     async def _memory(self, kind: AgentType) -> AgentMemory | None:
         """What somebody else put into it is shown first; else the agent goes without."""
-        memory = AgentMemory.of(kind, self.main.config)
+        memory = AgentMemory.of(kind, self.main.config, self._trust)
         strange = memory.strange() if memory is not None else []
         if memory is None or not strange:
             return memory
@@ -224,10 +230,7 @@ class Agents:
         config, above = self.main.config, self.of(caller)
         if above is not None and above.card.depth >= config.int("agents.depth"):
             raise ToolError("Agents may not start agents any deeper (agents.depth).")
-        if len(self.running()) >= config.int("agents.at_once"):
-            raise ToolError(
-                f"{len(self.running())} agents run already (agents.at_once). Wait for one to end."
-            )
+        self._must_have_room()
         if order.remote:
             return AgentType(roster.REMOTE, "A task that a teammate does.")
         if order.type == FORK:
@@ -237,8 +240,12 @@ class Agents:
             raise ToolError(f"{above.card.name} may start only: {', '.join(above.type.agents)}.")
         return kind
 
+    def _must_have_room(self) -> None:
+        if (count := len(self.running())) >= self.main.config.int("agents.at_once"):
+            raise ToolError(f"{count} agents run already (agents.at_once). Wait for one to end.")
+
     async def _must_be_trusted(self, kind: AgentType) -> None:
-        if self._trust.has(kind):
+        if self._trust.allows(kind):
             return
         if self.ask is None:
             raise ToolError(
@@ -248,7 +255,7 @@ class Agents:
         answer = await self.ask("Agent", f"use the agent type {kind.name} of {kind.file}")
         if answer == "no":
             raise ToolError(f"The user does not want the agent type {kind.name} of this project.")
-        self._trust.add(kind, lasting=answer == "always")
+        self._trust.add([kind.digest], lasting=answer == "always")
 
     async def _make_tree(self, caller: State, card: Card) -> worktree.Worktree:
         decision = await caller.tools.permit(_WORKTREE, {"name": card.name}, caller.tools)
@@ -265,6 +272,8 @@ class Agents:
             pass_on(self.main, event)
             if isinstance(event, ToolStarted):
                 agent.doing, agent.line = words_for(event.name, event.input), ""
+                if roster.is_watched(self.main.deps.folder):
+                    summary.shown(self)
             elif isinstance(event, (AttemptBroke, ModelCalled)):
                 agent.card = agent.card.booked(event.usage, event.cost)
             if isinstance(event, ModelCalled):
@@ -404,15 +413,13 @@ class Agents:
                 agent.state.queue.append((words, origin))
 
     async def _resume(self, agent: Agent, words: str, origin: Origin) -> None:
-        if len(self.running()) >= self.main.config.int("agents.at_once"):
-            raise ToolError("Too many agents run already (agents.at_once). Wait for one to end.")
+        self._must_have_room()
         if agent.card.type == roster.REMOTE:
             raise ToolError(f"{agent.card.name} is done elsewhere. Write to {agent.card.base}.")
         await self._must_be_trusted(agent.type)
         agent.caller, agent.shutdown = self.main, False
         state = await self._state(agent, self.main)
         close_calls(state, "[The agent ended before this call did]")
-        self._listen(agent, state)
         state.say(words, origin)
         await self._go(agent, partial(self._live, agent), wait=False)
 
@@ -422,10 +429,3 @@ def agents_of(state: State) -> Agents:
     if not isinstance(state.agents, Agents):
         raise UsageError("Agents are off. Set agents.enabled.")
     return state.agents
-
-
-def last_words(ledger: Ledger, start: int = 0) -> str:
-    for entry in reversed(ledger.entries[start:]):
-        if entry["kind"] == "message" and entry.get("role") == "assistant":
-            return text_of(entry["content"])
-    return ""

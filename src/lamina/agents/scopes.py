@@ -10,19 +10,18 @@ does, is shown to the user before an agent sees it. Touches those folders.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lamina import prompts
-from lamina.agents.types import AgentType, Scope
+from lamina.agents.types import AgentType, Scope, Trust
 from lamina.config import Config
 from lamina.events import Emit
-from lamina.ledger.places import find_project_folder, slug, write_private
+from lamina.ledger.places import find_project_folder, slug
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memory import canonical_root, open_agent_store
-from lamina.messages import Json, as_object
+from lamina.messages import Json
 from lamina.ports import MemoryStore, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.memory_tools import Remember
 
@@ -42,10 +41,10 @@ class AgentMemory:
     scope: Scope
     directory: Path
     state: Path  # history and tombstones, under the home
-    agreed: Path  # what the user has seen of the folders of this project
+    trust: Trust
 
     @classmethod
-    def of(cls, kind: AgentType, config: Config) -> AgentMemory | None:
+    def of(cls, kind: AgentType, config: Config, trust: Trust) -> AgentMemory | None:
         if kind.memory is None or not config.bool("memory.enabled"):
             return None
         name = kind.name.replace(":", "-")
@@ -63,32 +62,19 @@ class AgentMemory:
             directory = base / "agent-memory-local" / name
         home = config.own_home if kind.memory == "user" else own
         state = home / "agent-memory.lamina" / kind.memory / name
-        return cls(name, kind.memory, directory, state, own / "agent-memory.json")
+        return cls(name, kind.memory, directory, state, trust)
 
     # ---- what came from elsewhere
 
     def strange(self) -> list[str]:
         """Files that are there and that neither Lamina wrote nor the user agreed to."""
-        if self.scope == "user":
-            return []
-        known = self._agreed()
-        return [name for name, digest in self._files().items() if known.get(name) != digest]
+        found = {} if self.scope == "user" else self._files()
+        return [name for name, digest in found.items() if not self.trust.has(digest)]
 
-    def agree(self, names: Iterable[str]) -> None:
+    def agree(self, names: Collection[str]) -> None:
         """These files, as they are now, may be shown to agents."""
-        found, known = self._files(), self._all_agreed()
-        mine = {**self._agreed(), **{name: found[name] for name in names if name in found}}
-        known[str(self.directory)] = mine
-        write_private(self.agreed, json.dumps(known).encode())
-
-    def _agreed(self) -> Json:
-        return as_object(self._all_agreed().get(str(self.directory)))
-
-    def _all_agreed(self) -> Json:
-        try:
-            return as_object(json.loads(self.agreed.read_bytes()))
-        except (OSError, ValueError):
-            return {}
+        found = self._files()
+        self.trust.add((found[name] for name in names if name in found), lasting=True)
 
     def _files(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -98,7 +84,8 @@ class AgentMemory:
                     data = file.read(_LARGEST)
             except OSError:
                 data = b""
-            found[path.relative_to(self.directory).as_posix()] = hashlib.sha256(data).hexdigest()
+            name = path.relative_to(self.directory).as_posix()
+            found[name] = hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
         return found
 
     # ---- in use
@@ -142,7 +129,7 @@ class AgentRemember:
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         strange = set(self._memory.strange())
         outcome = await self._tool.run(input, context)
-        self._memory.agree(name for name in self._memory.strange() if name not in strange)
+        self._memory.agree(set(self._memory.strange()) - strange)
         return outcome
 
 

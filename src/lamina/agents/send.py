@@ -187,7 +187,7 @@ async def _decided(agents: Agents, letter: Letter) -> None:
     value, agent = as_object(letter.message), agents.find(letter.to or agents.roads.name)
     plan, words = _verdict(agents, agent, value)
     asked = str(plan.get("to")).removeprefix("bridge:")
-    if letter.reply.removeprefix("bridge:") != asked:
+    if not letter.proven or letter.reply.removeprefix("bridge:") != asked:
         raise ToolError(f"{agent.card.name} sent its plan to {asked}, who alone can approve it.")
     await agents.roads.tell(letter, words)
     _approve(agent, plan, value)

@@ -18,13 +18,7 @@ from lamina.ledger import edits, log
 from lamina.ledger.places import private_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Block, Json, text
-from lamina.ports import (
-    HookName,
-    HookResult,
-    Hooks,
-    NoBackground,
-    NoHooks,
-)
+from lamina.ports import HookName, HookResult, Hooks, NoBackground, NoHooks
 from lamina.state import State
 from lamina.tools.registry import Toolbox
 

@@ -1,34 +1,56 @@
 """What running agents are doing, in three to five words each, for whoever looks at them (L7.6).
 
-Asked for by a table or a status line: at most one small call an agent in thirty seconds, none if it did
-nothing new, none over a cap. What comes back is checked by rule; else the last tool call says it
-(`Reading runner.py`). Touches nothing but the spend record.
+Asked for while a status line or a table shows it, also one of another process: at most one small call
+an agent in thirty seconds, none if it did nothing new, none over a cap. What comes back is checked by
+rule; else the last tool call says it (`Reading runner.py`). Touches the agent's ledger, by which other
+processes see it, and the spend record.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from lamina import prompts
-from lamina.agents.runner import Agent, Agents, last_words
+from lamina.agents import roster
+from lamina.agents.fork import last_words
 from lamina.errors import LaminaError
 from lamina.events import quiet
+from lamina.ledger import edits
 from lamina.messages import Request, text
+
+if TYPE_CHECKING:
+    from lamina.agents.runner import Agent, Agents
 
 SECONDS = 30.0
 _AT_ONCE = 8  # agents of one look that may cost a call
 _LAST = 2_000  # characters of the last answer that are shown
 
 
+def shown(agents: Agents) -> list[str]:
+    """For a status line: what each agent does. What is out of date is asked for meanwhile."""
+    if _due(agents):
+        agents.main.background.start("agent summaries", partial(refresh, agents))
+    return [f"{one.card.name}: {line_of(one) or one.card.task}" for one in agents.running()]
+
+
 async def refresh(agents: Agents) -> None:
     """Bring the lines of the running agents up to date, where that is due."""
-    now, asked = agents.main.deps.clock.monotonic(), 0
-    for agent in agents.running():
-        seen, at = agent.summed
-        due = agent.rounds != seen and (not seen or now - at >= SECONDS)
-        if not due or asked >= _AT_ONCE or not agent.doing:
-            continue
-        asked += 1
-        agent.summed = (agent.rounds, now)
-        agent.line = await _asked(agents, agent)
+    for agent in _due(agents):
+        agent.summed = (agent.rounds, agents.main.deps.clock.monotonic())
+        line = agent.line = await _asked(agents, agent)
+        if line and agent.state is not None:
+            agent.state.ledger.append(edits.state(roster.LINE, line))
+
+
+def _due(agents: Agents) -> list[Agent]:
+    now = agents.main.deps.clock.monotonic()
+    return [
+        one
+        for one in agents.running()
+        if one.doing and one.rounds != one.summed[0]
+        if not one.summed[0] or now - one.summed[1] >= SECONDS
+    ][:_AT_ONCE]
 
 
 def line_of(agent: Agent) -> str:

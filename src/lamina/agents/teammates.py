@@ -13,8 +13,9 @@ from dataclasses import replace
 import anyio
 
 from lamina.agents import roster
+from lamina.agents.fork import last_words
 from lamina.agents.roads import failed, letter_text
-from lamina.agents.runner import Agent, Agents, Order, last_words
+from lamina.agents.runner import Agent, Agents, Order
 from lamina.errors import LaminaError, PostAway, UsageError
 from lamina.events import AgentChanged, Event, Warned
 from lamina.messages import Origin, as_object
@@ -134,9 +135,10 @@ class Teammate:
 
     async def _cancel(self, letter: Letter) -> None:
         """Nobody waits for it any more."""
-        name = as_object(letter.message).get("task")
+        name, asker = as_object(letter.message).get("task"), (letter.reply, letter.proven)
         for number, task in enumerate(self._tasks):
-            if as_object(task.message).get("task") == name and task.reply == letter.reply:
+            given = as_object(task.message).get("task") == name
+            if given and (task.reply, task.proven) == asker:
                 if number == 0 and self._busy and (agent := self.agent) is not None:
                     self._agents.stop(agent.card.id)
                 else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Literal
 from lamina.config import Config
 from lamina.errors import UsageError
 from lamina.ledger.places import find_project_folder, write_private
-from lamina.memory import read_topic
+from lamina.memory import canonical_root, read_topic
 from lamina.messages import as_list
 
 Scope = Literal["user", "project", "local"]
@@ -316,30 +316,33 @@ def _limit(path: Path, key: str, value: str) -> float:
     raise BadType(f"{path}: {key} must be a number, not {value!r}.")
 
 
-# ---- the user's yes to a type that came with a project
+# ---- the user's yes to what came with a project
 
 
 class Trust:
-    """Which files of this project the user has agreed to use, by their content."""
+    """Which files of this project the user has agreed to use: types, and memories that others wrote.
+    By their content, so that a file that changes is asked about again."""
 
     def __init__(self, config: Config) -> None:
-        self._file = find_project_folder(config.own_home, config.project) / "agent-types.json"
+        root = canonical_root(config.project)
+        self._file = find_project_folder(config.own_home, root) / "agent-trust.json"
         self._always = config.bool("agents.trust")
         self._once: set[str] = set()
 
-    def has(self, one: AgentType) -> bool:
-        return self._always or not one.of_project or one.digest in (self._once | self._kept())
+    def allows(self, one: AgentType) -> bool:
+        return self._always or not one.of_project or self.has(one.digest)
 
-    def add(self, one: AgentType, *, lasting: bool) -> None:
-        """For this session, or until the file changes."""
-        self._once.add(one.digest)
+    def has(self, digest: str) -> bool:
+        return digest in self._once or digest in self._kept()
+
+    def add(self, digests: Iterable[str], *, lasting: bool) -> None:
+        """For this session, or for good."""
+        self._once.update(digests)
         if lasting:
-            kept = sorted(self._kept() | {one.digest})
-            write_private(self._file, json.dumps(kept).encode())
+            write_private(self._file, json.dumps(sorted(self._kept() | self._once)).encode())
 
     def _kept(self) -> set[str]:
         try:
-            found = json.loads(self._file.read_bytes())
+            return {str(one) for one in as_list(json.loads(self._file.read_bytes()))}
         except (OSError, ValueError):
             return set()
-        return {str(one) for one in as_list(found)}

@@ -24,12 +24,14 @@ class Worktree:
 
 
 def make(project: Path, path: Path, name: str) -> Worktree:
-    """A ToolError says why there can't be one."""
+    """A new one, or what an earlier life of the agent left there. A ToolError says why there can't be
+    one."""
     root = Path(_git(project, "rev-parse", "--show-toplevel"))
-    base = _git(root, "rev-parse", "--verify", "HEAD^{commit}")
-    branch = f"lamina/{name}"
-    private_folder(path.parent)
-    _git(root, "worktree", "add", "--quiet", "-b", branch, str(path), base)
+    branch, base = f"lamina/{name}", ""  # one that was kept is kept again
+    if not path.exists():
+        base = _git(root, "rev-parse", "--verify", "HEAD^{commit}")
+        private_folder(path.parent)
+        _git(root, "worktree", "add", "--quiet", "-b", branch, str(path), base)
     place = path / project.resolve().relative_to(root.resolve())
     if not place.is_dir():  # the project's folder is not committed yet
         place = path

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from lamina.agents.roster import KILLED, Card, ledger_path, live_card, read_cards
+from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
 from lamina.agents.types import load_types
 from lamina.cli import sessions, transcript
 from lamina.cli.options import add_verb, config_of
@@ -156,6 +156,8 @@ def _cards(
         return []
     folder = sessions.choose(files, args.session).with_suffix("")
     open_ = any(one.alive and one.session == folder.name for one in there)
+    for name in [one.session for one in there if args.watch and one.alive]:
+        look(folder.with_name(name))
     cards = read_cards(folder)
     return [
         live_card(folder, one) if open_ and one.reason == KILLED else (one, "") for one in cards

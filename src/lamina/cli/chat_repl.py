@@ -447,7 +447,7 @@ class Conversation:
             out(style(f"  {line}", "dim"))
 
     def _status(self) -> str:
-        """The line at the bottom: model, tokens of window, cache hit rate, background tasks."""
+        """The line at the bottom: model, tokens of window, cache hit rate, background tasks, agents."""
         if self._session is None:
             return ""
         status = self._session.status()
@@ -456,8 +456,13 @@ class Conversation:
             parts.append(f"cache {status.cache_hit_rate:.0%}")
         if status.fidelity is not None:
             parts.append(f"summary keeps only {status.fidelity:.0%} (/undo)")
-        if status.background:
-            parts.append("background: " + ", ".join(status.background))
+        beside = [name for name in status.background if not name.startswith("agent ")]
+        if beside:
+            parts.append("background: " + ", ".join(beside))
+        if len(beside) < len(status.background):
+            from lamina.agents.summary import shown
+
+            parts += shown(self._session.agents)
         return " · ".join(harmless(part) for part in parts)
 
 
