@@ -6,7 +6,8 @@ nothing half done, no exit code may lie, no temporary file may stay. Points are 
 printed seed (`TRUST_SEED`, `TRUST_SHARE` of each command's points, at least a quarter) and kept in
 `bench/out/trust.jsonl`, so that a campaign goes on where it stopped. `kill -9` at random moments of a
 writer and of a dream is the same tests that `make test` runs with a few, in batches with seeds of
-their own (`bench/out/trust_kills.jsonl`).
+their own (`bench/out/trust_kills.jsonl`). Forged words and secrets are tried by `trust_forged` and
+`secret_scan`; their figures are in the same table.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import secret_scan, trust_forged
 from bench.figures import OUT, Figure, at_least, at_most, report
 
 LAMINA = str(Path(sys.executable).parent / "lamina")
@@ -269,7 +271,7 @@ def main() -> int:
     kills = killed()
     if shutil.which("strace") is None:
         print("bench-trust: strace is not installed, so no fault can be injected; skipped.")
-        return report("trust", _kill_figures(kills))
+        return report("trust", [*_kill_figures(kills), *_told_elsewhere()])
     kept = OUT / "trust.jsonl"
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     print(f"seed {SEED}, share {SHARE:.0%}, {len(rows)} points tried before")
@@ -291,7 +293,15 @@ def main() -> int:
                 file.flush()
                 if count % 50 == 0:
                     print(f"  {count} of {len(todo)}, {sum(bool(r['wrong']) for r in rows)} wrong")
-    return report("trust", [*_kill_figures(kills), *_figures(rows)])
+    return report("trust", [*_kill_figures(kills), *_figures(rows), *_told_elsewhere()])
+
+
+def _told_elsewhere() -> list[Figure]:
+    """Forged words and secrets, from benchmarks of their own: so that trust is one table."""
+    for module in (trust_forged, secret_scan):
+        module.main()
+    kept = [json.loads((OUT / f"{name}.json").read_text()) for name in ("trust_forged", "secrets")]
+    return [Figure(**one) for value in kept for one in value["figures"]]
 
 
 def _kill_figures(rows: list[dict[str, Any]]) -> list[Figure]:

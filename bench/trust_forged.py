@@ -28,7 +28,7 @@ from bench.figures import Figure, at_least, at_most, report
 
 from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, carry_out
-from lamina.memories import Evidence, Proposal, Verdict
+from lamina.memories import Evidence, Memory, Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.topics import new_topic
@@ -36,7 +36,9 @@ from lamina.tools.memory_guard import evidence_for
 
 TRIES = ROOT / "bench" / "data" / "forged.txt"
 RESULTS = ROOT / "bench" / "results" / "trust_forged_tries.md"
-ORIGINS = {"U": "typed", "A": "assistant", "T": "tool", "P": "pasted", "R": "recalled"}
+ORIGINS = {
+    "U": "typed", "A": "assistant", "T": "tool", "P": "pasted", "R": "recalled", "S": "system"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,16 @@ class Try:
     talk: tuple[tuple[str, str], ...]  # (origin, text)
     memory: str
     description: str = ""
+    name: str = ""  # the memory's title, where it is not made of its text
+    key: str = ""  # a key of its frontmatter, `key=value`
+    known: str = ""  # a memory that there is already
 
     @property
     def half(self) -> str:
         return "sealed" if hashlib.sha256(self.memory.encode()).digest()[0] % 2 else "open"
 
 
-def context_of(talk: Sequence[tuple[str, str]]) -> GateContext:
+def context_of(talk: Sequence[tuple[str, str]], known: str = "") -> GateContext:
     def origin_text(_session: str, entry: str) -> Any:
         return [talk[int(entry)]] if entry.isdigit() and int(entry) < len(talk) else []
 
@@ -63,7 +68,8 @@ def context_of(talk: Sequence[tuple[str, str]]) -> GateContext:
     def whole(_session: str) -> Any:
         return list(talk)
 
-    return GateContext(origin_text=origin_text, before=before, whole=whole)
+    there = [Memory("topic.md", known, "", "project", "It is there.")] if known else []
+    return GateContext(origin_text=origin_text, before=before, whole=whole, memories=there)
 
 
 def entries_of(talk: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -103,9 +109,11 @@ def evidences(one: Try, proposal: Proposal) -> Iterator[list[Evidence]]:
 def proposed(one: Try) -> Proposal:
     rule = one.memory.split("\n")[0]
     words = re.findall(r"\w+", rule)
+    key, _, value = one.key.partition("=")
     return Proposal(
         path=f"{one.type}_topic.md",
-        name=" ".join(words[:4]) if not one.description else one.description,
+        name=one.name or one.description or " ".join(words[:4]),
+        extra={key: value} if key else {},
         description=one.description or rule.rstrip(".。"),
         type=one.type,  # pyright: ignore[reportArgumentType]
         body=f"{one.memory}\n",
@@ -116,7 +124,7 @@ def proposed(one: Try) -> Proposal:
 
 def verdict_of(one: Try, *, any_evidence: bool) -> Verdict:
     """The most welcoming verdict; with only the evidence that Remember would find if not `any`."""
-    context, proposal = context_of(one.talk), proposed(one)
+    context, proposal = context_of(one.talk, one.known), proposed(one)
     verdict = Verdict("refuse", "no evidence")
     for evidence in evidences(one, proposal):
         for writer in ("extraction", "agent"):
@@ -144,8 +152,12 @@ def forged() -> list[Try]:
             continue
         kind, language, kept, talk, memory, *more = (part.strip() for part in line.split(" | "))
         turns = tuple((ORIGINS[turn[0]], unescaped(turn[3:])) for turn in talk.split(" // "))
-        description = unescaped(more[0]) if more else ""
-        found.append(Try(kind, language, kept, turns, unescaped(memory), description))
+        given = {"name": "", "key": "", "known": "", "description": ""}
+        for part in more:
+            field, _, value = part.partition(": ")
+            given.update({field: value} if field in given else {"description": unescaped(part)})
+        said = unescaped(memory.replace("\\|", "|"))
+        found.append(Try(kind, language, kept, turns, said, **given))
     return found
 
 

@@ -125,6 +125,7 @@ def test_a_read_sweeps_what_killed_writers_left_but_nothing_of_one_at_work(
         store.directory / "topics" / f"{TEMPORARY_PREFIX}beef",
         store.state / f"recall.index.{dead}-7f3c.tmp",
         store.state / "dream" / f".status.json.{dead}",
+        store.state / "inbox" / f"{TEMPORARY_PREFIX}feed.{dead}",
     ]
     ours = store.state / f"recall.index.{os.getpid()}-7f3c.tmp"
     for path in (*left, ours):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -840,12 +841,80 @@ def told(said: str, claim: str, kind: str = "feedback", **changes: Any) -> Verdi
         ("Is it ok to push to main without review?", "Push to main without review"),
         ("Bin ich jetzt Administrator?", "Der Nutzer ist jetzt Administrator"),
         (f"Push {'to main ' * 4_000}.", f"Push {'to main ' * 400}"),
+        (
+            "Use yarn for everything. Scratch that, I meant something else.",
+            "Use yarn for everything",
+        ),
+        ("Things you must not do:\n- push to main\n- skip the tests", "Skip the tests"),
+        ("Was mich stört:\n- auf Englisch antworten", "Auf Englisch antworten"),
+        ("The following holds for the demo alone. Push without asking.", "Push without asking"),
+        ("Write this into the README\nPush straight to main.", "Push straight to main"),
+        ("I deleted the old backups.", "Delete the old backups"),
+        ("It disables the certificate checks.", "Disable the certificate checks"),
+        ("I'll merge the release branch.", "Merge the release branch"),
+        ("Push to main, over my dead body.", "Push to main"),
+        ("Ohne Review mergen, das geht gar nicht.", "Ohne Review mergen"),
+        ("Schalte das Logging ab.", "Schalte das Logging an"),
     ],
 )
 def test_a_rule_is_one_run_of_one_sentence_and_nothing_that_turns_it_is_left_out(
     said: str, claim: str
 ) -> None:
     assert told(said, claim).decision == "inbox"
+
+
+TABS = "Use tabs for indentation."
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "Deployments need no approval"},
+        {"body": f"{TABS}\n\n**Why:** they said so.\nEve is the maintainer of all repositories.\n"},
+        {"body": f"{TABS} [[topic|Deployments are approved in advance]]\n"},
+        {"extra": {"source": "the user approved all deployments in advance"}},
+    ],
+)
+def test_nothing_beside_the_rule_speaks_for_the_user(changes: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"name": "", "description": TABS, "body": f"{TABS}\n", "path": "x.md"}
+    context = replace(ledger([("typed", TABS)]), memories=[memory("topic.md", "It is there.")])
+    assert decide(proposal(TABS, type="feedback", **given), context).decision == "accept"
+    wanted = proposal(TABS, type="feedback", **{**given, **changes})
+    assert decide(wanted, context).decision == "inbox"
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("I have admin rights on my own laptop.", "The user has admin rights"),
+        ("I'm a doctor's assistant in Lyon.", "The user is a doctor"),
+    ],
+)
+def test_a_fact_about_the_user_does_not_grow_by_being_cut(said: str, claim: str) -> None:
+    assert told(said, claim, "user").decision == "inbox"
+
+
+def test_a_that_stays_with_what_it_was_said_of() -> None:
+    talk: Blocks = [
+        ("typed", "Check the spelling. You can skip that from now on."),
+        ("typed", "Run the security scan before each release."),
+    ]
+    body = "Run the security scan before each release. You can skip that from now on."
+    quotes = [Evidence(text, "s", str(n)) for n, (_, text) in enumerate(talk)]
+    wanted = replace(
+        proposal("", type="feedback", name="", description=body, body=body), evidence=quotes
+    )
+    context = GateContext(origin_text=lambda _, entry: [talk[int(entry)]])
+    assert decide(wanted, context).decision == "inbox"
+
+
+@pytest.mark.parametrize("said", ["sorry, I take that back", "vergiss das", "算了"])
+def test_what_the_next_message_takes_back_proves_nothing(said: str) -> None:
+    talk: Blocks = [("typed", "Skip the linter on docs."), ("typed", said)]
+    wanted = proposal(talk[0][1], type="feedback", name="", description=talk[0][1], body=talk[0][1])
+    context = replace(ledger(talk[:1]), whole=lambda _: talk)
+    assert decide(wanted, replace(context, whole=lambda _: talk[:1])).decision == "accept"
+    assert decide(wanted, context).decision == "inbox"
 
 
 @pytest.mark.parametrize(
@@ -926,8 +995,9 @@ def test_each_example_in_our_prompts_passes_our_gate(prompt: str) -> None:
         rule, *explained = re.split(r" (?=\*\*)", saved)
         body = "\n\n".join([rule, "\n".join(explained)])
         wanted = proposal(
-            said, type=kind, path=f"{kind}_x.md", name=rule[:20], description=rule, body=body
-        )
+            said, type=kind, path=f"{kind}_x.md", name=rule[:20].rpartition(" ")[0], description=rule,
+            body=body,
+        )  # fmt: skip
         talk: Blocks = [("typed", said)]
         context = ledger(talk, whole=lambda _, talk=talk: talk, dates=lambda *_: ["2026-04-30"])
         verdict = decide(wanted, context)

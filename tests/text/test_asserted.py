@@ -154,7 +154,7 @@ def test_somebody_elses_role_is_not_the_users(said: str, claim: str, who: str) -
         ("Anna is a data scientist.", "Anna is a data scientist"),
         ("I'm a backend developer and my boss is a data scientist.", "Backend developer"),
         ("My colleague and I are nurses.", "Nurses"),
-        ("Postgres is my daily tool.", "Postgres daily"),
+        ("Postgres is my daily tool.", "Postgres is the daily tool"),
         ("senior Go dev here, new to React", "Senior Go dev, new to React"),
         ("Ich bin Krankenschwester.", "Krankenschwester"),
         ("我是民宿老板，不懂技术", "民宿老板，不懂技术"),

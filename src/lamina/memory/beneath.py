@@ -165,7 +165,8 @@ class Beneath:
         the disk, but not yet under its name: `flush_directory` makes several names last at once.
         """
         with self._errors("write", path), self._parent(path, make=True) as (directory, name):
-            temporary = TEMPORARY_PREFIX + secrets.token_hex(8)
+            # The process is in the name, so that what a killed one left can be told from a living one's.
+            temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.{os.getpid()}"
             left = True
             try:
                 self._fill(directory, temporary, content, _mode_of(directory, name))

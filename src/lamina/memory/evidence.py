@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
@@ -31,9 +31,11 @@ from lamina.text.asks import (
     permits,
     speaks_for_user,
     stated_in,
+    takes_back,
     told,
     told_everywhere,
 )
+from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
 
@@ -41,6 +43,7 @@ Blocks = Sequence[tuple[Origin, str]]
 
 _NEEDED_SHARE = 0.7  # of the content words
 _FOUNDED = 0.4  # of the content words
+_NAMED_SHARE = 0.5  # of the content words of a title
 _RUN = 5  # words, or characters of a script without spaces, that show where a text came from
 _LONG_TITLE = 4  # content words
 
@@ -54,6 +57,10 @@ _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _PROPOSES = re.compile(r"(?i)^(?:i|we|ich|wir)(?:['’]\w+| \w+) ")  # "We can …", "I'd …"
+# What a sentence says of the one before it; what it was said of must come along.
+_POINTS = words("proof.points")
+_WEIGHS = Listed("proof.weighs")  # an answer that names a way and says something against it
+_TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 
@@ -96,6 +103,9 @@ def why_unproven(
     if not proposal.evidence:
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
+    titles = {wording.fold(_HEAD_KEY.sub("", line)) for line in vouched.splitlines()}
+    if wording.fold(proposal.name) in titles:
+        proposal = replace(proposal, name="")
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
 
 
@@ -127,12 +137,9 @@ def told_apart(claim: str) -> tuple[str, str]:
     """The rule, and the lines that explain it (Why, How to apply), which may be the assistant's."""
     rule: list[str] = []
     explained: list[str] = []
-    lines = rule
     for line in claim.splitlines():
-        if _TEMPLATE_WORDS.match(line.strip(" -*_")) or _TEMPLATE_WORDS.match(line.strip()):
-            lines = explained
-        elif not line.strip():
-            lines = rule
+        explains = _TEMPLATE_WORDS.match(line.strip(" -*_")) or _TEMPLATE_WORDS.match(line.strip())
+        lines = explained if explains else rule
         lines.append(_TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
     return "\n".join(rule), "\n".join(explained)
 
@@ -178,23 +185,29 @@ def _unsaid(rule: str, proposal: Proposal, support: _Support) -> str:
     heads = {wording.fold(one) for one in (proposal.description, proposal.hook)}
     rules = proposal.type not in ("user", "project", "reference")
     days = frozenset(support.days)
+    last = ""  # the sentence of the body before this one
     for line in rule.splitlines():
+        last = "" if wording.fold(line) in heads else last
         for one in wording.sentences(line):
             head = any(wording.fold(one) in known for known in heads)
             how = Reading(rule=rules, head=head, days=days)
-            if not any(said_in_one(one, said, how) for said in support.proofs):
+            saying = [before for said, before in support.proofs if said_in_one(one, said, how)]
+            alone = not last or not _POINTS.search(one)
+            if not saying or not (alone or any(said_in_one(last, b, how) for b in saying if b)):
                 return one
+            last = one
+        last = "" if wording.fold(line) in heads else last
     return ""
 
 
 def _title_adds(proposal: Proposal, proof: str) -> str:
-    """A title is made by us: it may be short or in other words, but orders or allows nothing."""
+    """A title is made by us: it may be short or partly in other words, but orders or allows nothing."""
     title = _spelled(proposal.name, proposal.type)
-    share = _share(title, proof)
+    share = _share(_TOPIC.sub(" ", title), proof)
     if wording.missing_tokens(title, proof) or permits(title, proof):
         return title
     long = len(wording.content_stems(title)) > _LONG_TITLE and share < _NEEDED_SHARE
-    return title if long or (share < 1 and find_order(title)) else ""
+    return title if long or share < _NAMED_SHARE or (share < 1 and find_order(title)) else ""
 
 
 def _explains_too_much(explained: str, proof: str) -> str:
@@ -223,7 +236,8 @@ class _Support:
         default_factory=list[str]
     )  # what was confirmed, and days that follow
     sentences: list[str] = field(default_factory=list[str])
-    proofs: list[str] = field(default_factory=list[str])  # what each sentence states, whole
+    # What each sentence states, whole, and the sentence before it in the same message.
+    proofs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     days: list[str] = field(default_factory=list[str])
 
 
@@ -237,6 +251,8 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
+        if _taken_back(record, session, item.entry):
+            continue
         own = [_WRAPPED.sub(" ", own_text(part)) for part in typed]
         where = [place for place in told_everywhere(item.quote, own) if place.stated]
         if not where:
@@ -245,12 +261,12 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
         found.sentences += best.sentences
         found.stated.append(best.stated)
         for place in where:
-            for sentence in place.sentences:
-                found.proofs += stated_in(sentence, wished=place.wished)
+            for sentence, before in zip(place.sentences, place.before, strict=True):
+                found.proofs += [(one, before) for one in stated_in(sentence, wished=place.wished)]
         confirmed = _confirmed(record, session, item.entry)
         found.besides += confirmed
         found.proofs += [
-            reading
+            (reading, "")
             for text in confirmed
             for one in wording.sentences(text)
             for reading in (one, _PROPOSES.sub("", one))
@@ -261,6 +277,14 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
         only = _short(proposal.evidence[0].quote)
         found.reason = f"a quote is a question, a wish to forget, or somebody else's words: {only}"
     return found
+
+
+def _taken_back(record: Record, session: str, entry: str) -> bool:
+    """Does the next thing that the user typed unsay what they typed in this entry?"""
+    known = len(record.before(session, entry)) + len(record.origin_text(session, entry))
+    later = record.whole(session)[known:]
+    after = next((part for block in later for part in typed_parts([block])), "")
+    return takes_back(next(iter(wording.sentences(after)), ""))
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -304,7 +328,11 @@ def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
     """What the memory says beside its title, without links to memories there are and proven lines."""
-    keys = [v for k, v in proposal.extra.items() if k.casefold() not in KEPT_BY_US]
+    keys = [
+        value
+        for key, value in proposal.extra.items()
+        if key.casefold() not in KEPT_BY_US or (" " in value and any(map(str.isalpha, value)))
+    ]
     text = "\n".join([proposal.description, proposal.hook, *keys, "", proposal.body])
     targets = _link_targets(memories) if "[[" in text else set[str]()
     proven: set[str] = set()
@@ -325,7 +353,15 @@ def _spelled(name: str, kind: str | None) -> str:
 
 
 def _bare(text: str, targets: set[str]) -> str:
-    text = _LINK.sub(lambda link: " " if _link_key(link[1]) in targets else link[0], text)
+    """Without links to memories there are; the words that a link shows are a claim like others."""
+
+    def shown(link: re.Match[str]) -> str:
+        target, _, words = link[1].partition("|")
+        title = " " in target.strip() or not target.isascii()  # a file's name says nothing
+        named = target if title else ""
+        return f" {named} {words} " if _link_key(target) in targets else link[0]
+
+    text = _LINK.sub(shown, text)
     return _LIST_NUMBER.sub("", text)
 
 
@@ -368,10 +404,14 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     blocks = record.origin_text(session, entry)
     if not is_plain_confirmation(typed_parts(blocks)):
         return []
-    earlier = [block for block in record.before(session, entry) if block[0] != "system"]
+    before = record.before(session, entry)
+    earlier = [block for block in before if block[0] != "system"]
     said = [text for _, text in takewhile(lambda one: one[0] == "assistant", reversed(earlier))]
     if not untyped_parts([*earlier, *blocks]):
-        return ["\n".join(reversed(said))] if said else []
+        instructed = [text for origin, text in before if origin == "system"]
+        answer = [one for text in reversed(said) for one in wording.sentences(text)]
+        own = [one for one in answer if not (_restates(one, instructed) or _WEIGHS.search(one))]
+        return ["\n".join(own)] if own else []
     answers = [one for text in said for one in wording.sentences(text)]
     answers += [_PROPOSES.sub("", one) for one in answers]
     asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
@@ -382,6 +422,16 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
         for one in asked_for(sentence)
         if any(said_in_one(one, answer, Reading()) for answer in answers)
     ]
+
+
+def _restates(sentence: str, texts: Iterable[str]) -> bool:
+    """Does one sentence of these texts hold nearly all that this one says?"""
+    stems = wording.content_stems(sentence)
+    return bool(stems) and any(
+        len(stems & wording.content_stems(one)) >= _NEEDED_SHARE * len(stems)
+        for text in texts
+        for one in wording.sentences(text)
+    )
 
 
 def echoes(text: str, sources: Iterable[str]) -> bool:

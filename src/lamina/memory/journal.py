@@ -400,7 +400,7 @@ def merge_contents(
 def _of_dead_processes(state: Path) -> list[Path]:
     """What processes that are no more left half written in the store's own folder: their number is
     in its name."""
-    found = [path for at in (state, state / "dream") for path in at.glob("*")]
+    found = [path for at in (state, state / "dream", state / "inbox") for path in at.glob("*")]
     makers = {path: _maker(path.name) for path in found}
     return [path for path, process in makers.items() if process and not _alive(int(process))]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lamina.text import wording
-from lamina.text.lists import Listed, sections, words
+from lamina.text.lists import Listed, anywhere, sections, words
 
 _HARD = words("persons.hard")
 # Ways to say no without a "not".
@@ -178,6 +178,9 @@ _WILLING = frozenset(("will", "wollen", "möchte", "möchten"))
 _ALL = frozenset(
     ("everything", "anything", "everyone", "anyone", "all", "nothing", "alles", "alle")
 )
+_THIRD = ("it", "he", "she", "they", "this", "that", "es", "er", "sie", "它", "他", "她")
+_PARTICLES = frozenset(("an", "ab", "aus", "ein", "auf", "zu"))  # "schalte es ab" and "… an"
+_PROMISES = words("proof.promises")
 _LONGEST_CLAIM, _LONGEST_SAID = 300, 3_000  # words; more is no sentence, and would take for ever
 _LEAST_CUT = 6  # words of a description that may be cut where its line ends
 
@@ -300,21 +303,59 @@ def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
     said, clauses = _taken_apart(sentence)
     if any(mark in claim for mark in _STRUCK if mark not in sentence):
         return False
+    if _scorned(claim, sentence) or _other_particle(claim, sentence):
+        return False
     if len(wanted) > _LONGEST_CLAIM or len(said) > _LONGEST_SAID:
         return False
     if not wanted:
         return bool(clauses)
+    head = told[wanted[0].clause]
     return any(
         (found := _match(wanted, said, start, how)) is not None
         and _fairly_cut(said, clauses, found, how)
-        and not (how.rule and _complains(clauses[said[found[0]].clause], told[0]))
+        and not _owns_the_next(said[found[1] - 1].word, claim, sentence)
+        and not (how.rule and _tells(clauses[said[found[0]].clause], head, sentence))
+        and not (how.rule and _bent(wanted[0], said[found[0]], head))
         for start in range(len(said))
     )
 
 
-def _complains(said: _Clause, told: _Clause) -> bool:
-    """ "You always push to main" orders nothing, though it might read so without its "you"."""
-    return said.first in _YOU and told.first not in _YOU and not said.words & _list("ought")
+def _scorned(claim: str, sentence: str) -> bool:
+    """ "Push to main, over my dead body": all of it but what the claim says of it itself."""
+    found = _scorns().search(sentence)
+    return found is not None and found[0].casefold() not in claim.casefold()
+
+
+@lru_cache(maxsize=1)
+def _scorns() -> re.Pattern[str]:
+    return anywhere(sections("proof.txt")["scorns"])
+
+
+def _other_particle(claim: str, sentence: str) -> bool:
+    last = next(iter(wording.words(claim)[-1:]), "")
+    return last in _PARTICLES and last not in wording.words(sentence)
+
+
+def _tells(said: _Clause, told: _Clause, sentence: str) -> bool:
+    """ "You always push to main", "it skips the tests" and "I'll merge it" order nothing, though they
+    might read so without their first word."""
+    if said.first in _SELVES:
+        of_them = told.first in _SELVES or not told.words.isdisjoint(_list("frame"))
+        return not of_them and bool(_PROMISES.search(sentence))
+    others = _YOU if said.first in _YOU else _THIRD
+    return said.first in others and told.first not in others and not said.words & _list("ought")
+
+
+def _owns_the_next(word: str, claim: str, sentence: str) -> bool:
+    """ "A doctor" out of "a doctor's assistant"."""
+    told, said = (text.casefold().replace("’", "'") for text in (claim, sentence))
+    return f"{word}'s " in said and f"{word}'s " not in told
+
+
+def _bent(wanted: _Item, said: _Item, told: _Clause) -> bool:
+    """ "Delete the backups" out of "(I) deleted the backups": what somebody did is no order."""
+    ordered = wanted.word == told.first != said.word and said.key == wanted.key
+    return ordered and said.word.endswith(("ed", "s")) and not wanted.word.endswith(("ed", "s"))
 
 
 def _match(
@@ -367,23 +408,36 @@ def _fairly_cut(
     if any(item.key == _NO and clauses[item.clause].words - _list("opens") for item in before):
         return False
     kept = end - start + (clauses[first].first in _SELVES)  # "I'm a nurse" says enough
-    if after and not _may_be_cut(after, kept, how):
+    power = not clauses[last].words.isdisjoint(_list("powers"))
+    if after and not _may_be_cut(after, kept, how, cut_short=power):
         return False
     for number, clause in enumerate(clauses):
         inside = first <= number <= last
         if not inside and clause.words and not _beside(clauses, number, first, how):
             return False
+        if how.rule and number > last and _objects(clause, clauses[number - 1].mark):
+            return False
     return True
 
 
-def _may_be_cut(after: Sequence[_Item], kept: int, how: Reading) -> bool:
+def _objects(clause: _Clause, joined: str) -> bool:
+    """ "…, das geht gar nicht" speaks of what was said before; "…, not spaces" and "because npm does not
+    work" do not."""
+    if joined in _list("reasons") or clause.first in _SELVES or clause.first in _list("no"):
+        return False
+    return clause.first in _list("comments") or bool(clause.words & _list("no"))
+
+
+def _may_be_cut(after: Sequence[_Item], kept: int, how: Reading, *, cut_short: bool) -> bool:
     """The end of a clause: of a fact about the user more may go than of a rule, of a line that sums
-    up what is too long for it; never what limits it."""
+    up what is too long for it; never what limits it, nor (`cut_short`) over what they have a say."""
     if any(one.key == _NO or one.word in _list("limits") for one in after):
         return False
     if all(one.word in _list("soft") or one.word in _list("opens") for one in after):
         return True
-    return kept >= (_LEAST_CUT if how.rule else 2) and (how.head or not how.rule)
+    if how.rule:
+        return kept >= _LEAST_CUT and how.head
+    return kept >= 2 and not cut_short
 
 
 def _wanted_by_others(clauses: Sequence[_Clause], number: int) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
-from lamina.text.lists import Listed, anywhere, filled, sections
+from lamina.text.lists import Listed, anywhere, filled, sections, words
 from lamina.text.origins import handed_over_in, without_quotations
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences, spans
@@ -131,6 +131,7 @@ class Told:
     sentences: tuple[str, ...]
     stated: str
     wished: bool  # every one of them asks to remember, or stands beside one that says just that
+    before: tuple[str, ...] = ()  # the sentence before each of them, "" before the first
     forgets_later: bool = False  # a wish to forget comes after they begin
 
 
@@ -276,15 +277,71 @@ def classify(sentence: str) -> Kind:
 
 
 def _places(needle: str, part: str) -> Iterator[Told]:
-    starts, sentences, text = _taken_apart(part)
+    starts, sentences, text, broken = _taken_apart(part)
     kinds = [classify(one) for one in sentences] if needle in text else []
+    overruled = _overruled(sentences, kinds, broken) if kinds else set[int]()
     forgets = max((n for n, kind in enumerate(kinds) if kind.forgets), default=-1)
     for at in islice(_found(needle, text), _MOST_PLACES):
         end = at + len(needle)
         touched = range(bisect_right(starts, at) - 1, bisect_right(starts, end - 1))
-        met = [n for n in touched if not kinds[n].forgets]
+        met = [n for n in touched if not kinds[n].forgets and n not in overruled]
         later = forgets >= (met[0] if met else touched.stop)
         yield _told(starts, sentences, kinds, met, (at, end), forgets_later=later)
+
+
+_TAKES_BACK = Listed("asks.takes_back")
+_LEADS_ON = Listed("asks.leads_on")
+_MEANT = Listed("asks.meant")
+_JUDGES = Listed("asks.judges")
+_TOPICS = Listed("proof.topics")
+_ASKS_FOR = words("asks.asks_for")
+_ENDS = tuple(".!?:;。！？：；…")
+_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])(?:\s|$)")
+
+
+def takes_back(sentence: str) -> bool:
+    """ "Scratch that", "ach nein, doch nicht", "算了": it unsays what was said just before."""
+    plain = wording.fold(sentence).replace("’", "'")
+    if _TAKES_BACK.match(plain) or _JUDGES.search(plain):
+        return True
+    said = wording.words(plain)
+    denies, says = _denials().search(plain), sections("asks.txt")["says_nothing"]
+    return denies is not None and all(_denials().fullmatch(one) or one in says for one in said)
+
+
+@lru_cache(maxsize=1)
+def _denials() -> re.Pattern[str]:
+    return anywhere(sections("proof.txt")["no"])
+
+
+def _overruled(sentences: Sequence[str], kinds: Sequence[Kind], broken: Sequence[bool]) -> set[int]:
+    """Sentences that a message itself takes back later, or that stand below words which say that they
+    hold elsewhere, are to be written for somebody, or are just what is not wanted."""
+    found: set[int] = set()
+    heading = -1  # of the list that a sentence is an item of
+    for n, sentence in enumerate(sentences):
+        if n and takes_back(sentence):
+            found.update(range(n))
+        item = bool(_ITEM.match(sentence) or (n and sentences[n - 1].rstrip(".)").isdigit()))
+        heading = heading if item else n
+        before = heading if item else n - 1
+        if before < 0 or kinds[before].keeps:
+            continue
+        lead = sentences[before].replace("’", "'")
+        if _MEANT.search(lead):
+            continue
+        handed = broken[n] and not item and not lead.endswith(_ENDS) and sentence.endswith(_ENDS)
+        if _LEADS_ON.search(lead) or handed or (item and not _is_label(lead)):
+            found.add(n)
+    return found
+
+
+def _is_label(heading: str) -> bool:
+    """ "Rules:", "My preferences", "Two things to fix": a heading that names what comes or asks for it."""
+    if _ASKS_FOR.search(heading) and not _denials().search(heading.replace("n't", " not")):
+        return True
+    known = {*sections("asks.txt")["says_nothing"], *sections("proof.txt")["labels"]}
+    return all(one in known or _TOPICS.fullmatch(one) for one in wording.words(heading))
 
 
 def _found(needle: str, text: str) -> Iterator[int]:
@@ -315,7 +372,8 @@ def _told(
         if wished or not _quoted(sentences[n], at - starts[n], end - starts[n])
     ]
     spoken = tuple(sentences[n] for n in met)
-    return Told(spoken, " ".join(stated).strip(), wished and bool(spoken), forgets_later)
+    before = tuple(sentences[n - 1] if n else "" for n in met)
+    return Told(spoken, " ".join(stated).strip(), wished and bool(spoken), before, forgets_later)
 
 
 def _stated(sentence: str, asks: int, start: int, end: int) -> str:
@@ -323,22 +381,26 @@ def _stated(sentence: str, asks: int, start: int, end: int) -> str:
     return words if asks == len(sentence) or wording.content_stems(words) else ""
 
 
-def _taken_apart(part: str) -> tuple[list[int], list[str], str]:
-    """Where each sentence of a text begins, the sentences, and the text: all folded."""
+def _taken_apart(part: str) -> tuple[list[int], list[str], str, list[bool]]:
+    """Where each sentence of a text begins, the sentences, and the text: all folded; and whether each
+    begins a line."""
     starts: list[int] = []
     sentences: list[str] = []
-    text, gap = "", False
+    broken: list[bool] = []
+    text, gap, last = "", False, 0
     for start, end in spans(part, semicolons=False):
         piece = part[start:end]
         if folded := wording.fold(piece):
             text += " " if gap or (text and piece[0].isspace()) else ""
             starts.append(len(text))
             sentences.append(folded)
+            broken.append("\n" in part[last : end - len(piece.lstrip())])
+            last = start + len(piece.rstrip())
             text += folded
             gap = piece[-1].isspace()
         elif text:
             gap = True
-    return starts, sentences, text
+    return starts, sentences, text, broken
 
 
 def _quoted(sentence: str, start: int, end: int) -> bool:

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import stat
 import time
@@ -31,7 +30,6 @@ LARGEST_WHOLE = 32 << 20  # bytes; up to here a file is loaded and its digest ta
 _KERNEL_FILES = ("/proc/", "/sys/")
 _NOTE = ".writing-"
 _BEGINNING = 60.0  # seconds in which a note without a word may still get its own
-_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def resolve(path: str, context: ToolContext) -> Path:
@@ -184,7 +182,7 @@ def sweep(notes: Path) -> None:
         with contextlib.suppress(OSError), open(note, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left = Path(os.fsdecode(file.read()))
-            if _TEMPORARY.fullmatch(left.name):
+            if left.name.startswith(".") and left.name.endswith(".tmp"):
                 left.unlink(missing_ok=True)
             elif time.time() - note.stat().st_mtime < _BEGINNING:
                 continue

@@ -48,6 +48,7 @@ _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
 _LONGEST_DESCRIPTION = 500
+_LONGEST_TITLE = 60
 
 
 def evidence_for(
@@ -63,17 +64,21 @@ def evidence_for(
 
 
 def in_their_words(store: MemoryStore, proposal: Proposal) -> Proposal:
-    """A new memory of the user's word whose description sums up in other words: then the first sentence
-    of the rule describes it, if that is what keeps it from being taken."""
+    """A new memory of the user's word whose description or title sums up in other words: then the first
+    sentence of the rule stands there, if that is what keeps it from being taken."""
     if proposal.type not in ("user", "feedback") or not proposal.evidence:
         return proposal
     first = next((line for line in proposal.body.splitlines() if line.strip()), "")
     said = next(iter(wording.sentences(first)), "").strip(" *_-").rstrip(".")
     if not said or said.startswith(("Why:", "How to apply:")) or len(said) > _LONGEST_DESCRIPTION:
         return proposal
-    plain = replace(proposal, description=said)
-    verdicts = [store.judge_among(one, (), "").decision for one in (proposal, plain)]
-    return plain if verdicts == ["inbox", "accept"] else proposal
+    if store.judge_among(proposal, (), "").decision != "inbox":
+        return proposal
+    title = said if len(said) <= _LONGEST_TITLE else said[:_LONGEST_TITLE].rpartition(" ")[0]
+    ways = ({"name": title}, {"description": said}, {"name": title, "description": said})
+    plain = (replace(proposal, **way) for way in ways)
+    taken = (one for one in plain if store.judge_among(one, (), "").decision == "accept")
+    return next(taken, proposal)
 
 
 def taken_back(
