@@ -1,10 +1,9 @@
 """What commands on a growing memory cost, against reading and hashing every file of it once.
 
-Real directories are copied with other file names until there are enough files. In each copy a third of
-the words, by their hash, are other words of these directories, so that no two files say the same;
-`copies` as a word of the command line leaves them as they are. Each command runs in a process of its
-own; its processor time on an empty store is taken off. `python -m bench.memory_growth 1000 3000` prints
-these sizes alone.
+Real directories are copied with other file names until there are enough files. Each command runs in a
+process of its own; its processor time on an empty store is taken off. `python -m bench.memory_growth 1000
+3000` prints these sizes alone, `… add audit` these commands. With `reworded` a third of the words of each
+copy, by their hash, are other words of these directories, so that no two files say the same.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def project(root: Path) -> Path:
 
 
 def costs(
-    root: Path, files: int, names: Sequence[str], *, alike: bool = False
+    root: Path, files: int, names: Sequence[str], *, alike: bool = True
 ) -> tuple[float, dict[str, Cost]]:
     memory = project(root)
     if files:
@@ -145,7 +144,7 @@ def growth(
     sizes: Sequence[int] = SIZES,
     names: Sequence[str] = tuple(_COMMANDS),
     *,
-    alike: bool = False,
+    alike: bool = True,
 ) -> list[Figure]:
     figures: list[Figure] = []
     smallest: dict[str, float] = {}
@@ -184,4 +183,4 @@ def _figure(name: str, files: int, taken: float, unit: float, one: Cost, smalles
 if __name__ == "__main__":
     wanted = [int(word) for word in sys.argv[1:] if word.isdecimal()]
     named = [name for name in _COMMANDS if name.replace(" ", "-") in sys.argv[1:]]
-    growth(wanted or SIZES, named or tuple(_COMMANDS), alike="copies" in sys.argv[1:])
+    growth(wanted or SIZES, named or tuple(_COMMANDS), alike="reworded" not in sys.argv[1:])

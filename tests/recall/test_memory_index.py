@@ -38,6 +38,22 @@ def found(index: MemoryIndex, words: str) -> list[str]:
 
 
 @pytest.mark.spec("M7")
+def test_the_first_search_tells_how_much_it_has_read_and_the_next_reads_nothing(file: Path) -> None:
+    told: list[tuple[int, int]] = []
+    sizes = [one.stat().st_size for one in file.parent.glob("*.md") if one.name != "MEMORY.md"]
+    for one in file.parent.glob("*.md"):
+        os.utime(one, (1e9, 1e9))
+    with FileStore(file.parent) as store:
+        index = MemoryIndex(store)
+        index.progress = lambda done, total: told.append((done, total))
+        assert found(index, "mascot") == ["walrus.md"]
+        assert told[-1] == (sum(sizes), sum(sizes))
+        assert len(told) == len(sizes) == 2
+        assert found(index, "mascot") == ["walrus.md"]
+        assert len(told) == 2
+
+
+@pytest.mark.spec("M7")
 def test_a_memory_that_could_not_be_read_is_looked_at_again(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

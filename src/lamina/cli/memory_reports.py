@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, count
 from lamina.cli.terminal import (
+    Progress,
     fitted,
     harmless,
     note,
@@ -68,7 +69,10 @@ def search(args: argparse.Namespace, store: MemoryStore) -> int:
     words = " ".join(args.words)
     if not words.strip():
         raise UsageError("Give a word to search for: lamina memory search deploy")
-    found = fitting(MemoryIndex(store), words, args.number, time.time())
+    index, line = MemoryIndex(store), Progress("Reading memories", quiet=args.quiet or args.json)
+    index.progress = line
+    found = fitting(index, words, args.number, time.time())
+    line.clear()
     likely = chances([match for match, _ in found])
     if args.json:
         out_json([_found_json(*one, chance) for one, chance in zip(found, likely, strict=True)])

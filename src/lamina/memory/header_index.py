@@ -21,10 +21,14 @@ _SCHEMA = """
 create table folders (path blob primary key, keys blob, names blob, skipped blob);
 create table files (folder blob, file blob, head text, primary key (folder, file)) without rowid;
 create table recorded (path blob primary key, mtime int, size int, inode int, blob text) without rowid;
-create table wordings (path blob primary key, mtime int, size int, inode int, stems text) without rowid;
+create table wordings (path blob primary key, mtime int, size int, inode int, words int) without rowid;
+create table stems (path blob primary key, stems text);
 """
 # Also to be raised when `wording` takes words apart in another way: the wordings are kept here.
-_VERSION = 4
+_VERSION = 5
+
+
+_MOST_ASKED = 1000  # rows by their names; above that all are read
 
 
 class Row(NamedTuple):
@@ -127,7 +131,7 @@ class HeaderIndex:
         rows: dict[tuple[str, str], Row] = {}
         for folder, files in by_folder.items():
             query = "select file, head from files where folder = ?"
-            some = len(files) <= 1000
+            some = len(files) <= _MOST_ASKED
             if some:
                 query += f" and file in ({','.join('?' * len(files))})"
             for file, head in self._ask(query, (os.fsencode(folder), *(files if some else ()))):
@@ -162,22 +166,34 @@ class HeaderIndex:
                 "delete from recorded where path = ?", [(os.fsencode(path),) for path in gone]
             )
 
-    def wordings(self) -> dict[str, tuple[int, int, int, str]]:
-        """Key and stems (as `neighbours` joins them) of each memory as it was when last read."""
-        found = self._ask("select path, mtime, size, inode, stems from wordings", ())
+    def wordings(self) -> dict[str, tuple[int, int, int, int]]:
+        """Key and number of stems of each memory as it was when last read."""
+        found = self._ask("select path, mtime, size, inode, words from wordings", ())
         return {os.fsdecode(row[0]): tuple(row[1:]) for row in found}
 
+    def stems(self, paths: Sequence[str]) -> dict[str, str]:
+        """The stems of these memories, as `joined` gives them; all are fetched where many are wanted."""
+        some = [os.fsencode(path) for path in paths] if len(paths) <= _MOST_ASKED else []
+        query = "select path, stems from stems"
+        if some:
+            query += f" where path in ({','.join('?' * len(some))})"
+        found = self._ask(query, tuple(some)) if paths else ()
+        return {os.fsdecode(path): stems for path, stems in found}
+
     def keep_wordings(
-        self, rows: Iterable[tuple[str, int, int, int, str]], gone: Iterable[str]
+        self, rows: Iterable[tuple[str, int, int, int, int, str]], gone: Iterable[str]
     ) -> None:
+        named = [(os.fsencode(row[0]), *row[1:]) for row in rows]
+        lost = [(os.fsencode(path),) for path in gone]
         with self._change() as connection:
             connection.executemany(
-                "insert or replace into wordings values (?,?,?,?,?)",
-                [(os.fsencode(row[0]), *row[1:]) for row in rows],
+                "insert or replace into wordings values (?,?,?,?,?)", [row[:5] for row in named]
             )
             connection.executemany(
-                "delete from wordings where path = ?", [(os.fsencode(path),) for path in gone]
+                "insert or replace into stems values (?,?)", [(row[0], row[5]) for row in named]
             )
+            connection.executemany("delete from wordings where path = ?", lost)
+            connection.executemany("delete from stems where path = ?", lost)
 
     # ---- the database
 
@@ -213,7 +229,8 @@ class HeaderIndex:
             if connection.execute("pragma user_version").fetchone()[0] != _VERSION:
                 connection.executescript(
                     f"drop table if exists folders; drop table if exists files; "
-                    f"drop table if exists recorded; drop table if exists wordings; {_SCHEMA}"
+                    f"drop table if exists recorded; drop table if exists wordings; "
+                    f"drop table if exists stems; {_SCHEMA}"
                     f"pragma user_version = {_VERSION}"
                 )
         return self._connection

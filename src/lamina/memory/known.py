@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -84,6 +84,7 @@ def stems_said(description: str, body: str) -> frozenset[str]:
     return wording.content_stems(f"{description}\n{body}")
 
 
+Fetch = Callable[[Sequence[str]], Mapping[str, str]]
 _SHARED = 6  # rare words that a memory must have in common before it is compared
 
 
@@ -96,28 +97,46 @@ class Neighbours:
     """The words of many memories, and who has how many of them. For each word which memories have it
     is worked out only for a process that asks again and again: for a single answer that is too dear."""
 
-    def __init__(self, alike: float) -> None:
+    def __init__(self, alike: float, fetch: Fetch = lambda _: {}) -> None:
+        """`fetch` gives the words of memories of which only their number is known so far."""
         self._alike = alike
+        self._fetch = fetch
         self._numbers: dict[str, int] = {}
-        self._known: dict[int, tuple[str, str]] = {}  # path and words
+        self._known: dict[int, tuple[str, int]] = {}  # path and number of words
+        self._stems: dict[int, str] = {}  # the words, where they were needed
         self._sized: dict[int, set[int]] = {}  # by the number of words
         self._having: dict[str, list[int]] = {}  # those of dropped memories too, until `_renumber`
         self._asked = 0
         self._next = 0
 
     def words(self, path: str) -> str:
-        return self._known[self._numbers[path]][1] if path in self._numbers else ""
+        number = self._numbers.get(path)
+        return "" if number is None else self._stems_of([number])[number]
 
     def put(self, path: str, stems: str) -> None:
         """Know a memory by its words (as `joined` gives them), in the place of what was known."""
+        number = self.expect(path, _amount(stems))
+        self._stems[number] = stems
+        if self._asked > _OFTEN:
+            self._look_into(number, stems)
+
+    def expect(self, path: str, amount: int) -> int:
+        """Know that a memory has so many words; its number."""
         self.drop(path)
         number = self._next
         self._next += 1
         self._numbers[path] = number
-        self._known[number] = (path, stems)
-        self._sized.setdefault(_amount(stems), set()).add(number)
-        if self._asked > _OFTEN:
-            self._look_into(number, stems)
+        self._known[number] = (path, amount)
+        self._sized.setdefault(amount, set()).add(number)
+        return number
+
+    def _stems_of(self, numbers: Collection[int]) -> dict[int, str]:
+        lacking = [number for number in numbers if number not in self._stems]
+        if lacking:
+            found = self._fetch([self._known[number][0] for number in lacking])
+            for number in lacking:
+                self._stems[number] = found.get(self._known[number][0], "")
+        return self._stems
 
     def _look_into(self, number: int, stems: str) -> None:
         having = self._having
@@ -130,17 +149,23 @@ class Neighbours:
     def drop(self, path: str) -> None:
         number = self._numbers.pop(path, None)
         if number is not None:
-            _, stems = self._known.pop(number)
-            self._sized[_amount(stems)].discard(number)
+            _, amount = self._known.pop(number)
+            self._stems.pop(number, None)
+            self._sized[amount].discard(number)
             if self._next > 2 * len(self._known) + 1000:
                 self._renumber()
 
     def _renumber(self) -> None:
-        known, asked = list(self._known.values()), self._asked
-        self.__init__(self._alike)
+        stems = self._stems_of(self._known) if self._asked > _OFTEN else self._stems
+        known = [(*one, stems.get(number)) for number, one in self._known.items()]
+        asked = self._asked
+        self.__init__(self._alike, self._fetch)
         self._asked = asked
-        for path, stems in known:
-            self.put(path, stems)
+        for path, amount, words in known:
+            if words is None:
+                self.expect(path, amount)
+            else:
+                self.put(path, words)
 
     def nearest(self, stems: frozenset[str], *, without: str = "") -> tuple[str, float]:
         """The memory at another path that shares the most, if that is enough; the first by path of
@@ -149,15 +174,19 @@ class Neighbours:
         least = math.ceil(self._alike * size - 1e-9)  # words that a memory shares if it is alike
         self._asked += 1
         if self._asked == _OFTEN + 1:
-            for number, (_, words) in self._known.items():
+            for number, words in [*self._stems_of(self._known).items()]:
                 self._look_into(number, words)
+        rivals = [
+            number
+            for number in (self._rivals(stems, least) if size else ())
+            if self._known[number][0] != without
+            and least <= self._known[number][1] <= size / self._alike + 1e-9
+        ]
         best, at = 0.0, ""
-        for number in self._rivals(stems, least) if size else ():
-            path, words = self._known[number]
-            others = _amount(words)
-            if path == without or not least <= others <= size / self._alike + 1e-9:
-                continue
-            common = len(stems.intersection(words.split("\0")))
+        words_of = self._stems_of(rivals)
+        for number in rivals:
+            path, others = self._known[number]
+            common = len(stems.intersection(words_of[number].split("\0")))
             likeness = common / (size + others - common)
             if likeness > best or (likeness == best and path < at):
                 best, at = likeness, path
@@ -202,7 +231,7 @@ class KnownMemories:
         self._scanner = scanner
         self._kept: dict[str, _Kept] = {}
         self._whole: dict[str, Memory] = {}  # those that were read here
-        self._neighbours = Neighbours(ALIKE)
+        self._neighbours = Neighbours(ALIKE, self._words_of)
         self._spelled: dict[str, set[str]] = {}  # by the folded path
         self._lock = threading.RLock()
         self._begun = False
@@ -322,16 +351,16 @@ class KnownMemories:
         return one.sure
 
     def _keep(self, path: str, one: _Kept, content: bytes) -> None:
-        self._add(path, one, "")
+        self._add(path, one)
+        self._neighbours.put(path, "")
         if not is_binary(content):
             memory = read_topic(path, content, mtime=one.key[0] / 1e9)
             self._neighbours.put(path, joined(stems_said(memory.description, memory.body)))
             self._whole[path] = memory
 
-    def _add(self, path: str, one: _Kept, stems: str) -> None:
+    def _add(self, path: str, one: _Kept) -> None:
         self._kept[path] = one
         self._spelled.setdefault(path.casefold(), set()).add(path)
-        self._neighbours.put(path, stems)
 
     def _drop(self, path: str) -> None:
         if self._kept.pop(path, None) is not None:
@@ -356,13 +385,27 @@ class KnownMemories:
     def _begin(self) -> None:
         self._begun = True
         with contextlib.suppress(IndexBroken):
-            for path, (*key, stems) in self._scanner.index.wordings().items():
-                self._add(path, _Kept((key[0], key[1], key[2]), 0, sure=True), stems)
+            for path, (*key, amount) in self._scanner.index.wordings().items():
+                self._add(path, _Kept((key[0], key[1], key[2]), 0, sure=True))
+                self._neighbours.expect(path, amount)
+
+    def _words_of(self, paths: Sequence[str]) -> dict[str, str]:
+        """The words of memories that were not read here, from the index or else from the files."""
+        found: dict[str, str] = {}
+        with contextlib.suppress(IndexBroken):
+            found = self._scanner.index.stems(paths)
+        for path in paths:
+            if path not in found and path in self._kept and (one := self._memory(path)):
+                found[path] = joined(stems_said(one.description, one.body))
+        return found
 
     def _save(self, fresh: list[str], gone: Iterable[str]) -> None:
         gone = list(gone)
         if fresh or gone:
-            rows = [(path, *self._kept[path].key, self._neighbours.words(path)) for path in fresh]
+            words = {path: self._neighbours.words(path) for path in fresh}
+            rows = [
+                (path, *self._kept[path].key, _amount(words[path]), words[path]) for path in fresh
+            ]
             with contextlib.suppress(IndexBroken):
                 self._scanner.index.keep_wordings(rows, gone)
 

@@ -19,7 +19,7 @@ from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
 
 # ---- an index in a file
 
-_VERSION = 6  # raised whenever terms, fields or vectors change their meaning
+_VERSION = 7  # raised whenever terms, fields or vectors change their meaning
 _ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
 
@@ -66,15 +66,21 @@ def load(kind: type[_Index], path: Path) -> _Index | None:
     except OSError:
         return None
     start = len(_MAGIC) + 4
-    body = memoryview(whole)[start:]  # an index of many sessions is large: no second copy of it
+    body = memoryview(whole)[
+        start:
+    ]  # a large index is used where it was read: no second copy of it
     if whole[:start] != _MAGIC + zlib.crc32(body).to_bytes(4, "big"):
         return None
     try:
-        saved = msgspec.msgpack.decode(body)
-        del whole, body
+        saved = msgspec.msgpack.decode(body, ext_hook=_in_place)
         return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
         return None
+
+
+def _in_place(_: int, numbers: memoryview) -> memoryview:
+    """Long rows of numbers are used where they were read."""
+    return numbers
 
 
 # ---- meanings in a file

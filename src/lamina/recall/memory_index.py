@@ -48,6 +48,7 @@ class MemoryIndex:
         self._lock = threading.Lock()
         self._indexed: _IndexedMemories | None = None
         self._meanings: MeaningFile | None = None
+        self.progress = _untold  # is told bytes read and bytes to read, memory by memory
 
     @property
     def quick(self) -> bool:
@@ -164,14 +165,16 @@ class MemoryIndex:
         for path in gone:
             indexed.ranker.remove(path)
             del indexed.stamps[path]
-        taken = [
-            self._take(indexed, path, present[path], known.get(path, UseCount()).count)
-            for path in changed
-        ]
-        if gone or any(taken):
+        total, done, taken = sum(present[path][1] for path in changed), 0, 0
+        for path in changed:
+            used = known.get(path, UseCount()).count
+            taken += self._take(indexed, path, present[path], used)
+            done += present[path][1]
+            self.progress(done, total)
+        if gone or taken:
             with suppress(StorageError):  # the next process builds it again
                 save(indexed, self._file)
-        return len(gone) + sum(taken)
+        return len(gone) + taken
 
     def _take(self, indexed: _IndexedMemories, path: str, stamp: _Stamp, used: int) -> bool:
         """Read one memory; says whether the index knows something new."""
@@ -192,6 +195,10 @@ class MemoryIndex:
         # A file written within this tick may change again without another stamp: look again then.
         indexed.stamps[path] = stamp if abs(seen - stamp[0]) > TICK_NS else (0, 0, 0)
         return True
+
+
+def _untold(done: int, total: int) -> None:
+    del done, total
 
 
 class _IndexedMemories:

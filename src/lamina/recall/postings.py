@@ -10,12 +10,14 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+from msgspec.msgpack import Ext
 
 from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, order_of
 
+_Array = TypeVar("_Array", "array[int]", "array[float]")
 Found: TypeAlias = tuple[Numbers, Floats]  # places, and how often each holds it
 
 # Dead places are swept out when they are a quarter of all, but not for a handful.
@@ -33,26 +35,27 @@ class Rows:
     anew."""
 
     def __init__(self) -> None:
-        self._keys = array("I")
-        self._counts = array("f")
-        self._ends = array("Q", [0])
+        # Views of the file that they were read from until something is added.
+        self._keys: array[int] | memoryview[int] = array("I")
+        self._counts: array[float] | memoryview[float] = array("f")
+        self._ends: array[int] | memoryview[int] = array("Q", [0])
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def extend(self, sizes: Places, keys: Numbers, counts: Floats) -> None:
-        self._keys.frombytes(keys.tobytes())
-        self._counts.frombytes(counts.tobytes())
         ends = np.cumsum(sizes, dtype=np.uint64) + np.uint64(self._ends[-1])
-        self._ends.frombytes(ends.tobytes())
+        self._keys = _grown(array("I"), self._keys, keys)
+        self._counts = _grown(array("f"), self._counts, counts)
+        self._ends = _grown(array("Q"), self._ends, ends)
 
-    def keys(self, place: int) -> array[int]:
+    def keys(self, place: int) -> Sequence[int]:
         return self._keys[self._ends[place] : self._ends[place + 1]]
 
     @property
     def highest(self) -> int:
         """The largest key; -1 if there is none."""
-        return int(np.frombuffer(self._keys, dtype=np.uint32).max()) if self._keys else -1
+        return int(np.frombuffer(self._keys, dtype=np.uint32).max()) if len(self._keys) else -1
 
     def reach(self, first: int, entries: int) -> int:
         """The place behind as many rows from `first` on as hold so many entries; at least one."""
@@ -81,21 +84,20 @@ class Rows:
         """The same rows with other keys, given one after the other."""
         other = Rows()
         other._ends, other._counts = self._ends, self._counts
-        other._keys.frombytes(keys.tobytes())
+        other._keys = _grown(array("I"), other._keys, keys)
         return other
 
-    def to_state(self) -> dict[str, memoryview]:
+    def to_state(self) -> dict[str, Ext]:
         arrays = {"ends": self._ends, "keys": self._keys, "counts": self._counts}
-        return {name: memoryview(values).cast("B") for name, values in arrays.items()}
+        return {name: Ext(0, memoryview(values).cast("B")) for name, values in arrays.items()}
 
     @classmethod
-    def from_state(cls, state: dict[str, bytes]) -> Rows:
+    def from_state(cls, state: Mapping[str, memoryview]) -> Rows:
         """What `to_state` described; ValueError when it contradicts itself."""
         rows = cls()
-        rows._ends = array("Q")
-        rows._ends.frombytes(state["ends"])
-        rows._keys.frombytes(state["keys"])
-        rows._counts.frombytes(state["counts"])
+        rows._ends = _read(state["ends"], "Q")
+        rows._keys = _read(state["keys"], "I")
+        rows._counts = _read(state["counts"], "f")
         ends = np.array(rows._ends, dtype=np.int64)
         if not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any():
             raise ValueError("the rows are out of order")
@@ -104,10 +106,30 @@ class Rows:
         return rows
 
 
+def _grown(empty: _Array, values: object, more: Any) -> _Array:
+    """An array of these numbers and more; one that was read in place becomes an array of its own."""
+    if isinstance(values, array):
+        empty = cast("_Array", values)
+    else:
+        empty.frombytes(bytes(cast("memoryview", values)))
+    empty.frombytes(more.tobytes())
+    return empty
+
+
+def _read(values: memoryview | Ext, kind: Any) -> Any:
+    """Numbers where they stand in a file: nothing is copied. ValueError if they are cut off."""
+    # What never was in a file is still another index's own.
+    plain = memoryview(bytes(values.data) if isinstance(values, Ext) else values)
+    try:
+        return cast("Any", plain.cast(kind))
+    except TypeError as error:
+        raise ValueError("the numbers don't fit") from error
+
+
 class PlacesByKey:
     """Where each key stands, for the rows from one place to before another."""
 
-    def __init__(self, places: Numbers, counts: Floats, ends: array[int]) -> None:
+    def __init__(self, places: Numbers, counts: Floats, ends: array[int] | memoryview[int]) -> None:
         self._places, self._counts = places, counts
         self._ends = ends  # by key: where its places end
 
@@ -119,17 +141,16 @@ class PlacesByKey:
         order = order_of(keys)
         return cls(places[order], counts[order], ends)
 
-    def to_state(self) -> dict[str, memoryview]:
+    def to_state(self) -> dict[str, Ext]:
         arrays = {"places": self._places.data, "counts": self._counts.data, "ends": self._ends}
-        return {name: memoryview(values).cast("B") for name, values in arrays.items()}
+        return {name: Ext(0, memoryview(values).cast("B")) for name, values in arrays.items()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, bytes]) -> PlacesByKey:
+    def from_state(cls, state: Mapping[str, memoryview]) -> PlacesByKey:
         """What `to_state` described; ValueError when it contradicts itself."""
-        ends = array("Q")
-        ends.frombytes(state["ends"])
-        places = np.frombuffer(state["places"], dtype=np.uint32)
-        counts = np.frombuffer(state["counts"], dtype=np.float32)
+        ends = _read(state["ends"], "Q")
+        places = np.frombuffer(_read(state["places"], "I"), dtype=np.uint32)
+        counts = np.frombuffer(_read(state["counts"], "f"), dtype=np.float32)
         if not len(places) == len(counts) == (ends[-1] if ends else 0):
             raise ValueError("the places don't add up")
         return cls(places, counts, ends)
@@ -350,7 +371,7 @@ class Postings:
         index = cls(fields)
         index._rows = rows = Rows.from_state(state["rows"])
         index._words = _Words(zip(state["words"], count(), strict=False))
-        index._lengths = [array("f", lengths) for lengths in state["lengths"]]
+        index._lengths = [array("f", bytes(lengths)) for lengths in state["lengths"]]
         index._sorted = [PlacesByKey.from_state(part) for part in state["sorted"]]
         index._most = len(rows)
         if len(index._words) < len(state["words"]):
