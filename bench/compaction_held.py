@@ -287,8 +287,9 @@ def _money(money: dict[str, Bill]) -> list[str]:
     recorded = money["the recording tool"].money
     lines = [
         (
-            "Whole histories of these sessions, replayed; every full summary is charged with one call that "
-            "reads the view from the cache and writes 2,000 tokens, the recording tool's too:"
+            "Whole histories of these sessions, replayed; calls of ours as replay charges them, the "
+            "recording tool's summaries with one call that reads the view from the cache and writes "
+            "2,000 tokens:"
         ),
         "",
         "| setting | bill | against the tool | summaries' calls | compactions | re-reads | tokens sent |",

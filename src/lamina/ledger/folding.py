@@ -8,9 +8,11 @@ row, and the path at the beginning of each line of a search. The original is fou
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 from typing import TypeAlias
 
 from lamina.messages import Block, Json, as_object, dicts, text_of
@@ -21,6 +23,7 @@ TELLING = 12  # characters that a line has at least to be looked up by
 PLACES = 6  # of the same line that are tried, the latest first
 SHOWN = 40  # characters of a line that is quoted to find a place
 _NUMBER_ENDS = ("→", "\t")
+_SEARCHED = re.compile(r":\d+:")  # what a search puts between a path and its words
 _OWN: Key = (-1, -1)
 
 
@@ -32,11 +35,13 @@ class _Lines:
     bare: list[str] = field(default_factory=list[str])
     numbers: list[int] = field(default_factory=list[int])  # 0: this line has none
 
-    def add(self, line: str) -> str:
-        number, bare = _numbered(line)
-        self.bare.append(bare)
-        self.numbers.append(number)
-        return bare
+    @classmethod
+    def of(cls, label: str, text: str) -> _Lines:
+        raw = text.split("\n")
+        if not any(end in text for end in _NUMBER_ENDS):
+            return cls(label, raw, [0] * len(raw))
+        numbers, bare = zip(*map(_numbered, raw), strict=True)
+        return cls(label, list(bare), list(numbers))
 
     def named(self, first: int, count: int) -> str:
         """`lines 10-40`, where the lines have numbers; others may follow at the end."""
@@ -106,9 +111,8 @@ class Folding:
 
     def add(self, key: Key, label: str, text: str) -> None:
         """A block of the view, as it stands there."""
-        lines = self._known[key] = _Lines(label)
-        for place, line in enumerate(text.split("\n")):
-            bare = lines.add(line)
+        lines = self._known[key] = _Lines.of(label, text)
+        for place, bare in enumerate(lines.bare):
             if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
                 self._places[bare] = [*self._places_of(bare), (key, place)][-PLACES:]
 
@@ -117,8 +121,9 @@ class Folding:
         nobody could ask by it."""
         if len(text) < self._least:
             return None
-        work = _Work(self, text.split("\n"), in_view)
-        shown = "\n".join(_grouped(work.run(), self._least))
+        work = _Work(self, text, in_view)
+        lines = work.run() if self._repeated(work.lines.bare) else text.split("\n")
+        shown = "\n".join(_grouped(lines, self._least) if _SEARCHED.search(text) else lines)
         if shown == text:
             return None
         back = f"; Expand {name} brings it back" if name else ""
@@ -126,6 +131,14 @@ class Folding:
         if len(text) - len(words) < self._least:
             return None
         return Folded(words, tuple(dict.fromkeys(work.needs)))
+
+    def _repeated(self, bare: list[str]) -> bool:
+        """Does any line that could be folded stand somewhere already? Most texts are new."""
+        telling = [line for line in bare if len(line) >= TELLING]
+        if len(set(telling)) < len(telling) or not self._places.keys().isdisjoint(telling):
+            return True
+        lent = self._before is not None and any(map(self._places_of, telling))
+        return lent or any(map(eq, bare, bare[1:]))
 
     def best(self, work: _Work, at: int, end: int) -> _Match | None:
         """The longest run of lines from `at` on, or a little before, that stands in a block."""
@@ -162,11 +175,9 @@ def _run(new: Sequence[str], at: int, end: int, old: Sequence[str], place: int, 
 class _Work:
     """One text on its way: what of it is shown so far."""
 
-    def __init__(self, folding: Folding, raw: list[str], in_view: Callable[[Key], bool]) -> None:
-        self._folding, self._raw = folding, raw
-        self.lines = _Lines("")
-        for line in raw:
-            self.lines.add(line)
+    def __init__(self, folding: Folding, text: str, in_view: Callable[[Key], bool]) -> None:
+        self._folding, self._raw = folding, text.split("\n")
+        self.lines = _Lines.of("", text)
         self._asked: dict[Key, bool] = {}
         self._in_view = in_view
         self.needs: list[Key] = []
