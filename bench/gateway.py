@@ -236,11 +236,17 @@ def provider_server() -> Iterator[tuple[type[_Handler], str]]:
         provider = Provider()
         answer = _OK
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as url:
+        yield Handler, url
+
+
+@contextmanager
+def serving(handler: type[_Handler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
-        yield Handler, f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()
@@ -624,7 +630,7 @@ def speed() -> dict[str, float]:
     times of `json.loads` of it. Sessions of the half that choices were made on."""
     times: list[float] = []
     parsing: list[float] = []
-    with provider_server() as (_, url), acting(url) as (pid, own):
+    with serving(_Plain) as url, acting(url) as (pid, own):
         line = HTTPConnection(own.removeprefix("http://"), timeout=60)
         for path in files()[CHOSEN]:
             sent = [json.dumps(one.body).encode() for one in stream(path)]
@@ -655,7 +661,7 @@ def memory(requests: int = 10_000) -> dict[str, float]:
     anew after 40 requests."""
     tenth = requests // 10
     found: dict[str, float] = {}
-    with provider_server() as (handler, url), acting(url) as (pid, own):
+    with serving(_Plain) as url, acting(url) as (pid, own):
         line = HTTPConnection(own.removeprefix("http://"), timeout=60)
         held: dict[int, list[Json]] = {}
         for number in range(requests):
@@ -675,10 +681,17 @@ def memory(requests: int = 10_000) -> dict[str, float]:
             head = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": "Do it."}
             tools = [{"name": "Read", "input_schema": TAKES["Read"]}]
             post(line, json.dumps({**head, "tools": tools, "messages": said}).encode())
-            handler.provider = Provider()
             if number + 1 in (tenth, requests):
                 found["first" if number + 1 == tenth else "last"] = resident(pid)
     return found
+
+
+class _Plain(_Handler):
+    """Answers at once, and says of every request that it was read from the cache."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self._reply({"usage": {"input_tokens": 9, "cache_read_input_tokens": 90_000}})
 
 
 class _Streaming(_Handler):
@@ -700,13 +713,13 @@ class _Streaming(_Handler):
 def streaming() -> dict[str, float]:
     """CPU a MB of a stream, and the time to an answer's first byte: through the gateway and through a
     bare proxy on asyncio."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Streaming)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
     data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Go on."}]}).encode()
     found: dict[str, float] = {}
-    with acting(url) as gateway, running(sys.executable, "-c", BARE, url) as bare:
+    with (
+        serving(_Streaming) as url,
+        acting(url) as gateway,
+        running(sys.executable, "-c", BARE, url) as bare,
+    ):
         waits: dict[str, list[float]] = {"gateway": [], "bare": []}
         for _ in range(100):
             for name, (_, own) in (("gateway", gateway), ("bare", bare)):
@@ -730,7 +743,6 @@ def streaming() -> dict[str, float]:
             found[f"{name} MB"] = statistics.median(took)
             found[f"{name} first"] = statistics.median(waits[name])
         found["bare p95"] = sorted(waits["bare"])[95]
-    server.shutdown()
     return found
 
 
