@@ -30,7 +30,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from bench.bill import LEFT_OUT, files
+from bench.bill import CHOSEN, LEFT_OUT, files
 from bench.figures import at_least, at_most, report
 
 from lamina.replay.readers import read_recording
@@ -236,11 +236,17 @@ def provider_server() -> Iterator[tuple[type[_Handler], str]]:
         provider = Provider()
         answer = _OK
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as url:
+        yield Handler, url
+
+
+@contextmanager
+def serving(handler: type[_Handler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
-        yield Handler, f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()
@@ -495,7 +501,7 @@ def peer(python: str, arguments: Sequence[str], upstream: str) -> Iterator[tuple
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     import socket
 
-    for _ in range(600):
+    for _ in range(3000):
         if process.poll() is not None:
             raise RuntimeError("the peer ended at once")
         try:
@@ -508,8 +514,9 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of its threads, to the nanosecond."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
 
 
 def resident(pid: int) -> float:
@@ -567,62 +574,175 @@ def total_saved(rows: Sequence[Row], mode: str) -> float:
     return 100 * (1 - sum(sum(row.tried[mode].bills) for row in rows) / direct) if direct else 0.0
 
 
-# ---- processor time
+# ---- processor time, memory, first byte
+
+BARE = """
+import asyncio, sys
+host, port = sys.argv[1].removeprefix("http://").split(":")
+async def pipe(reader, writer):
+    while data := await reader.read(262144):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+async def serve(reader, writer):
+    there, back = await asyncio.open_connection(host, int(port))
+    await asyncio.gather(pipe(reader, back), pipe(there, writer), return_exceptions=True)
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print("http://127.0.0.1:%d" % server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+LARGE = (400_000, 500_000)  # bytes of a body
+MB = 24  # of a stream
+
+
+@contextmanager
+def running(*command: str) -> Iterator[tuple[int, str]]:
+    """A program that prints its address first."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield process.pid, process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def acting(upstream: str) -> Iterator[tuple[int, str]]:
+    program = str(Path(sys.executable).parent / "lamina")
+    with tempfile.TemporaryDirectory() as home:
+        command = [program, "--home", home, "--project", home, "gateway", "--act", "--port", "0"]
+        with running(*command, "--upstream", upstream) as found:
+            yield found
+
+
+def post(line: HTTPConnection, data: bytes) -> None:
+    line.request("POST", "/v1/messages", data, {"content-type": "application/json"})
+    line.getresponse().read()
 
 
 def speed() -> dict[str, float]:
-    """CPU of a gateway that acts, in a process of its own, on a request of 450 KB that grows a little
-    each time; the same body through `json.loads`; memory afterwards."""
-    messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
-    line = "x = compute(alpha, beta) + {n}  # as the plan says, step {n}\n"
-    while len(json.dumps(messages)) < 440_000:
-        n = len(messages)
-        call = {"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"file_path": f"/a{n}"}}
-        result = {"type": "tool_result", "tool_use_id": f"t{n}"}
-        result["content"] = "".join(line.format(n=n * 1000 + at) for at in range(60))
-        messages += [
-            {"role": "assistant", "content": [call]},
-            {"role": "user", "content": [result]},
-        ]
-    head = {
-        "model": "claude-sonnet-4-6",
-        "max_tokens": 100,
-        "tools": [{"name": "Read", "input_schema": {}}],
-    }
-    found: dict[str, float] = {}
-    with provider_server() as (handler, url), tempfile.TemporaryDirectory() as folder:
-        handler.answer = [{"type": "text", "text": "ok"}]
-        program = str(Path(sys.executable).parent / "lamina")
-        command = [program, "--home", folder, "gateway", "--act", "--port", "0"]
-        process = subprocess.Popen(
-            [*command, "--upstream", url], cwd=folder, stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        own = process.stdout.readline().strip()
-        try:
-            took, parsing = [], []
-            link = HTTPConnection(own.removeprefix("http://"), timeout=60)
-            for number in range(60):
-                data = json.dumps({**head, "messages": messages}).encode()
+    """CPU of a gateway that acts, in a process of its own, on recorded requests of about 450 KB, each in
+    times of `json.loads` of it. Sessions of the half that choices were made on."""
+    times: list[float] = []
+    parsing: list[float] = []
+    with serving(_Plain) as url, acting(url) as (pid, own):
+        line = HTTPConnection(own.removeprefix("http://"), timeout=60)
+        for path in files()[CHOSEN]:
+            sent = [json.dumps(one.body).encode() for one in stream(path)]
+            if sum(LARGE[0] < len(data) < LARGE[1] for data in sent) < 15:
+                continue
+            for data in sent:
+                if not LARGE[0] < len(data) < LARGE[1]:
+                    post(line, data)
+                    continue
                 before = time.process_time()
                 json.loads(data)
                 parsing.append(time.process_time() - before)
-                began = cpu_of(process.pid)
-                link.request("POST", "/v1/messages", data, {"content-type": "application/json"})
-                link.getresponse().read()
-                took.append(cpu_of(process.pid) - began)
-                said = {
-                    "role": "assistant",
-                    "content": [{"type": "text", "text": f"step {number}"}],
-                }
-                more = {"role": "user", "content": [{"type": "text", "text": f"go on {number}"}]}
-                messages += [said, more]
-            found["parse"] = statistics.median(parsing) * 1000
-            found["mean"] = statistics.mean(took[5:]) * 1000  # the kernel counts in ticks of 10 ms
-            found["memory"] = resident(process.pid)
-        finally:
-            process.terminate()
-            process.wait(30)
+                began = cpu_of(pid)
+                post(line, data)
+                time.sleep(0.02)  # what is done beside the answer
+                times.append((cpu_of(pid) - began) / parsing[-1])
+    times.sort()
+    return {
+        "requests": len(times),
+        "parse": 1000 * statistics.median(parsing),
+        "median": statistics.median(times),
+        "p95": times[int(0.95 * len(times))],
+    }
+
+
+def memory(requests: int = 10_000) -> dict[str, float]:
+    """MB after a tenth of so many requests and after all: 50 conversations at once that grow, and begin
+    anew after 40 requests."""
+    tenth = requests // 10
+    found: dict[str, float] = {}
+    with serving(_Plain) as url, acting(url) as (pid, own):
+        line = HTTPConnection(own.removeprefix("http://"), timeout=60)
+        held: dict[int, list[Json]] = {}
+        for number in range(requests):
+            who, turn = number % 50, number // 50
+            said = held.setdefault(who, [])
+            if turn % 40 == 0:
+                said.clear()
+                said.append({"role": "user", "content": f"Task {who} of {turn}: go on."})
+            else:
+                call = {"type": "tool_use", "id": f"t{turn}", "name": "Read", "input": {}}
+                text = "".join(f"{who}.{turn}.{at} = compute({at * turn})\n" for at in range(60))
+                result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": text}
+                said += [
+                    {"role": "assistant", "content": [call]},
+                    {"role": "user", "content": [result]},
+                ]
+            head = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": "Do it."}
+            tools = [{"name": "Read", "input_schema": TAKES["Read"]}]
+            post(line, json.dumps({**head, "tools": tools, "messages": said}).encode())
+            if number + 1 in (tenth, requests):
+                found["first" if number + 1 == tenth else "last"] = resident(pid)
+    return found
+
+
+class _Plain(_Handler):
+    """Answers at once, and says of every request that it was read from the cache."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self._reply({"usage": {"input_tokens": 9, "cache_read_input_tokens": 90_000}})
+
+
+class _Streaming(_Handler):
+    disable_nagle_algorithm = True  # as real servers do
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        event = b"event: content_block_delta\ndata: %b\n\n" % (b"x" * 400)
+        many = int(self.headers.get("x-megabytes") or 0) * 2**20 // len(event) or 1
+        for _ in range(many):
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def streaming() -> dict[str, float]:
+    """CPU a MB of a stream, and the time to an answer's first byte: through the gateway and through a
+    bare proxy on asyncio."""
+    data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Go on."}]}).encode()
+    found: dict[str, float] = {}
+    with (
+        serving(_Streaming) as url,
+        acting(url) as gateway,
+        running(sys.executable, "-c", BARE, url) as bare,
+    ):
+        waits: dict[str, list[float]] = {"gateway": [], "bare": []}
+        for _ in range(100):
+            for name, (_, own) in (("gateway", gateway), ("bare", bare)):
+                line = HTTPConnection(own.removeprefix("http://"), timeout=60)
+                line.connect()
+                began = time.perf_counter()
+                line.request("POST", "/v1/messages", data)
+                line.getresponse().read(1)
+                waits[name].append(1000 * (time.perf_counter() - began))
+                line.close()
+        for name, (pid, own) in (("gateway", gateway), ("bare", bare)):
+            took: list[float] = []
+            for _ in range(5):
+                line = HTTPConnection(own.removeprefix("http://"), timeout=60)
+                began = cpu_of(pid)
+                line.request("POST", "/v1/messages", data, {"x-megabytes": str(MB)})
+                answer = line.getresponse()
+                while answer.read(262_144):
+                    pass
+                took.append(1000 * (cpu_of(pid) - began) / MB)
+            found[f"{name} MB"] = statistics.median(took)
+            found[f"{name} first"] = statistics.median(waits[name])
+        found["bare p95"] = sorted(waits["bare"])[95]
     return found
 
 
@@ -634,7 +754,7 @@ def main() -> int:
     modes = list(PEERS) if python else []
     most = int(os.environ.get("LAMINA_SESSIONS", "0")) or None
     rows = measured(python, modes, most)
-    return _report(rows, modes, speed())
+    return _report(rows, modes, {**speed(), **memory(), **streaming()})
 
 
 def _report(rows: Sequence[Row], modes: Sequence[str], cost: dict[str, float]) -> int:
@@ -659,8 +779,16 @@ def _report(rows: Sequence[Row], modes: Sequence[str], cost: dict[str, float]) -
         at_least("gateway.restored", 100 * back / changed if changed else 100.0, "%", 100.0),
         at_most("gateway.malformed", malformed, "requests", 0),
         at_most("gateway.claim", 100 * abs(claims / truth - 1) if truth else 0.0, "% off", 5.0),
-        at_most("gateway.cpu.450k", cost["mean"] / cost["parse"], "x json.loads", 3.0),
-        at_most("gateway.memory", cost["memory"], "MB", 80.0),
+        at_most("gateway.cpu.450k, p95", cost["p95"], "x json.loads", 3.0),
+        at_most("gateway.cpu.stream", cost["gateway MB"] / cost["bare MB"], "x bare proxy", 2.0),
+        at_most(
+            "gateway.first_byte",
+            cost["gateway first"] - cost["bare first"],
+            "ms later",
+            cost["bare p95"],
+        ),
+        at_most("gateway.memory, 1,000 requests", cost["first"], "MB", 80.0),
+        at_most("gateway.memory, 10,000 requests", cost["last"] / cost["first"], "x", 1.1),
         at_most("gateway.observe", abs(total_saved(rows, "observe")), "% changed", 0.0),
     ]
     if best is not None:
@@ -692,8 +820,9 @@ def _notes(
     lines.append("")
     lines.append(f"Claimed ${claims:.2f}, true ${truth:.2f} on the sessions left out.")
     lines.append(
-        f"A request of 450 KB: {cost['mean']:.1f} ms of CPU, json.loads of it {cost['parse']:.1f} ms; "
-        f"{cost['memory']:.0f} MB resident."
+        f"{cost['requests']:.0f} recorded requests of about 450 KB: {cost['median']:.1f} × json.loads "
+        f"({cost['parse']:.1f} ms) in the median; {cost['first']:.0f} MB after 1,000 requests in 50 "
+        f"conversations at once, {cost['last']:.0f} after 10,000."
     )
     place = Path(__file__).parent / "results" / "gateway.md"
     place.write_text("\n".join(lines) + "\n")

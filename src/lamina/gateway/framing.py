@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import h11
 
 _LONGEST = 65_536  # bytes of a line between chunks
@@ -38,16 +40,9 @@ class Chunked:
                 self._left -= step
                 at += step
                 continue
+            if not self._line and not self._last:
+                at = _whole(data, at, said)
             end = data.find(b"\n", at) + 1
-            if end and not self._line and not self._last:
-                try:
-                    stop = end + int(data[at:end], 16)
-                except ValueError:
-                    stop = 0
-                if end < stop < size - 1:  # most chunks are small, and here as a whole
-                    said.append(data[end:stop])
-                    at = stop + 2
-                    continue
             self._line += data[at : end or size]
             if len(self._line) > _LONGEST:
                 raise h11.RemoteProtocolError("a chunk has no size")
@@ -69,6 +64,16 @@ class Chunked:
             raise h11.RemoteProtocolError("a chunk has no size")
         self._last, self._left = length == 0, length + 2 if length else 0
         return False
+
+
+def _whole(data: bytes, at: int, said: list[bytes]) -> int:
+    """Take the chunks that are here as a whole, as most are; where the rest begins."""
+    find, add, most = data.find, said.append, len(data) - 1
+    with suppress(ValueError):
+        while (end := find(b"\n", at) + 1) and end < (stop := end + int(data[at:end], 16)) < most:
+            add(data[end:stop])
+            at = stop + 2
+    return at
 
 
 def framing_of(answer: h11.Response, asked: h11.Request) -> Counted | Chunked | None:

@@ -41,10 +41,10 @@ class Tee:
 
     def _read(self, data: bytes) -> None:
         if self._streams and (end := data.rfind(b"\n") + 1):
-            first, _, more = data[:end].partition(b"\n")
-            self._line(b"".join([*self._pieces, first]))
-            if _TOLD in more:
-                for line in more.split(b"\n"):
+            first = data.find(b"\n")
+            self._line(b"".join([*self._pieces, data[:first]]))
+            if data.find(_TOLD, first, end) >= 0:  # most pieces tell nothing, and are not copied
+                for line in data[first:end].split(b"\n"):
                     self._line(line)
             self._pieces, self._held = [], 0
             data = data[end:]
