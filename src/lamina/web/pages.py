@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
 
-_LOOK = 1.0  # seconds
+_PAUSE = 1.0  # seconds: whoever types again after it sees files and settings as they are then
+_LOOK = 10.0  # and who does not pause, after so many
 _MOST_PROJECTS = 12  # in the menu
 
 
@@ -77,8 +78,20 @@ class World:
         self._here_path = str(config.project)
         self.dreams: dict[str, DreamResult] = {}  # shown and not applied yet, by project
         self.measured: dict[Path, Any] = {}  # a session's state and its figures
+        self.read: dict[tuple[str, str], Any] = {}  # a memory's state and itself
+        self.drawn: dict[tuple[str, str], Any] = {}  # a memory and its row
         self._indexes: dict[str, tuple[MemoryIndex, float]] = {}  # and when it looked
+        self._typed: dict[str, tuple[Project, float]] = {}  # and when somebody typed last
         self._lock = threading.Lock()
+
+    def typed_in(self, slug: str) -> tuple[Project, bool]:
+        """The project that somebody types in, and whether they just began: between two key strokes
+        settings and files are not looked at again."""
+        now, (known, last) = time.monotonic(), self._typed.get(slug, (None, 0.0))
+        began = known is None or now - last > _PAUSE
+        project = known if known and not began else self.project(slug)
+        self._typed[slug] = project, now
+        return project, began
 
     def project(self, slug: str) -> Project:
         path = self._here_path if slug == self.here else dict(self.projects()).get(slug, "")
@@ -94,15 +107,14 @@ class World:
         ]
         return [(self.here, self._here_path), *(one for one in found if one[0] != self.here)]
 
-    def index(self, project: Project) -> tuple[MemoryIndex, bool]:
-        """The index of a project's memories, loaded once, and whether it should look at the files
-        again: while somebody types, once a second will do."""
+    def index(self, project: Project, *, look: bool) -> tuple[MemoryIndex, bool]:
+        """The index of a project's memories, loaded once, and whether it should look at the files."""
         from lamina.recall.memory_index import MemoryIndex
 
         with self._lock:
             known = self._indexes.get(project.slug)
             index, looked = known or (MemoryIndex(project.store()), 0.0)
-            due = time.monotonic() - looked > _LOOK
+            due = look or time.monotonic() - looked > _LOOK
             self._indexes[project.slug] = index, time.monotonic() if due else looked
             return index, due
 
@@ -151,7 +163,10 @@ class Site:
     def _answer(self, asked: Asked, slug: str, name: str, table: Mapping[str, Show]) -> Answer:
         if name not in table:
             raise NotThere("There is no such page.")
-        project = self._world.project(slug)
+        if asked.fragment and asked.query.get("q"):
+            project, asked.began = self._world.typed_in(slug)
+        else:
+            project = self._world.project(slug)
         shown = table[name](asked, project)
         return shown if isinstance(shown, Answer) else self._framed(asked, shown, project)
 
@@ -159,14 +174,10 @@ class Site:
         """The stream of what changes in a project: memories, inbox, dreams, sessions, agents, money."""
         with project.store() as store:
             folders = [
-                project.folder,
-                store.directory,
-                store.directory / "team",
-                store.state / "inbox",
-                store.state / "dream",
-                project.config.own_home / "spend",
+                project.folder, store.directory, store.directory / "team", store.state / "inbox",
+                store.state / "dream", project.config.own_home / "spend",
                 *project.folder.glob("*/subagents"),
-            ]
+            ]  # fmt: skip
         self._watch.folders(project.slug, folders)
         return Answer(listen=project.slug)
 
@@ -183,14 +194,10 @@ class Site:
 
     def _framed(self, asked: Asked, screen: Screen, project: Project | None) -> Answer:
         values: dict[str, Any] = {
-            **screen.values,
-            "title": screen.title,
-            "section": screen.section,
-            "asked": asked,
-            "here": url(*asked.parts),
-            "project": project,
+            **screen.values, "title": screen.title, "section": screen.section, "asked": asked,
+            "here": url(*asked.parts), "project": project,
             "frame": "bare.html" if asked.fragment else "frame.html",
-        }
+        }  # fmt: skip
         if project is not None and not asked.fragment:
             with project.store() as store:
                 values["waiting"] = len(store.waiting())

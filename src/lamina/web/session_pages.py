@@ -113,16 +113,11 @@ def _view(project: Project, file: Path, number: str) -> Screen:
         raise NotThere(f"There is no request {number} in this session.")
     ledger = Ledger.of(entries[: call.position])
     rows = [
-        {
-            "role": row.role,
-            "kind": row.block.get("type"),
-            "tokens": row.tokens,
-            "text": spans.shown_block(row.block)[:300],
-            "edited": bool(row.edit) or row.number < 0,
-            "entry": str(ledger.entries[row.entry]["uuid"]),
-        }
+        {"role": row.role, "kind": row.block.get("type"), "tokens": row.tokens,
+         "text": spans.shown_block(row.block)[:300], "edited": bool(row.edit) or row.number < 0,
+         "entry": str(ledger.entries[row.entry]["uuid"])}
         for row in ledger.projection.rows
-    ]
+    ]  # fmt: skip
     parts = {name: size for name, size in context.parts_of(ledger).items() if size}
     values = {
         "id": file.stem, "call": call, "parts": parts, "rows": rows, "whole": sum(parts.values()),
