@@ -104,7 +104,7 @@ def _row(
 
 def _list(args: argparse.Namespace, config: Config) -> int:
     while True:
-        there, problem = _present(config)
+        there, problem = present(config)
         cards = _cards(args, config, there)
         if args.json:
             agents = [{**card.to_json(), "doing": doing} for card, doing in cards]
@@ -123,7 +123,7 @@ def _list(args: argparse.Namespace, config: Config) -> int:
         time.sleep(1)
 
 
-def _present(config: Config) -> tuple[list[Presence], str]:
+def present(config: Config) -> tuple[list[Presence], str]:
     """Who has a mailbox; and why nobody can tell who is on the bridge."""
     from lamina.agents.roads import posts_of
 
@@ -154,11 +154,15 @@ def _cards(
     files = [one for one in sessions.find(config) if one.stem not in teammates]
     if not files and not args.session:
         return []
-    folder = sessions.choose(files, args.session).with_suffix("")
+    return live_cards(sessions.choose(files, args.session).with_suffix(""), there)
+
+
+def live_cards(folder: Path, there: Sequence[Presence]) -> list[tuple[Card, str]]:
+    """The agents of a session; what each does, while somebody has that session open."""
     open_ = any(one.alive and one.session == folder.name for one in there)
-    cards = read_cards(folder)
     return [
-        live_card(folder, one) if open_ and one.reason == KILLED else (one, "") for one in cards
+        live_card(folder, one) if open_ and one.reason == KILLED else (one, "")
+        for one in read_cards(folder)
     ]
 
 
@@ -180,7 +184,7 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
         return Presence(where)
     folder = find_project_folder(config.own_home, config.project)
     posts = posts_of(config, "user")
-    for one in _present(config)[0]:
+    for one in present(config)[0]:
         cards = read_cards(folder / one.session) if one.alive and not one.type else ()
         if where in [name for card in cards for name in (card.name, card.id)]:
             where, inner = one.name, where
@@ -205,7 +209,7 @@ def _send(args: argparse.Namespace, config: Config) -> int:
 def _stop(args: argparse.Namespace, config: Config) -> int:
     name = _deliver(args, config, {"type": "stop"}).name
     until = time.monotonic() + _ENDING
-    while any(one.alive and one.type and one.name == name for one in _present(config)[0]):
+    while any(one.alive and one.type and one.name == name for one in present(config)[0]):
         if time.monotonic() > until:
             raise LaminaError(f"{args.agent} was told to stop and has not done so yet.")
         time.sleep(0.02)
@@ -222,7 +226,7 @@ def _start(args: argparse.Namespace, config: Config) -> int:
 
     given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
     given |= {"model": args.model} if args.model else {}
-    before = [one for one in _present(config)[0] if one.name == args.agent]
+    before = [one for one in present(config)[0] if one.name == args.agent]
     if before and before[0].alive:
         raise UsageError(f"{args.agent} runs already. Stop it first, or take another name.")
     session = before[0].session if before else None

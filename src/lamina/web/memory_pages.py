@@ -109,8 +109,10 @@ def _drawn(project: Project, one: Memory, *, pinned: bool = False) -> Markup:
     """What a row shows whatever was searched for, made once."""
     kept = project.world.drawn.get((project.slug, one.path))
     if kept is None or kept[0][0] is not one or kept[0][1] != pinned:
-        about = {"title": one.name or one.path.removesuffix(".md"), "pinned": pinned,
-                 "about": one_line(one.description or one.body), "kind": kind_of(one)}  # fmt: skip
+        title = one.name or one.path.removesuffix(".md")
+        same = one.description.strip(". ") == title.strip(". ")  # said once is enough
+        about = {"title": title, "pinned": pinned, "kind": kind_of(one),
+                 "about": one_line(one.body if same else one.description or one.body)}  # fmt: skip
         made = Markup(render("row.html", {**about, "to": project.url("m", one.path)}))  # noqa: S704
         kept = project.world.drawn[project.slug, one.path] = (one, pinned), made
     return kept[1]

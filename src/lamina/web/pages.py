@@ -176,7 +176,7 @@ class Site:
             folders = [
                 project.folder, store.directory, store.directory / "team", store.state / "inbox",
                 store.state / "dream", project.config.own_home / "spend",
-                *project.folder.glob("*/subagents"),
+                *project.folder.glob("*/subagents"), *project.folder.glob("mail/*"),
             ]  # fmt: skip
         self._watch.folders(project.slug, folders)
         return Answer(listen=project.slug)

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lamina.cache.prices import money_text
+from lamina.cli.memory_history import to_you
 from lamina.cli.terminal import harmless, plural
 
 LONGEST = 60_000  # characters of one text that a page shows; the rest is a link away
@@ -40,7 +41,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "when": when, "day": partial(when, day_only=True), "line": one_line, "diff": diff_lines,
-        "money": money_text, "plural": plural, "figure": "{:,}".format, "share": "{:.0%}".format,
+        "you": to_you, "money": money_text, "plural": plural, "figure": "{:,}".format, "share": "{:.0%}".format,
     }  # fmt: skip
     made.globals["url"] = url
     return made
