@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, read_cards
-from lamina.agents.types import load_types
+from lamina.agents.types import AgentTypes, load_types
 from lamina.cli import sessions, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
@@ -291,12 +291,15 @@ def _show(args: argparse.Namespace, folder: Path, cards: Sequence[Card]) -> int:
     return 0
 
 
-def _types(args: argparse.Namespace, config: Config) -> int:
+def types_of(config: Config) -> AgentTypes:
     from lamina.tools.registry import builtin_tools
 
     names = [tool.spec.name for tool in builtin_tools()]
-    known = [*names, "Remember", "Forget", "Recall", "Agent", "SendMessage"]
-    types = load_types(config, known)
+    return load_types(config, [*names, "Remember", "Forget", "Recall", "Agent", "SendMessage"])
+
+
+def _types(args: argparse.Namespace, config: Config) -> int:
+    types = types_of(config)
     if args.json:
         listed = {one.name: one.description for one in types.known.values()}
         out_json({"types": listed, "bad": types.bad})

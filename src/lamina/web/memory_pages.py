@@ -5,7 +5,6 @@ and its gate, as `lamina memory` does.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,8 +42,7 @@ EDITED = 256_000  # bytes of a file that a browser's text field takes well
 def _list(asked: Asked, project: Project) -> Screen:
     words = asked.query.get("q", "").strip()[:1_000]
     if words:
-        found = _found(project, words, look=asked.began)
-        values: dict[str, Any] = {"words": words, "found": found}
+        values: dict[str, Any] = {"words": words, "found": _found(project, words, look=asked.began)}
     else:
         values = {"words": "", "found": None, **_page(asked, project)}
     typing = asked.fragment and "q" in asked.query
@@ -75,6 +73,7 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     return {
         "all": len(everything), "rows": rows, "tabs": tabs, "kind": kind, "page": page,
         "pages": pages, "unreadable": unreadable, "directory": directory,
+        "agents": [*memory.agent_memories(project.config)], "bare": project.slug.partition("~")[0],
     }  # fmt: skip
 
 
@@ -83,13 +82,12 @@ def _found(project: Project, words: str, *, look: bool) -> list[tuple[Any, ...]]
     from lamina.recall import chances
     from lamina.recall.memory_index import fitting
 
-    index, due = project.world.index(project, look=look)
-    kept = project.world.read
+    index, kept = project.world.index(project), project.world.read
 
     def read(path: str) -> Memory:
         """A file that has not changed since somebody found it is not read again."""
         with suppress(OSError):
-            stat = os.stat(f"{index.store.directory}/{path}")
+            stat = (index.store.directory / path).stat()
             state = stat.st_mtime_ns, stat.st_size, stat.st_ino
             known = kept.get((project.slug, path))
             if known is None or known[0] != state:
@@ -97,7 +95,7 @@ def _found(project: Project, words: str, *, look: bool) -> list[tuple[Any, ...]]
             return known[1]
         return index.store.read(path)
 
-    found = fitting(index, words, _FOUND, time.time(), look=due, read=read)
+    found = fitting(index, words, _FOUND, time.time(), look=look, read=read)
     likely = chances([match for match, _ in found])
     return [
         (_drawn(project, one), f"{chance:.0%}", f"{match.score:.2f}", _why(match.parts))
@@ -120,9 +118,7 @@ def _drawn(project: Project, one: Memory, *, pinned: bool = False) -> Markup:
 
 def _why(parts: Mapping[str, float]) -> str:
     told = sorted(parts.items(), key=itemgetter(1), reverse=True)
-    return ", ".join(
-        f"{_PARTS.get(name, name)} {value:.2f}" for name, value in told if value >= 0.005
-    )
+    return ", ".join(f"{_PARTS.get(name, name)} {x:.2f}" for name, x in told if x >= 0.005)
 
 
 # ---- one memory

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 LARGEST_FORM = 4_000_000  # bytes; a memory is far smaller
 _NO_COOKIE = (
-    "Open the address that `lamina ui` printed. It works once, in one browser; "
-    "for another, start `lamina ui` again."
+    "Open the address that `lamina ui` printed. It works in one browser, once; start it again."
 )
 _BODY_SECONDS = 20.0  # to send a request, once it has begun
-_MOST_MESSAGES = 50
 _GO_ON = (
     '<!doctype html><title>Lamina</title><link rel="icon" href="/assets/icon.svg">'
     '<meta http-equiv="refresh" content="0; url=/">'
@@ -135,7 +133,7 @@ class Server(ThreadingHTTPServer):
         name = secrets.token_hex(6)
         with self._lock:
             self._messages[name] = message
-            while len(self._messages) > _MOST_MESSAGES:
+            while len(self._messages) > 50:  # pages that nobody loaded
                 del self._messages[next(iter(self._messages))]
         return name
 
