@@ -93,18 +93,18 @@ class Served:
         self.port = int(self.url.split(":")[2].split("/")[0])
         self.here = f"/p/{project_folder(home, project).name}"
         self.cookie = ""
+        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
 
     def enter(self) -> None:
         answer = self.ask(self.url.partition(str(self.port))[2])[1]
         self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
 
     def ask(self, path: str, **headers: str) -> tuple[bytes, http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        """On one connection that is kept, as a browser does."""
         sent = {"Cookie": self.cookie, **{name.replace("_", "-"): v for name, v in headers.items()}}
-        connection.request("GET", path, headers=sent)
-        answer = connection.getresponse()
+        self.connection.request("GET", path, headers=sent)
+        answer = self.connection.getresponse()
         body = answer.read()
-        connection.close()
         assert answer.status == 200, (path, answer.status, body[:300])
         return body, answer
 
@@ -132,6 +132,7 @@ def served(home: Path, project: Path, *, enter: bool = True) -> Iterator[Served]
             server.enter()
         yield server
     finally:
+        server.connection.close()
         server.process.kill()
         server.process.communicate()
 
@@ -177,16 +178,19 @@ def key_stroke(home: Path, project: Path) -> Figure:
     from lamina.cli.options import config_of
     from lamina.recall.memory_index import MemoryIndex
 
-    rounds = 25
+    rounds = 50
     options = argparse.Namespace(home=str(home), project=str(project), claude=False)
     with open_store(config_of(options)) as store:
         index = MemoryIndex(store)
         index.search(QUERIES[0], 30, now=time.time())
         ranker: Any = index._indexed.ranker  # type: ignore[union-attr] # noqa: SLF001
-        began = time.process_time()
-        for query in QUERIES * rounds:
-            ranker.search(query, 30, now=time.time())
-        bare = (time.process_time() - began) / len(QUERIES) / rounds
+        bares: list[float] = []
+        for _ in range(3):
+            began = time.process_time()
+            for query in QUERIES * rounds:
+                ranker.search(query, 30, now=time.time())
+            bares.append((time.process_time() - began) / len(QUERIES) / rounds)
+        bare = min(bares)
         began = time.process_time()
         for query in QUERIES * rounds:
             index.search(query, 30, now=time.time())
@@ -195,10 +199,13 @@ def key_stroke(home: Path, project: Path) -> Figure:
         asked = [f"{server.here}?q={query.replace(' ', '+')}" for query in QUERIES]
         for address in asked:
             server.ask(address, X_Fragment="1")
-        before = server.cpu()
-        for address in asked * rounds:
-            server.ask(address, X_Fragment="1")
-        typed = (server.cpu() - before) / len(asked) / rounds
+        strokes: list[float] = []
+        for _ in range(3):
+            before = server.cpu()
+            for address in asked * rounds:
+                server.ask(address, X_Fragment="1")
+            strokes.append((server.cpu() - before) / len(asked) / rounds)
+        typed = min(strokes)
     told = {"page_ms": typed, "ranker_ms": bare, "ranker_with_fresh_files_ms": fresh}
     peers = {name: round(value * 1000, 2) for name, value in told.items()}
     return at_most("key stroke, CPU against a bare query", typed / bare, "x", 1.5, **peers)

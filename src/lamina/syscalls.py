@@ -1,6 +1,6 @@
 """Two Linux system calls that Python does not offer, `openat2` and `renameat2`, and what stands on
 them: opening beneath a directory without following links, and naming a file without replacing one;
-and what Linux tells about sockets.
+what Linux tells about sockets, and its reports of changed files.
 
 Each raises OSError like its cousins in `os`; `Unsupported` says that this kernel, C library or file
 system has no such call, and the caller takes the portable way. Touches nothing by itself.
@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,37 @@ def socket_owner(theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
                 if local.endswith(ends[0]) and remote.endswith(ends[1]):
                     return int(user)
     return None
+
+
+_CHANGES = 0x002 | 0x040 | 0x080 | 0x100 | 0x200  # modified, moved away and here, made, deleted
+_REPORT = struct.Struct("iIII")
+
+
+class Inotify:
+    """The kernel's reports of what changes in folders; `file` is readable when there is one."""
+
+    def __init__(self, libc: Any, file: int) -> None:
+        self._libc, self.file = libc, file
+
+    @classmethod
+    def opened(cls) -> Inotify | None:
+        """None where the kernel has none, or no more of them for this user."""
+        if sys.platform != "linux":
+            return None
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        file = libc.inotify_init1(os.O_CLOEXEC)
+        return cls(libc, file) if file >= 0 else None
+
+    def add(self, folder: Path) -> int:
+        """The number by which reports name it; negative for one that is not there."""
+        return self._libc.inotify_add_watch(self.file, os.fsencode(folder), _CHANGES)
+
+    def read(self) -> Iterator[tuple[int, str]]:
+        """What was reported: the folder's number, and the file's name."""
+        data = os.read(self.file, 65_536)
+        while len(data) >= _REPORT.size:
+            number, _, _, length = _REPORT.unpack_from(data)
+            yield number, os.fsdecode(data[_REPORT.size : _REPORT.size + length].rstrip(b"\0"))
+            data = data[_REPORT.size + length :]

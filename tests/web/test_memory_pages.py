@@ -209,3 +209,27 @@ def test_an_undo_goes_back_to_where_it_was_asked_for_whatever_the_name(
         redo = undone.text.split('name="commit" value="')[1].split('"')[0]
         undone = page.post("undo", commit=redo, back=foreign)
         assert undone.path.partition("?")[0] == page._of("history")
+
+
+def test_what_a_type_of_agent_learned_is_a_scope_of_its_own(page: Page, world: Path) -> None:
+    """The same pages, and the same doors as `lamina memory --agent`."""
+    types, kept = (
+        world / "project" / ".lamina" / one for one in ("agents", "agent-memory/reviewer")
+    )
+    types.mkdir(parents=True)
+    (types / "reviewer.md").write_text(
+        "---\nname: reviewer\ndescription: reviews\nmemory: project\ntools: Read\n---\nReview.\n"
+    )
+    kept.mkdir(parents=True)
+    (kept / "project_tabs.md").write_text(
+        "---\nname: Tabs\ndescription: This code has tabs\ntype: project\n---\n\nTabs.\n"
+    )
+    listed = page.get()
+    assert "agent reviewer" in listed.words
+    assert "This code has tabs" not in listed.words
+    address = f"{page._of('')}~reviewer".replace("/~", "~")
+    assert "This code has tabs" in page.ask("GET", address).text
+    assert "Tabs" in page.ask("GET", f"{address}?q=tabs").text
+    assert "agents of type reviewer" in page.ask("GET", f"{address}/m/project_tabs.md").text
+    assert page.ask("GET", f"{address}/inbox").headers["Location"] == page._of("inbox")
+    assert page.ask("GET", f"{address}~nobody").status == 400

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lamina.agents.mailboxes import Maildirs
 from lamina.agents.roster import Card, ledger_path
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
 from lamina.messages import Usage
+from lamina.ports import Presence
 
 if TYPE_CHECKING:
     from tests.web.conftest import Page
@@ -110,6 +113,30 @@ def test_agents_are_a_tree_and_each_is_a_session(page: Page, session: Path) -> N
     assert page.get(f"s/{session.stem}/agent/nobody").status == 404
 
 
+def test_an_agent_that_runs_in_another_process_is_shown_as_running_while_it_does(
+    page: Page, session: Path
+) -> None:
+    card = Card("aa11", "anna", "researcher", "look at it", started=1.0)
+    path = ledger_path(session.with_suffix(""), "aa11")
+    path.parent.mkdir(parents=True)
+    with closing(Ledger.open(path)) as ledger:
+        ledger.append(edits.state("agent", card.to_json()))
+        call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make"}}
+        ledger.append(edits.answer([call], Usage(0, 20, 0, 1_000)))
+    mail = Maildirs(session.parent / "mail")
+    there = Presence("session-1", session=session.stem, status="busy", line="reads <b>it</b>")
+    reader = mail.read(there, lambda _: None)
+    try:
+        listed = page.get("sessions").words
+        assert "Running now" in listed
+        assert "reads <b>it</b>" in listed
+        assert "anna running researcher" in page.get(f"s/{session.stem}").words
+    finally:
+        reader.close()
+    assert "Running now" not in page.get("sessions").words
+    assert "anna running researcher" not in page.get(f"s/{session.stem}").words
+
+
 def test_sessions_of_other_agents_are_listed_and_shown(
     page: Page, world: Path, shared_data: Path
 ) -> None:
@@ -148,7 +175,7 @@ def test_money_is_shown_by_day_model_layer_and_project(
     assert [one["name"] for one in by_project] == ["project", "elsewhere"]
     health = json.loads(lamina("spend", "--health", "--json"))
     assert health["misses"] == {"the tools changed": 1}
-    assert "unexplained misses" in lamina("spend", "--health")
+    assert "cache breaks without a known cause" in lamina("spend", "--health")
 
 
 def test_the_command_line_lists_the_same_requests(lamina: Any, session: Path) -> None:

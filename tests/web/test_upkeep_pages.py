@@ -65,6 +65,7 @@ def test_what_waits_is_accepted_changed_or_refused(
     )
     page.post(f"inbox/{changed}", content=said)
     assert "Refused" in page.post("inbox", item=refused, action="reject").words
+    assert "Refused by you 1" in page.get("money").words
     folder: Path = memory_dir()
     assert "squash" in (folder / "feedback_taken.md").read_text()
     assert "Never rebase shared" in (folder / "feedback_changed.md").read_text()

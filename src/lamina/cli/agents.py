@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
-from lamina.agents.types import load_types
+from lamina.agents.types import AgentTypes, load_types
 from lamina.cli import sessions, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
@@ -104,7 +104,7 @@ def _row(
 
 def _list(args: argparse.Namespace, config: Config) -> int:
     while True:
-        there, problem = _present(config)
+        there, problem = present(config)
         cards = _cards(args, config, there)
         if args.json:
             agents = [{**card.to_json(), "doing": doing} for card, doing in cards]
@@ -123,7 +123,7 @@ def _list(args: argparse.Namespace, config: Config) -> int:
         time.sleep(1)
 
 
-def _present(config: Config) -> tuple[list[Presence], str]:
+def present(config: Config) -> tuple[list[Presence], str]:
     """Who has a mailbox; and why nobody can tell who is on the bridge."""
     from lamina.agents.roads import posts_of
 
@@ -155,12 +155,17 @@ def _cards(
     if not files and not args.session:
         return []
     folder = sessions.choose(files, args.session).with_suffix("")
-    open_ = any(one.alive and one.session == folder.name for one in there)
     for name in [one.session for one in there if args.watch and one.alive]:
         look(folder.with_name(name))
-    cards = read_cards(folder)
+    return live_cards(folder, there)
+
+
+def live_cards(folder: Path, there: Sequence[Presence]) -> list[tuple[Card, str]]:
+    """The agents of a session; what each does, while somebody has that session open."""
+    open_ = any(one.alive and one.session == folder.name for one in there)
     return [
-        live_card(folder, one) if open_ and one.reason == KILLED else (one, "") for one in cards
+        live_card(folder, one) if open_ and one.reason == KILLED else (one, "")
+        for one in read_cards(folder)
     ]
 
 
@@ -182,7 +187,7 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
         return Presence(where)
     folder = find_project_folder(config.own_home, config.project)
     posts = posts_of(config, "user")
-    for one in _present(config)[0]:
+    for one in present(config)[0]:
         cards = read_cards(folder / one.session) if one.alive and not one.type else ()
         if where in [name for card in cards for name in (card.name, card.id)]:
             where, inner = one.name, where
@@ -207,7 +212,7 @@ def _send(args: argparse.Namespace, config: Config) -> int:
 def _stop(args: argparse.Namespace, config: Config) -> int:
     name = _deliver(args, config, {"type": "stop"}).name
     until = time.monotonic() + _ENDING
-    while any(one.alive and one.type and one.name == name for one in _present(config)[0]):
+    while any(one.alive and one.type and one.name == name for one in present(config)[0]):
         if time.monotonic() > until:
             raise LaminaError(f"{args.agent} was told to stop and has not done so yet.")
         time.sleep(0.02)
@@ -224,7 +229,7 @@ def _start(args: argparse.Namespace, config: Config) -> int:
 
     given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
     given |= {"model": args.model} if args.model else {}
-    before = [one for one in _present(config)[0] if one.name == args.agent]
+    before = [one for one in present(config)[0] if one.name == args.agent]
     if before and before[0].alive:
         raise UsageError(f"{args.agent} runs already. Stop it first, or take another name.")
     session = before[0].session if before else None
@@ -289,12 +294,15 @@ def _show(args: argparse.Namespace, folder: Path, cards: Sequence[Card]) -> int:
     return 0
 
 
-def _types(args: argparse.Namespace, config: Config) -> int:
+def types_of(config: Config) -> AgentTypes:
     from lamina.tools.registry import builtin_tools
 
     names = [tool.spec.name for tool in builtin_tools()]
-    known = [*names, "Remember", "Forget", "Recall", "Agent", "SendMessage"]
-    types = load_types(config, known)
+    return load_types(config, [*names, "Remember", "Forget", "Recall", "Agent", "SendMessage"])
+
+
+def _types(args: argparse.Namespace, config: Config) -> int:
+    types = types_of(config)
     if args.json:
         listed = {one.name: one.description for one in types.known.values()}
         out_json({"types": listed, "bad": types.bad})

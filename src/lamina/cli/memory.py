@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli import memory_history, memory_inbox, memory_reports, memory_transfer
@@ -35,6 +36,7 @@ from lamina.ledger.places import known_projects
 from lamina.memories import MEMORY_TYPES, Memory
 
 if TYPE_CHECKING:
+    from lamina.agents.scopes import AgentMemory
     from lamina.config import Config
     from lamina.memories import Outcome
     from lamina.ports import MemoryStore
@@ -63,6 +65,9 @@ lamina memory import claude --dry-run    what Claude Code remembers of this proj
 lamina memory import AGENTS.md --mine    my own words: none of it waits in the inbox
 lamina memory import --undo              take the last import back
 """
+
+
+_OF_AGENTS = ("list", "search", "show", "forget", "undo", "edit", "rename", "pin", "log", "blame")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,6 +104,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for verb in (listing, search, audit):
         verb.add_argument("--all", action="store_true", help="in all projects")
     memory_transfer.add_verbs(verbs)
+    for name in _OF_AGENTS:
+        verbs.choices[name].add_argument(
+            "--agent", default="", metavar="TYPE", help="in the memory of this type of agent"
+        )
 
 
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
@@ -118,7 +127,8 @@ def run(args: argparse.Namespace) -> int:
         return memory_reports.why(args, config)
     if getattr(args, "all", False) and args.verb in ("list", "search", "audit"):
         return _everywhere(args, config)
-    with open_store(config, quiet=args.quiet or args.json) as store:
+    agent = getattr(args, "agent", "")
+    with open_store(config, quiet=args.quiet or args.json, agent=agent) as store:
         if args.verb == "audit":
             with_index = config.bool("memory.index")
             return memory_reports.audit(args, store, with_index=with_index, project=config.project)
@@ -157,11 +167,28 @@ def _everywhere(args: argparse.Namespace, config: Config) -> int:
     return max(codes, default=0)
 
 
-def open_store(config: Config, *, quiet: bool = True) -> MemoryStore:
-    """The project's memory for a command: history is recorded at the end, not in the background."""
+def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> MemoryStore:
+    """The project's memory for a command, or that of a type of agent: history is recorded at the end,
+    not in the background."""
     from lamina.memory import open_store as open_it
 
-    return open_it(config, lambda event: _tell(event, quiet=quiet, claude=config.claude))
+    tell = partial(_tell, quiet=quiet, claude=config.claude)
+    if not agent:
+        return open_it(config, tell)
+    known = agent_memories(config)
+    if agent not in known:
+        kept = ", ".join(map(harmless, known)) or "none"
+        raise UsageError(f"No type {harmless(agent)} has a memory here. Those that have: {kept}.")
+    return known[agent].open(config, tell, tuple)
+
+
+def agent_memories(config: Config) -> dict[str, AgentMemory]:
+    """Where each type of agent keeps what it learned, of those that learned something."""
+    from lamina.agents.scopes import AgentMemory
+    from lamina.cli.agents import types_of
+
+    places = {kind.name: AgentMemory.of(kind, config) for kind in types_of(config).known.values()}
+    return {name: one for name, one in places.items() if one and one.directory.is_dir()}
 
 
 def _tell(event: Event, *, quiet: bool, claude: bool) -> None:

@@ -141,7 +141,13 @@ def grounds(commit: Commit, quotes: Quotes) -> Iterator[str]:
     if not said and (commit.session or commit.origin):
         yield f"{'from ' + commit.origin if commit.origin else 'made'}{session}"
     if commit.reason:
-        yield f"because: {commit.reason}"
+        yield f"because: {to_you(commit.reason)}"
+
+
+def to_you(reason: str) -> str:
+    """What was noted about "the user", as they read it themselves."""
+    you = reason.replace("The user ", "You ").replace("the user ", "you ")
+    return you.replace("you said who they are", "you said who you are")
 
 
 def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> int:

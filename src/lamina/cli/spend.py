@@ -278,6 +278,7 @@ def memory_health(store: MemoryStore) -> Json:
         "written": len(own),
         "corrected": len(own & fixed - gone),
         "forgotten": len(own & gone),
+        "refused": int(getattr(store, "refused", 0)),  # not every store counts them
         "waiting": len(store.waiting()),
     }
 
@@ -297,7 +298,7 @@ def _show_health(args: argparse.Namespace, config: Config) -> int:
     kept = found["fidelity"]
     rows = [
         ["read from the cache", f"{share:.0%} of {found['input']:,} tokens"],
-        ["unexplained misses", f"{sum(found['misses'].values()):,}"],
+        ["cache breaks without a known cause", f"{sum(found['misses'].values()):,}"],
         ["saved, its own cost off", money_text(found["saved"])],
         ["compactions", f"{len(kept)}" + (f", {sum(kept) / len(kept):.0%} kept" if kept else "")],
         *([f"memories {name}", f"{count:,}"] for name, count in value["memory"].items()),

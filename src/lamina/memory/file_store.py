@@ -209,6 +209,11 @@ class FileStore(JournalledFiles):
 
         return reject(self, item_id)
 
+    @property
+    def refused(self) -> int:
+        """How many proposals a person turned down."""
+        return sum(one.kind == "rejected" for one in self.tombstones.all())
+
     # ---- history
 
     @property

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -108,7 +108,7 @@ class MeaningFile:
 
     def of(
         self,
-        ids: Sequence[str],
+        ids: Collection[str],
         *,
         seconds: float,
         progress: Callable[[int, int], None] | None = None,

@@ -10,7 +10,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -94,7 +94,7 @@ class MemoryIndex:
             if not self._indexed:
                 return []
             self._indexed.ranker.meanings = self._meaning_file().of(
-                [*self._indexed.ranker.ids], seconds=seconds
+                self._indexed.ranker.ids, seconds=seconds
             )
             return self._indexed.ranker.search(
                 query, k, now=now, tools_in_use=tools, exclude=exclude
@@ -279,10 +279,16 @@ def unused(known: Mapping[str, UseCount], *, shown: int = 3) -> list[str]:
 
 
 def fitting(
-    index: MemoryIndex, query: str, limit: int, now: float, *, look: bool = True
+    index: MemoryIndex,
+    query: str,
+    limit: int,
+    now: float,
+    *,
+    look: bool = True,
+    read: Callable[[str], Memory] | None = None,
 ) -> list[tuple[Match, Memory]]:
     """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that
-    went since it was found is left out."""
+    went since it was found is left out. `read`: where a caller knows some of them already."""
     wanted = limit or len(index.store.list())
     if not any(map(str.isalnum, query)):
         return list(islice(_holding(index, query.strip().casefold()), wanted))
@@ -290,7 +296,7 @@ def fitting(
     for match in index.search(query, wanted, now=now, look=look, seconds=MEANING_SECONDS):
         if match.confidence >= LIKELY:
             with suppress(MemoryStoreError):
-                found.append((match, index.store.read(match.id)))
+                found.append((match, (read or index.store.read)(match.id)))
     return found
 
 

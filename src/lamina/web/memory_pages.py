@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 from lamina.cli import memory, memory_history
 from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.memories import MEMORY_TYPES, Memory
 from lamina.web.pages import Project, Screen, done
-from lamina.web.rendering import LONGEST, one_line
+from lamina.web.rendering import LONGEST, one_line, render
 from lamina.web.server import Answer, Asked, NotThere
 
 if TYPE_CHECKING:
@@ -26,6 +30,9 @@ _A_PAGE = 100  # memories
 _FOUND = 12  # as many as a person reads before typing on
 _VERSIONS = 20  # of one memory that are shown with their differences
 _CHANGES = 50  # in the history of all
+_PARTS = {"name": "its name", "description": "its description", "body": "its text",
+          "embedding": "related words", "recency": "fresh", "use": "used before",
+          "type": "about you"}  # fmt: skip
 EDITED = 256_000  # bytes of a file that a browser's text field takes well
 
 
@@ -35,7 +42,7 @@ EDITED = 256_000  # bytes of a file that a browser's text field takes well
 def _list(asked: Asked, project: Project) -> Screen:
     words = asked.query.get("q", "").strip()[:1_000]
     if words:
-        values: dict[str, Any] = {"words": words, "found": _found(project, words)}
+        values: dict[str, Any] = {"words": words, "found": _found(project, words, look=asked.began)}
     else:
         values = {"words": "", "found": None, **_page(asked, project)}
     typing = asked.fragment and "q" in asked.query
@@ -61,36 +68,57 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     chosen = [one for one in everything if not kind or kind == kind_of(one)]
     start = (page - 1) * _A_PAGE
     tabs = [(one, counts[one]) for one in (*MEMORY_TYPES, "untyped", "team") if counts[one]]
+    chosen, pages = chosen[start : start + _A_PAGE], -(-len(chosen) // _A_PAGE)
+    rows = [(_drawn(project, one, pinned=one.path in pinned), one.mtime) for one in chosen]
     return {
-        "all": len(everything),
-        "rows": [_row(one, pinned=one.path in pinned) for one in chosen[start : start + _A_PAGE]],
-        "tabs": tabs,
-        "kind": kind,
-        "page": page,
-        "pages": -(-len(chosen) // _A_PAGE),
-        "unreadable": unreadable,
-        "directory": directory,
-    }
+        "all": len(everything), "rows": rows, "tabs": tabs, "kind": kind, "page": page,
+        "pages": pages, "unreadable": unreadable, "directory": directory,
+        "agents": [*memory.agent_memories(project.config)], "bare": project.slug.partition("~")[0],
+    }  # fmt: skip
 
 
-def _row(one: Memory, *, pinned: bool = False) -> dict[str, Any]:
-    title = one.name or one.path.removesuffix(".md")
-    about = one_line(one.description or one.body)
-    return {"one": one, "title": title, "about": about, "kind": kind_of(one), "pinned": pinned}
-
-
-def _found(project: Project, words: str) -> list[dict[str, Any]]:
+def _found(project: Project, words: str, *, look: bool) -> list[tuple[Any, ...]]:
     """What the ranker finds, how likely each is meant, and what speaks for it."""
     from lamina.recall import chances
     from lamina.recall.memory_index import fitting
 
-    index, due = project.world.index(project)
-    found = fitting(index, words, _FOUND, time.time(), look=due)
+    index, kept = project.world.index(project), project.world.read
+
+    def read(path: str) -> Memory:
+        """A file that has not changed since somebody found it is not read again."""
+        with suppress(OSError):
+            stat = (index.store.directory / path).stat()
+            state = stat.st_mtime_ns, stat.st_size, stat.st_ino
+            known = kept.get((project.slug, path))
+            if known is None or known[0] != state:
+                known = kept[project.slug, path] = state, index.store.read(path)
+            return known[1]
+        return index.store.read(path)
+
+    found = fitting(index, words, _FOUND, time.time(), look=look, read=read)
     likely = chances([match for match, _ in found])
     return [
-        {**_row(one), "chance": chance, "match": match}
+        (_drawn(project, one), f"{chance:.0%}", f"{match.score:.2f}", _why(match.parts))
         for (match, one), chance in zip(found, likely, strict=True)
     ]
+
+
+def _drawn(project: Project, one: Memory, *, pinned: bool = False) -> Markup:
+    """What a row shows whatever was searched for, made once."""
+    kept = project.world.drawn.get((project.slug, one.path))
+    if kept is None or kept[0][0] is not one or kept[0][1] != pinned:
+        title = one.name or one.path.removesuffix(".md")
+        same = one.description.strip(". ") == title.strip(". ")  # said once is enough
+        about = {"title": title, "pinned": pinned, "kind": kind_of(one),
+                 "about": one_line(one.body if same else one.description or one.body)}  # fmt: skip
+        made = Markup(render("row.html", {**about, "to": project.url("m", one.path)}))  # noqa: S704
+        kept = project.world.drawn[project.slug, one.path] = (one, pinned), made
+    return kept[1]
+
+
+def _why(parts: Mapping[str, float]) -> str:
+    told = sorted(parts.items(), key=itemgetter(1), reverse=True)
+    return ", ".join(f"{_PARTS.get(name, name)} {x:.2f}" for name, x in told if x >= 0.005)
 
 
 # ---- one memory
@@ -114,13 +142,11 @@ def _one(asked: Asked, project: Project) -> Screen | Answer:
             versions = store.history.versions(path)
         one, mtime = store.read(path), store.mtime(path)
         values = {
-            "one": one,
-            "kind": kind_of(one),
-            "pinned": path in store.pinned(),
+            "one": one, "kind": kind_of(one), "pinned": path in store.pinned(),
             **_links(store, path, content),
             **_blamed(content.decode("utf-8", "replace"), versions, path, mtime),
             **_changes(project, versions, path, mtime),
-        }
+        }  # fmt: skip
     return Screen("memory.html", one.name or path, "", values)
 
 
@@ -270,12 +296,7 @@ def _save(asked: Asked, project: Project) -> Screen | Answer:
     with project.store() as store:
         try:
             outcome = memory.save_edited(
-                store,
-                path,
-                content,
-                base,
-                reason="lamina ui",
-                allow_secret=bool(asked.form.get("secret")),
+                store, path, content, base, reason="lamina ui", allow_secret="secret" in asked.form
             )
         except (GateRefused, Conflict) as error:
             to = project.url("edit", path)

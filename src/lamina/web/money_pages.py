@@ -27,17 +27,12 @@ def _money(_: Asked, project: Project) -> Screen:
     with project.store() as store:
         memory = spend.memory_health(store)
     values = {
-        "total": sum(one.cost for one in layers),
-        "calls": sum(one.calls for one in layers),
-        "background": background,
-        "caps": caps,
+        "total": sum(one.cost for one in layers), "calls": sum(one.calls for one in layers),
+        "background": background, "caps": caps, "memory": memory, "sessions": len(measured),
+        "days": spend.report(project.config, "day")[0][-_DAYS:], "health": spend.health(measured),
         "gateway": spend.told_of(*spend.saved_in(Spend(project.config.own_home / "spend").calls())),
-        "days": spend.report(project.config, "day")[0][-_DAYS:],
         "groups": {"layer": layers[:_ROWS], **groups},
-        "health": spend.health(measured),
-        "memory": memory,
-        "sessions": len(measured),
-    }
+    }  # fmt: skip
     return Screen("money.html", "Money and health", "money", values)
 
 

@@ -26,8 +26,18 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
 
-_LOOK = 1.0  # seconds
+_PAUSE = 1.0  # seconds: whoever types again after it sees files and settings as they are then
 _MOST_PROJECTS = 12  # in the menu
+_OF_AGENTS = (
+    "",
+    "m",
+    "history",
+    "change",
+    "edit",
+    "pin",
+    "forget",
+    "undo",
+)  # pages of their memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class Project:
     args: argparse.Namespace
     config: Config
     world: World
+    agent: str = ""  # the type whose memory it is about, and not the project's
 
     def url(self, *parts: str, **query: object) -> str:
         return url("p", self.slug, *parts, **query)
@@ -59,11 +70,11 @@ class Project:
         return Path(self.path).name or self.path
 
     def store(self) -> MemoryStore:
-        return open_store(self.config)
+        return open_store(self.config, agent=self.agent)
 
     @property
     def folder(self) -> Path:
-        return self.config.own_home / "projects" / self.slug
+        return self.config.own_home / "projects" / self.slug.partition("~")[0]
 
 
 class World:
@@ -77,15 +88,28 @@ class World:
         self._here_path = str(config.project)
         self.dreams: dict[str, DreamResult] = {}  # shown and not applied yet, by project
         self.measured: dict[Path, Any] = {}  # a session's state and its figures
-        self._indexes: dict[str, tuple[MemoryIndex, float]] = {}  # and when it looked
+        self.read: dict[tuple[str, str], Any] = {}  # a memory's state and itself
+        self.drawn: dict[tuple[str, str], Any] = {}  # a memory and its row
+        self._indexes: dict[str, MemoryIndex] = {}
+        self._typed: dict[str, tuple[Project, float]] = {}  # and when somebody typed last
         self._lock = threading.Lock()
 
+    def typed_in(self, slug: str, *, typing: bool) -> tuple[Project, bool]:
+        """The project that somebody types in, and whether they just began: between two key strokes
+        settings and files are not looked at again."""
+        now, (known, last) = time.monotonic(), self._typed.get(slug, (None, 0.0))
+        began = not typing or known is None or now - last > _PAUSE
+        project = known if known and not began else self.project(slug)
+        self._typed[slug] = project, now
+        return project, began
+
     def project(self, slug: str) -> Project:
-        path = self._here_path if slug == self.here else dict(self.projects()).get(slug, "")
+        bare, _, agent = slug.partition("~")  # no slug has that sign
+        path = self._here_path if bare == self.here else dict(self.projects()).get(bare, "")
         if not path:
             raise NotThere(f"There is no project {slug} in {self.home}.")
         args = argparse.Namespace(**{**vars(self._args), "project": path})
-        return Project(slug, path, args, config_of(args), self)
+        return Project(slug, path, args, config_of(args), self, agent)
 
     def projects(self) -> list[tuple[str, str]]:
         """(slug, path), the one that the command was started in first."""
@@ -94,20 +118,17 @@ class World:
         ]
         return [(self.here, self._here_path), *(one for one in found if one[0] != self.here)]
 
-    def index(self, project: Project) -> tuple[MemoryIndex, bool]:
-        """The index of a project's memories, loaded once, and whether it should look at the files
-        again: while somebody types, once a second will do."""
+    def index(self, project: Project) -> MemoryIndex:
+        """The index of a project's memories, loaded once."""
         from lamina.recall.memory_index import MemoryIndex
 
         with self._lock:
-            known = self._indexes.get(project.slug)
-            index, looked = known or (MemoryIndex(project.store()), 0.0)
-            due = time.monotonic() - looked > _LOOK
-            self._indexes[project.slug] = index, time.monotonic() if due else looked
-            return index, due
+            if project.slug not in self._indexes:
+                self._indexes[project.slug] = MemoryIndex(project.store())
+            return self._indexes[project.slug]
 
     def close(self) -> None:
-        for index, _ in self._indexes.values():
+        for index in self._indexes.values():
             index.store.close()
 
 
@@ -151,7 +172,10 @@ class Site:
     def _answer(self, asked: Asked, slug: str, name: str, table: Mapping[str, Show]) -> Answer:
         if name not in table:
             raise NotThere("There is no such page.")
-        project = self._world.project(slug)
+        if "~" in slug and name not in _OF_AGENTS:
+            return Answer(to=url("p", slug.partition("~")[0], *asked.parts[2:]))
+        typing = bool(asked.fragment and asked.query.get("q"))
+        project, asked.began = self._world.typed_in(slug, typing=typing)
         shown = table[name](asked, project)
         return shown if isinstance(shown, Answer) else self._framed(asked, shown, project)
 
@@ -159,14 +183,10 @@ class Site:
         """The stream of what changes in a project: memories, inbox, dreams, sessions, agents, money."""
         with project.store() as store:
             folders = [
-                project.folder,
-                store.directory,
-                store.directory / "team",
-                store.state / "inbox",
-                store.state / "dream",
-                project.config.own_home / "spend",
-                *project.folder.glob("*/subagents"),
-            ]
+                project.folder, store.directory, store.directory / "team", store.state / "inbox",
+                store.state / "dream", project.config.own_home / "spend",
+                *project.folder.glob("*/subagents"), *project.folder.glob("mail/*"),
+            ]  # fmt: skip
         self._watch.folders(project.slug, folders)
         return Answer(listen=project.slug)
 
@@ -183,14 +203,10 @@ class Site:
 
     def _framed(self, asked: Asked, screen: Screen, project: Project | None) -> Answer:
         values: dict[str, Any] = {
-            **screen.values,
-            "title": screen.title,
-            "section": screen.section,
-            "asked": asked,
-            "here": url(*asked.parts),
-            "project": project,
+            **screen.values, "title": screen.title, "section": screen.section, "asked": asked,
+            "here": url(*asked.parts), "project": project,
             "frame": "bare.html" if asked.fragment else "frame.html",
-        }
+        }  # fmt: skip
         if project is not None and not asked.fragment:
             with project.store() as store:
                 values["waiting"] = len(store.waiting())

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lamina.cache.prices import money_text
+from lamina.cli.memory_history import to_you
 from lamina.cli.terminal import harmless, plural
 
 LONGEST = 60_000  # characters of one text that a page shows; the rest is a link away
@@ -35,23 +36,13 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 @cache
 def _environment() -> Environment:
     made: Any = Environment(
-        loader=PackageLoader("lamina.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=PackageLoader("lamina.web"), autoescape=True, undefined=StrictUndefined,
+        finalize=_visible, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     made.filters |= {
-        "when": when,
-        "day": partial(when, day_only=True),
-        "line": one_line,
-        "diff": diff_lines,
-        "money": money_text,
-        "plural": plural,
-        "figure": "{:,}".format,
-        "share": "{:.0%}".format,
-    }
+        "when": when, "day": partial(when, day_only=True), "line": one_line, "diff": diff_lines,
+        "you": to_you, "money": money_text, "plural": plural, "figure": "{:,}".format, "share": "{:.0%}".format,
+    }  # fmt: skip
     made.globals["url"] = url
     return made
 

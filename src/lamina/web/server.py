@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from lamina.web.pages import Site
 
 LARGEST_FORM = 4_000_000  # bytes; a memory is far smaller
+_NO_COOKIE = (
+    "Open the address that `lamina ui` printed. It works in one browser, once; start it again."
+)
 _BODY_SECONDS = 20.0  # to send a request, once it has begun
-_MOST_MESSAGES = 50
 _GO_ON = (
     '<!doctype html><title>Lamina</title><link rel="icon" href="/assets/icon.svg">'
     '<meta http-equiv="refresh" content="0; url=/">'
@@ -67,6 +70,7 @@ class Asked:
     csrf: str
     fragment: bool = False  # a script wants the part of the page that changes
     message: Message | None = None
+    began: bool = True  # to type, after a pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ class Server(ThreadingHTTPServer):
         name = secrets.token_hex(6)
         with self._lock:
             self._messages[name] = message
-            while len(self._messages) > _MOST_MESSAGES:
+            while len(self._messages) > 50:  # pages that nobody loaded
                 del self._messages[next(iter(self._messages))]
         return name
 
@@ -154,6 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "lamina", ""
     server: Any  # a Server; the base class says less
     connection: socket.socket
+    _owner: int | None = -1
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         """Nobody reads a log of their own clicks."""
@@ -182,8 +187,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_host(self) -> None:
         """A name that leads here by somebody's DNS is not ours, nor are other people of this machine:
         they may see the token in its list of processes before the browser has used it."""
-        user = socket_owner(self.client_address, self.connection.getsockname())
-        if user not in (None, 0, self.server.owner):
+        if self._owner == -1:  # once: a connection stays with who made it
+            self._owner = socket_owner(self.client_address, self.connection.getsockname())
+        if self._owner not in (None, 0, self.server.owner):
             raise _Refused(403, "This page is another user's.")
         if self.headers.get("Host", "") not in self._names:
             raise _Refused(421, "This address is not mine.")
@@ -207,11 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         if held is None or not hmac.compare_digest(
             held.value.encode(), self.server.cookie.encode()
         ):
-            raise _Refused(
-                401,
-                "Open the address that `lamina ui` printed. It works once, in one browser; "
-                "for another, start `lamina ui` again.",
-            )
+            raise _Refused(401, _NO_COOKIE)
 
     @property
     def _cookie_name(self) -> str:
@@ -289,11 +291,8 @@ class _Handler(BaseHTTPRequestHandler):
         return Answer(self.server.assets[name], kind=kind, headers={"Cache-Control": "no-cache"})
 
     def _send(self, answer: Answer) -> None:
-        body = (
-            answer.body
-            if isinstance(answer.body, bytes)
-            else answer.body.encode("utf-8", "replace")
-        )
+        said = answer.body
+        body = said if isinstance(said, bytes) else said.encode("utf-8", "replace")
         self.send_response(303 if answer.to else answer.status)
         headers = {**_SAFE, "Content-Type": answer.kind, **answer.headers}
         if answer.to:
@@ -313,10 +312,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b": listening\n\n")
         self.connection.settimeout(None)
-        self.server.watch.listen(
-            topic, self.connection, lambda: self._say(b"event: changed\ndata: 1\n\n")
-        )
-
-    def _say(self, words: bytes) -> None:
-        self.wfile.write(words)
-        self.wfile.flush()
+        tell = partial(self.wfile.write, b"event: changed\ndata: 1\n\n")
+        self.server.watch.listen(topic, self.connection, tell)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.agents.roster import ledger_path, read_cards
-from lamina.cli import context, sessions, transcript
+from lamina.cli import agents, context, sessions, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
 from lamina.ledger.record import Ledger
@@ -35,7 +35,8 @@ def files_of(project: Project) -> list[Path]:
 
 def _list(asked: Asked, project: Project) -> Screen:
     files = files_of(project)
-    agents = [*dict.fromkeys(map(transcript.agent_of, files))]
+    kinds = [*dict.fromkeys(map(transcript.agent_of, files))]
+    present = [one for one in agents.present(project.config)[0] if one.alive]
     agent, page = asked.query.get("agent", ""), page_of(asked)
     chosen = [one for one in files if agent in ("", transcript.agent_of(one))]
     start = (page - 1) * _A_PAGE
@@ -47,7 +48,7 @@ def _list(asked: Asked, project: Project) -> Screen:
         except (OSError, LaminaError):
             continue  # gone meanwhile
     values = {
-        "rows": rows, "agents": agents if len(agents) > 1 else [], "agent": agent, "page": page,
+        "rows": rows, "agents": kinds if len(kinds) > 1 else [], "agent": agent, "present": present, "page": page,
         "pages": -(-len(chosen) // _A_PAGE), "count": len(files),
     }  # fmt: skip
     return Screen("sessions.html", "Sessions", "sessions", values)
@@ -92,12 +93,15 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = N
     page, pages = page_of(asked), max(1, -(-len(calls) // _CALLS))
     newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
     typed = next((call.typed for call in calls if call.typed), "")
+    cards = (
+        [] if agent else agents.live_cards(file.with_suffix(""), agents.present(project.config)[0])
+    )
     values = {
         "id": file.stem, "agent": transcript.agent_of(file), "sub": agent.stem if agent else "",
         "every": calls, "calls": newest, "page": page, "pages": pages,
         "saved": sum(less for call in calls for _, less in call.edits),
         "breaks": sum(not one.get("registered") for call in calls for one in call.breaks),
-        "cards": [] if agent else read_cards(file.with_suffix("")),
+        "cards": [card for card, _ in cards], "doing": {card.id: doing for card, doing in cards},
         "words": transcript.edit_words, "when": file.stat().st_mtime,
     }  # fmt: skip
     title = " ".join(typed.split())[:90] or f"Session {file.stem[:8]}"
@@ -113,16 +117,11 @@ def _view(project: Project, file: Path, number: str) -> Screen:
         raise NotThere(f"There is no request {number} in this session.")
     ledger = Ledger.of(entries[: call.position])
     rows = [
-        {
-            "role": row.role,
-            "kind": row.block.get("type"),
-            "tokens": row.tokens,
-            "text": spans.shown_block(row.block)[:300],
-            "edited": bool(row.edit) or row.number < 0,
-            "entry": str(ledger.entries[row.entry]["uuid"]),
-        }
+        {"role": row.role, "kind": row.block.get("type"), "tokens": row.tokens,
+         "text": spans.shown_block(row.block)[:300], "edited": bool(row.edit) or row.number < 0,
+         "entry": str(ledger.entries[row.entry]["uuid"])}
         for row in ledger.projection.rows
-    ]
+    ]  # fmt: skip
     parts = {name: size for name, size in context.parts_of(ledger).items() if size}
     values = {
         "id": file.stem, "call": call, "parts": parts, "rows": rows, "whole": sum(parts.values()),

@@ -52,9 +52,8 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
         item = store.waiting_item(name)
         if action == "reject":
             store.reject(item.id)
-            return done(
-                back, f"Refused: {item.proposal.path}. The same words won't be proposed again."
-            )
+            told_ = f"Refused: {item.proposal.path}. The same words won't be proposed again."
+            return done(back, told_)
         edited = typed(asked, "content") if "content" in asked.form else None
         try:
             outcome = store.accept(item.id, edited=edited, allow_secret="secret" in asked.form)
@@ -121,12 +120,9 @@ def _dream(_: Asked, project: Project) -> Screen:
         running = status.get("status") == "running" and lock.is_held(store.directory / lock.NAME)
         last = last_change(store)
     values = {
-        "status": status if running else None,
-        "preview": project.world.dreams.get(project.slug),
-        "last": last,
-        "log": record.log()[:_DREAMS],
-        "enabled": project.config.bool("memory.enabled"),
-    }
+        "status": status if running else None, "preview": project.world.dreams.get(project.slug),
+        "last": last, "log": record.log()[:_DREAMS], "enabled": project.config.bool("memory.enabled"),
+    }  # fmt: skip
     return Screen("dream.html", "Dream", "dream", values)
 
 

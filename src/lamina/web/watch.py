@@ -5,19 +5,16 @@ is no inotify nothing is reported, and pages change when they are loaded again. 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import socket
-import struct
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-_EVENTS = 0x002 | 0x040 | 0x080 | 0x100 | 0x200  # modified, moved away and here, made, deleted
-_HEAD = struct.Struct("iIII")
+from lamina.syscalls import Inotify
+
 _NOTED = (".md", ".jsonl", ".json")  # what people see; indexes and locks change with every look
 
 
@@ -25,8 +22,7 @@ class Watch:
     """The folders that somebody looks at, and who waits for news of them."""
 
     def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-        self._fd = -1
+        self._news: Inotify | None = None
         self._end = os.pipe()
         self._topics: dict[int, set[str]] = {}  # watched folder → what pages call it
         self._waiting: dict[int, str] = {}  # the end of a pipe to write to → topic
@@ -35,33 +31,25 @@ class Watch:
 
     def folders(self, topic: str, folders: Iterable[Path]) -> None:
         """News from these folders concern the topic. One that is not there yet is left out."""
-        if self._libc is None:
-            return
         with self._lock:
-            if self._thread is None:
-                self._fd = self._libc.inotify_init1(os.O_CLOEXEC)
-                if self._fd < 0:  # the kernel has no more of them for this user
-                    return
-                self._thread = threading.Thread(target=self._read, daemon=True)
+            if self._news is None and (news := Inotify.opened()):
+                self._news = news
+                self._thread = threading.Thread(target=self._read, args=[news], daemon=True)
                 self._thread.start()
-            for folder in folders:
-                number = self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _EVENTS)
-                if number >= 0:
+            for folder in folders if self._news else ():
+                if self._news and (number := self._news.add(folder)) >= 0:
                     self._topics.setdefault(number, set()).add(topic)
 
-    def _read(self) -> None:
+    def _read(self, news: Inotify) -> None:
         while True:
-            ready, _, _ = select.select([self._fd, self._end[0]], [], [])
+            ready, _, _ = select.select([news.file, self._end[0]], [], [])
             if self._end[0] in ready:
                 return
-            data = os.read(self._fd, 65_536)
-            numbers: set[int] = set()
-            while len(data) >= _HEAD.size:
-                number, _, _, length = _HEAD.unpack_from(data)
-                name = os.fsdecode(data[_HEAD.size : _HEAD.size + length].rstrip(b"\0"))
-                data = data[_HEAD.size + length :]
-                if name.endswith(_NOTED) and not name.startswith("."):
-                    numbers.add(number)
+            numbers = {
+                number
+                for number, name in news.read()
+                if name.endswith(_NOTED) and not name.startswith(".")
+            }
             with self._lock:
                 topics = {topic for number in numbers for topic in self._topics.get(number, ())}
                 for pipe, topic in self._waiting.items():
@@ -71,13 +59,13 @@ class Watch:
 
     def close(self) -> None:
         os.write(self._end[1], b"!")
-        if self._thread is not None:
+        if self._thread is not None and self._news is not None:
             self._thread.join()
-            os.close(self._fd)
+            os.close(self._news.file)
         for end in self._end:
             os.close(end)
 
-    def listen(self, topic: str, reader: socket.socket, tell: Callable[[], None]) -> None:
+    def listen(self, topic: str, reader: socket.socket, tell: Callable[[], object]) -> None:
         """Call `tell` at every change of the topic, until the reader is gone."""
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
