@@ -42,6 +42,7 @@ from lamina.text.origins import typed_parts
 MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
 _MOST_NAMED = 20
+_TYPED_IN = ("*.jsonl", "hooks/*.jsonl", "other-agents/*/*.jsonl")
 _MOST_SESSIONS = 200  # the newest, in which the user's words are looked for
 _LARGEST_COPY = 1_000_000
 _HEARD = 0.7  # of a statement's words in one sentence: worth showing to the gate
@@ -190,7 +191,7 @@ def heard_in(
 ) -> dict[str, list[Evidence]]:
     """For each changed file, sentences that the user typed in past sessions and that may carry what
     it says: the gate decides. Only our own recordings tell what was typed from what was pasted; what
-    hooks saw of other agents' sessions is among them."""
+    hooks saw of other agents' sessions is among them, and so are the copies of those sessions."""
     wanted: list[tuple[frozenset[str], list[Evidence]]] = []
     found: dict[str, list[Evidence]] = {}
     for path, content in left.items():
@@ -200,7 +201,7 @@ def heard_in(
             lines = {memory.description, *(part.text for part in statements(memory.body))}
             wanted += [(wording.content_stems(line), found[path]) for line in lines]
     wanted = [one for one in wanted if one[0]]
-    recorded = [*folder.glob("*.jsonl"), *folder.glob("hooks/*.jsonl")] if wanted else []
+    recorded = [file for place in _TYPED_IN for file in folder.glob(place)] if wanted else []
     newest = sorted(recorded, key=lambda path: path.stat().st_mtime)[-_MOST_SESSIONS:]
     for path in newest:
         session = path.relative_to(folder).with_suffix("").as_posix()
