@@ -140,3 +140,27 @@ def test_there_are_the_five_programs_and_each_asserts_what_it_recalled() -> None
 
 def test_every_python_block_of_the_library_page_is_run() -> None:
     assert len(PROGRAMS) == (DOCS / "library.md").read_text("utf-8").count("```python")
+
+
+def test_the_docs_name_the_retries_and_guessed_prices_that_the_code_has() -> None:
+    from lamina.cache.prices import price_of
+    from lamina.config import SETTINGS
+    from lamina.models.retry import Policy
+
+    models, replay = (
+        " ".join((DOCS / name).read_text().split()) for name in ("models.md", "replay.md")
+    )
+    policy = Policy()
+    for said in (
+        f"after a temporary failure; {policy.retries} (sessions pass their setting)",
+        f"doubles from {policy.first:g} to {policy.longest:g} seconds",
+        f"(up to {policy.longest_asked:g} seconds)",
+        f"gets {policy.retries_unreached} more tries",
+        f"can't be parsed {policy.retries_malformed}.",
+    ):
+        assert said in models
+    [row] = [row for row in SETTINGS if row.name == "api.retries"]
+    assert f"| `api.retries` | int | `{row.default}` |" in (DOCS / "settings.md").read_text()
+    assert "marks its prices as guessed" in replay
+    assert price_of("anthropic:claude-nobody-9").guessed
+    assert not price_of("anthropic:claude-sonnet-4-6").guessed

@@ -6,10 +6,9 @@ lists them all.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from lamina.messages import Usage
 
@@ -18,7 +17,7 @@ from lamina.messages import Usage
 class Event:
     """Anything that a session reports."""
 
-    kind: ClassVar[str] = "event"
+    kind: ClassVar[Any] = "event"  # in each event a literal, by which type checkers tell them apart
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}
@@ -30,8 +29,6 @@ EVENTS: dict[str, type[Event]] = {}
 
 
 def _event(cls: type[E]) -> type[E]:
-    """Give an event class its kind and list it."""
-    cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
     EVENTS[cls.kind] = cls
     return cls
 
@@ -41,6 +38,7 @@ def _event(cls: type[E]) -> type[E]:
 class TurnStarted(Event):
     """A user's message was recorded and its turn begins."""
 
+    kind: ClassVar[Literal["turn_started"]] = "turn_started"
     turn: int
 
 
@@ -64,6 +62,7 @@ class TurnEnded(Event):
     """The turn is over; why: end_turn, unanswered (no model, and no rule that helps), refusal (by the
     model), max_calls, max_tokens, stopped by a hook, blocked (the context is full), cancelled, error."""
 
+    kind: ClassVar[Literal["turn_ended"]] = "turn_ended"
     turn: int
     reason: TurnEnd
 
@@ -73,6 +72,7 @@ class TurnEnded(Event):
 class TextDelta(Event):
     """Text that the model streams."""
 
+    kind: ClassVar[Literal["text_delta"]] = "text_delta"
     text: str
 
 
@@ -81,6 +81,7 @@ class TextDelta(Event):
 class ThinkingDelta(Event):
     """Thinking that the model streams."""
 
+    kind: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
     text: str
 
 
@@ -89,6 +90,7 @@ class ThinkingDelta(Event):
 class StreamRestarted(Event):
     """A broken stream starts again: what was streamed of this answer is void."""
 
+    kind: ClassVar[Literal["stream_restarted"]] = "stream_restarted"
     reason: str
 
 
@@ -97,6 +99,7 @@ class StreamRestarted(Event):
 class Retrying(Event):
     """A model call failed for now and is tried again."""
 
+    kind: ClassVar[Literal["retrying"]] = "retrying"
     attempt: int
     delay: float
     reason: str
@@ -107,6 +110,7 @@ class Retrying(Event):
 class AttemptBroke(Event):
     """A model call ended before its answer did; what the provider had counted by then is booked."""
 
+    kind: ClassVar[Literal["attempt_broke"]] = "attempt_broke"
     model: str
     usage: Usage
     cost: float = 0.0
@@ -117,6 +121,7 @@ class AttemptBroke(Event):
 class ModelCalled(Event):
     """A call to a model ended and was booked."""
 
+    kind: ClassVar[Literal["model_called"]] = "model_called"
     purpose: str
     model: str
     usage: Usage
@@ -129,6 +134,7 @@ class ModelCalled(Event):
 class OutputContinued(Event):
     """The answer was cut off; how it goes on: raised (limit) or continued."""
 
+    kind: ClassVar[Literal["output_continued"]] = "output_continued"
     how: str
     attempt: int
 
@@ -138,6 +144,7 @@ class OutputContinued(Event):
 class PromptRecovered(Event):
     """The provider said that the prompt is too long; what made room."""
 
+    kind: ClassVar[Literal["prompt_recovered"]] = "prompt_recovered"
     how: str
 
 
@@ -146,6 +153,7 @@ class PromptRecovered(Event):
 class ToolStarted(Event):
     """A tool begins."""
 
+    kind: ClassVar[Literal["tool_started"]] = "tool_started"
     id: str
     name: str
     input: dict[str, Any]
@@ -156,6 +164,7 @@ class ToolStarted(Event):
 class ToolFinished(Event):
     """A tool ended; its result is in the record."""
 
+    kind: ClassVar[Literal["tool_finished"]] = "tool_finished"
     id: str
     name: str
     is_error: bool
@@ -169,6 +178,7 @@ class ToolFinished(Event):
 class PermissionRefused(Event):
     """A tool call was refused, and the rule that did it."""
 
+    kind: ClassVar[Literal["permission_refused"]] = "permission_refused"
     tool: str
     reason: str
 
@@ -178,6 +188,7 @@ class PermissionRefused(Event):
 class HookRan(Event):
     """A hook ended."""
 
+    kind: ClassVar[Literal["hook_ran"]] = "hook_ran"
     hook: str
     command: str
     outcome: str
@@ -189,6 +200,7 @@ class HookRan(Event):
 class LayerActed(Event):
     """A layer changed the view: what it did and the tokens that it saved."""
 
+    kind: ClassVar[Literal["layer_acted"]] = "layer_acted"
     layer: str
     what: str
     tokens_saved: int = 0
@@ -200,6 +212,7 @@ class LayerActed(Event):
 class LayerFailed(Event):
     """A layer failed; it is booked and skipped, the next one serves."""
 
+    kind: ClassVar[Literal["layer_failed"]] = "layer_failed"
     layer: str
     error: str
 
@@ -209,6 +222,7 @@ class LayerFailed(Event):
 class CacheBroke(Event):
     """The provider's cache read less than expected, and why."""
 
+    kind: ClassVar[Literal["cache_broke"]] = "cache_broke"
     cause: str
     expected: int
     read: int
@@ -220,6 +234,7 @@ class CacheBroke(Event):
 class Warned(Event):
     """Something that the user should know, in one sentence."""
 
+    kind: ClassVar[Literal["warned"]] = "warned"
     message: str
 
 
@@ -228,6 +243,7 @@ class Warned(Event):
 class BackgroundChanged(Event):
     """A background task changed its state: started, done, failed, cancelled, deferred."""
 
+    kind: ClassVar[Literal["background_changed"]] = "background_changed"
     task: str
     state: str
     detail: str = ""
@@ -238,6 +254,7 @@ class BackgroundChanged(Event):
 class AgentChanged(Event):
     """An agent was started, or ended: running, done, failed, stopped, cancelled."""
 
+    kind: ClassVar[Literal["agent_changed"]] = "agent_changed"
     id: str
     name: str
     type: str
@@ -250,6 +267,7 @@ class AgentChanged(Event):
 class MemoryUpdated(Event):
     """Memory files were written, or removed."""
 
+    kind: ClassVar[Literal["memory_updated"]] = "memory_updated"
     files: Sequence[str]
     writer: str
     removed: Sequence[str] = ()
@@ -260,6 +278,7 @@ class MemoryUpdated(Event):
 class MemoryAdopted(Event):
     """Memories that Lamina did not write were found at first sight; its history begins with them."""
 
+    kind: ClassVar[Literal["memory_adopted"]] = "memory_adopted"
     files: Sequence[str]
 
 
@@ -268,6 +287,7 @@ class MemoryAdopted(Event):
 class DreamChanged(Event):
     """A dream went on: running, completed, failed, killed; starting, updating; which step."""
 
+    kind: ClassVar[Literal["dream_changed"]] = "dream_changed"
     status: str
     phase: str
     step: str
@@ -281,10 +301,38 @@ class DreamChanged(Event):
 class MemoryRecalled(Event):
     """Memories that fit the user's message went into the view."""
 
+    kind: ClassVar[Literal["memory_recalled"]] = "memory_recalled"
     files: Sequence[str]
     bytes: int
 
 
+# What a session reports, as type checkers see it: `event.kind == "text_delta"` has an `event.text`.
+AnyEvent: TypeAlias = (
+    TurnStarted
+    | TurnEnded
+    | TextDelta
+    | ThinkingDelta
+    | StreamRestarted
+    | Retrying
+    | AttemptBroke
+    | ModelCalled
+    | OutputContinued
+    | PromptRecovered
+    | ToolStarted
+    | ToolFinished
+    | PermissionRefused
+    | HookRan
+    | LayerActed
+    | LayerFailed
+    | CacheBroke
+    | Warned
+    | BackgroundChanged
+    | AgentChanged
+    | MemoryUpdated
+    | MemoryAdopted
+    | DreamChanged
+    | MemoryRecalled
+)
 Emit = Callable[[Event], None]
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import anyio
 import anyio.abc
@@ -34,7 +34,7 @@ from lamina import opening, turn
 from lamina.agents.runner import Agents, agents_of
 from lamina.config import Config
 from lamina.errors import RefusedError, UsageError, alone
-from lamina.events import Emit, Event, TurnEnd, Warned
+from lamina.events import AnyEvent, Emit, Event, TurnEnd, Warned
 from lamina.layers import compaction, notes, pauses, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
@@ -53,7 +53,7 @@ class Reply:
 
     text: str
     usage: Usage
-    events: Sequence[Event]
+    events: Sequence[AnyEvent]
     stop: TurnEnd
 
 
@@ -91,7 +91,7 @@ class Session:
         fork: bool = False,
         ask: Ask | None = None,
         interactive: bool = False,
-        on_event: Emit | None = None,
+        on_event: Callable[[AnyEvent], None] | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         hooks: Mapping[HookName, Callable[..., Any] | Sequence[Callable[..., Any]]] | None = None,
         clock: Clock | None = None,
@@ -116,7 +116,7 @@ class Session:
                 config=config,
                 ask=ask,
                 interactive=interactive,
-                on_event=on_event,
+                on_event=cast("Emit | None", on_event),
                 tools=tuple(tools),
                 hooks=dict(hooks or {}),
                 clock=clock or SystemClock(),
@@ -154,7 +154,7 @@ class Session:
         finally:
             self._busy, self._scope = False, None
         answer = opening.answer_since(state.ledger, start)
-        return Reply(answer, state.usage, tuple(state.events), reason)
+        return Reply(answer, state.usage, cast("tuple[AnyEvent, ...]", tuple(state.events)), reason)
 
     async def _submit(self, prompt: str, pasted: str) -> TurnEnd:
         """The message goes through the hooks into the record; then the turn runs."""
@@ -174,7 +174,7 @@ class Session:
             state.say(words, "hook")
         return await turn.run(state)
 
-    async def stream(self, prompt: str, *, pasted: str = "") -> AsyncGenerator[Event]:
+    async def stream(self, prompt: str, *, pasted: str = "") -> AsyncGenerator[AnyEvent]:
         """One whole turn, event by event: `TextDelta` has the words. Leaving early cancels it."""
         send, receive = anyio.create_memory_object_stream[Event](math.inf)
         raised: list[BaseException] = []
@@ -192,7 +192,7 @@ class Session:
         try:
             self._group.start_soon(work)
             async for event in receive:
-                yield event
+                yield cast("AnyEvent", event)
             if raised:
                 raise raised[0]
         finally:
@@ -464,7 +464,7 @@ class SyncSession:
     status = _run(Session.status)
     subscribe = _run(Session.subscribe)
 
-    def stream(self, prompt: str, *, pasted: str = "") -> Iterator[Event]:
+    def stream(self, prompt: str, *, pasted: str = "") -> Iterator[AnyEvent]:
         """One whole turn, event by event."""
         events = self.session.stream(prompt, pasted=pasted)
         try:

@@ -90,7 +90,7 @@ class Screen:
         raw = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
         self.raw += raw
         shown = _ESCAPES.sub("", _GONE.sub("", self.raw))
-        same = os.path.commonprefix([shown, self.text])  # noqa: RUF071 - of two texts
-        self._read_to = min(self._read_to, len(same))
+        if shown[: self._read_to] != self.text[: self._read_to]:  # such a line had been expected
+            self._read_to = self.text.rfind("\n", 0, self._read_to) + 1
         self.text = shown
         return bool(chunk)

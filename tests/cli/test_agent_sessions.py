@@ -225,3 +225,35 @@ def test_a_file_that_is_no_session_hides_no_other(
         file.write_bytes(content)
     (machine.place / ".local/share/opencode/opencode.db").write_bytes(content)
     assert {row["agent"] for row in run("sessions", "list")} == {"claude-code", "gemini", "pi"}
+
+
+def test_all_sees_every_agents_sessions_in_every_project(machine: Machine, run: Run) -> None:
+    elsewhere = machine.place / "bakery"
+    elsewhere.mkdir()
+    machine._codex(elsewhere, "ba4e0000")
+    machine._claude(elsewhere, "ba4e1111")
+    here = {row["id"] for row in run("sessions", "list")}
+    rows = {row["id"]: row for row in run("sessions", "list", "--all")}
+    assert {*rows} - here == {"ba4e0000", "ba4e1111"}
+    assert "bakery" in rows["ba4e0000"]["file"]
+    for verb in ("grep", "search"):
+        found = {one["session"] for one in run("sessions", verb, "--all", "CODEX", "-n", "0")}
+        assert {"ba4e0000", AGENTS["codex"]} <= found, verb
+    assert run("sessions", "show", "ba4e0000", "--all")["id"] == "ba4e0000"
+    assert {row["id"] for row in run("sessions", "list")} == here  # and --all left them so
+
+
+def test_a_dream_takes_the_words_typed_into_other_agents_as_evidence(
+    machine: Machine, run: Run
+) -> None:
+    from lamina.layers.dream.fork import heard_in
+    from lamina.layers.dream.judge import MemorySnapshot
+
+    run("dream", "--now")
+    (folder,) = (machine.place / "own" / "projects").glob("*shop")
+    said = {f"{one}.md": _typed(one).encode() for one in AGENTS}
+    heard = heard_in(folder, MemorySnapshot({}, None), {**said, "x.md": POISON.encode()})
+    for agent, session in AGENTS.items():
+        words = {(one.quote, one.session) for one in heard[f"{agent}.md"]}
+        assert (_typed(agent), f"other-agents/{agent}/{session}") in words
+    assert heard["x.md"] == []

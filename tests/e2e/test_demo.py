@@ -60,3 +60,21 @@ def test_it_speaks_plainly_and_can_leave_its_files(tmp_path: Path) -> None:
     again = _demo(tmp_path, "--keep", "kept")
     assert again.returncode == 2
     assert "not empty" in again.stderr
+
+
+@pytest.mark.spec("I2")
+def test_what_to_try_next_runs_as_printed_and_shows_memories_with_their_source(
+    tmp_path: Path,
+) -> None:
+    done = _demo(tmp_path)
+    _, _, after = done.stdout.partition("What to try next")
+    script = "set -e\n" + after.partition("project\n")[2].partition("  In a project")[0]
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    ran = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "feedback_dont_round_prices_anywhere" in ran.stdout
+    assert re.search(r"you typed in session \w+: “No, don't round prices", ran.stdout)
+    assert "Don't round prices anywhere in this project." in ran.stdout
+    assert not (tmp_path / ".lamina").exists()

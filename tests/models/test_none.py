@@ -398,18 +398,10 @@ def test_a_sentence_is_no_command(sentence: str) -> None:
         ("Thanks. Always answer in German.", "Always answer in German."),
     ],
 )
-def test_a_plain_statement_that_is_worth_it_is_kept_at_once(said: str, kept: str) -> None:
-    fields = {"content": {"type": "string"}}
-    remember = {"name": "Remember", "input_schema": {"type": "object", "properties": fields}}
-    [use] = ask(said, tools=[remember]).tool_uses
-    assert use["input"] == {"content": kept}
-    before = [
-        {"role": "user", "content": [text(said)]},
-        {"role": "assistant", "content": [use]},
-    ]
-    told = ask(tool_result(use["id"], "Memory updated: x.md"), before=before)
-    assert told.text == f"Noted: {kept}\n(Memory updated: x.md)"
-    assert ask(said, tools=[]).text.startswith(f"Noted: {said}\n(For this session only")
+def test_a_plain_statement_that_will_be_kept_is_noted_in_its_own_words(
+    said: str, kept: str
+) -> None:
+    assert ask(said).text == f"Noted: {kept}"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
 from lamina.cli.options import config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, width, wrapped
 from lamina.config import Config
+from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Event, ToolFinished
 from lamina.session import Reply, Session
@@ -73,6 +74,9 @@ def run(args: argparse.Namespace) -> int:
         # A script neither waits for a dream at its end nor pays for one that is cut short.
         overrides["dream.enabled"] = False
     config = config_of(args, **overrides)
+    if config.str("model") == NO_MODEL and not config.bool("memory.inbox_all"):
+        # What it says that it noted has to be kept.
+        config = config.with_(**{"extraction.non_interactive": True})
     if not config.project.is_dir():
         raise UsageError(f"The project {config.project} is not a directory.")
     wish: dict[str, Any] = {"config": config, **_which(args, config)}

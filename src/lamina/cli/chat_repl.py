@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from lamina._version import __version__
-from lamina.cli import transcript
+from lamina.cli import sessions, transcript
 from lamina.cli.chat_commands import Leave, Switch, Use, completions, run_command
 from lamina.cli.chat_events import called, line_of, on_ctrl_c
 from lamina.cli.main import DONE
@@ -268,6 +268,8 @@ class Conversation:
 
     async def run(self) -> int:
         warm_up(self._config.str("model"))
+        # A dream after an answer finds what was typed into other agents.
+        threading.Thread(target=sessions.others, args=(self._config,), daemon=True).start()
         left, following = await self._visit(self._wish)
         while isinstance(following, Switch):
             wish = {"config": self._config, **following.wish}

@@ -1,7 +1,7 @@
 """`lamina demo`: a whole life in under a minute. Two coding sessions with a scripted model and real
 tools, what the rules save from them, a dream that tidies the memories, and a third session that
-recalls them; then what each layer did, and the cost. It works in a temporary project and home and
-leaves nothing but a report among the system's temporary files.
+recalls them; then what each layer did, and the cost. It works in a temporary project and home, which
+stay there for what it says to try next; with --json or --quiet only its report does.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ def run(args: argparse.Namespace) -> int:
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} exists already and is not empty. Name a new folder.")
     root = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="lamina-demo-"))
-    life = _Life(root.resolve(), show=not (args.json or args.quiet), keep=bool(args.keep))
+    show = not (args.json or args.quiet)
+    life = _Life(root.resolve(), show=show, keep=show or bool(args.keep))
     try:
         result = anyio.run(life.live)
     finally:
-        if not args.keep:
+        if not life.keep:
             shutil.rmtree(root, ignore_errors=True)
     if args.json:
         out_json(result)
-    elif not args.quiet:
-        _farewell(result, args.keep)
+    elif show:
+        _farewell(result)
     return 0 if result["fixed"] and result["recalled"] else 1
 
 
@@ -81,7 +82,8 @@ class _Life:
         self._title("The third session", "what was said in the first is remembered")
         await self._talk(_third(), THIRD)
         report = await anyio.to_thread.run_sync(self._report, (one, two))
-        return {**self._summary(kept, dreamt), "report": report}
+        ledger = next(self.home.glob(f"projects/*/{one}.jsonl"))
+        return {**self._summary(kept, dreamt), "report": report, "session": str(ledger)}
 
     # ---- the acts
 
@@ -191,6 +193,7 @@ class _Life:
             "fixed": "(1 - discount / 100)" in cart,
             "recalled": [f for e in self.events if isinstance(e, MemoryRecalled) for f in e.files],
             "home": str(self.home),
+            "project": str(self.project),
         }
 
     def _report(self, sessions: tuple[str, ...]) -> str:
@@ -202,7 +205,7 @@ class _Life:
         return _write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
 
 
-def _farewell(result: dict[str, Any], kept: str | None) -> None:
+def _farewell(result: dict[str, Any]) -> None:
     share = result["read_from_cache"] / max(1, result["prompt_tokens"])
     out("\n" + style("What happened", "bold"))
     prompt = f"{result['prompt_tokens']:,} prompt tokens"
@@ -218,20 +221,35 @@ def _farewell(result: dict[str, Any], kept: str | None) -> None:
     )
     if result["report"]:
         told.append(f"both sessions with and without Lamina: {Path(result['report']).as_uri()}")
-    if kept:
-        told.append(f"ledgers, memories and history: {result['home']}")
+    told.append(f"ledgers, memories and history: {result['home']}")
     for line in told:
         out_wrapped(f"  {line}", 4)
-    out("\n" + style("What to try next", "bold"))
+    out("\n" + style("What to try next, in the demo's project", "bold"))
+    lamina = _program()
+    place = f"cd {shlex.quote(result['project'])}; export LAMINA_HOME={shlex.quote(result['home'])}"
     for command, why in (
-        ("lamina chat", "talk in this directory; works without a key, too"),
-        ("ANTHROPIC_API_KEY=… lamina chat", "the same with a model"),
-        ("lamina memory list", "what this project remembers"),
-        ("lamina replay FILE.jsonl", "what Lamina would have saved in a recorded session"),
-        ("lamina doctor", "does everything work on this machine?"),
+        (place, ""),
+        (f"{lamina} memory list", "what it remembers"),
+        (f"{lamina} memory why {result['remembered'][0]}", "from whose words, and when"),
+        (f"{lamina} sessions show {Path(result['session']).stem[:8]}", "the first session"),
+        (f'{lamina} chat -p "May prices be rounded?"', "no key needed: it quotes what you said"),
+        (f"{lamina} replay {result['session']}", "what Lamina saved in it"),
+        (f"{lamina} doctor", "does everything work on this machine?"),
     ):
-        beside = width() >= 90
-        out_wrapped(f"  {command:<34} {why}" if beside else f"  {command}\n      {why}", 6)
+        out(f"  {command}" + style(f"  # {why}" if why else "", "dim"))
+    out_wrapped(
+        f"  In a project of yours: unset LAMINA_HOME, then {lamina} chat (with ANTHROPIC_API_KEY or "
+        "OPENAI_API_KEY set it has a model).",
+        4,
+    )
+
+
+def _program() -> str:
+    """Lamina as this shell finds it: a virtual environment need not be on the path."""
+    if shutil.which("lamina"):
+        return "lamina"
+    beside = Path(sys.executable).parent / "lamina"
+    return shlex.quote(str(beside)) if beside.exists() else f"{sys.executable} -m lamina.cli.main"
 
 
 # ---- the script

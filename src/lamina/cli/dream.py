@@ -158,8 +158,10 @@ def _dream(args: argparse.Namespace) -> int:
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
     """Dream as the options say; with `prepared`, do what an earlier dry run found."""
+    from lamina.cli.sessions import others
     from lamina.layers import dream
 
+    others(config_of(args))  # their words are evidence, and a model may search them
     live = _Live(quiet=args.quiet or args.json)
     async with _outside_sessions(args, live.hear) as state:
         try:

@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
     )
     show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
-    grep = sessions_search.add_verbs(verbs)
+    searches = sessions_search.add_verbs(verbs)
     _add_folding(verbs)
-    for verb in (listing, grep, show):
+    for verb in (listing, show, *searches):
         verb.add_argument("--all", action="store_true", help="sessions of all projects")
     listing.add_argument("--agent", metavar="NAME", help="only this agent's: lamina, codex, …")
 
@@ -69,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
     files = find(config, everywhere=args.all)
     if args.verb == "grep":
         return sessions_search.grep(args, config, files)
-    files = sorted([*files, *others(config, quiet=args.quiet)], key=changed, reverse=True)
+    files = sorted(
+        [*files, *others(config, quiet=args.quiet, everywhere=args.all)], key=changed, reverse=True
+    )
     if args.verb == "show":
         return _show(args, choose(files, args.id))
     _check_agent(args.agent)
@@ -84,18 +86,26 @@ def _check_agent(name: str | None) -> None:
 
 
 def others(
-    config: Config, *, without: Sequence[str] = (), quiet: bool = True, seconds: float = 10.0
+    config: Config,
+    *,
+    without: Sequence[str] = (),
+    quiet: bool = True,
+    everywhere: bool = False,
+    seconds: float = 10.0,
 ) -> list[Path]:
-    """What other coding agents said in this project, in our own form: copies of their records, and what
-    went through a gateway or a wrapped client."""
+    """What other coding agents said in this project, or in all, in our own form: copies of their
+    records, and what went through a gateway or a wrapped client."""
     from lamina.ledger.places import find_project_folder
     from lamina.replay.agent_sessions import AGENTS, copies
 
-    kept = find_project_folder(config.own_home, config.project) / "conversations"
-    made, late = copies(config, [one for one in AGENTS if one not in without], seconds=seconds)
+    agents = [one for one in AGENTS if one not in without]
+    made, late = copies(config, agents, everywhere=everywhere, seconds=seconds)
     if late and not quiet:
         note(f"{late} sessions of other agents are not read yet. Try again.")
-    return [*made, *kept.glob("*.jsonl")]
+    if everywhere:
+        return [*made, *(config.own_home / "projects").glob("*/conversations/*.jsonl")]
+    here = find_project_folder(config.own_home, config.project)
+    return [*made, *here.glob("conversations/*.jsonl")]
 
 
 def changed(file: Path) -> int:

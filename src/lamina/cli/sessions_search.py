@@ -40,8 +40,8 @@ _BATCH_FILES = 200
 _MOST_FOUND = 1_000_000  # with `search -n 0`
 
 
-def add_verbs(verbs: Any) -> argparse.ArgumentParser:
-    """`grep`, which is returned, and `search`."""
+def add_verbs(verbs: Any) -> Sequence[argparse.ArgumentParser]:
+    """`grep` and `search`."""
     grep = add_verb(verbs, "grep", "find a regular expression in all sessions and tool results")
     grep.add_argument("pattern", help="a regular expression")
     grep.add_argument("-i", "--ignore-case", action="store_true", help="ignore case")
@@ -57,7 +57,7 @@ def add_verbs(verbs: Any) -> argparse.ArgumentParser:
         "--seconds", type=float, default=10.0, help="seconds to spend on new sessions (10)"
     )
     add_times(search)
-    return grep
+    return grep, search
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,8 @@ def _with_others(files: Sequence[Path], config: Config, *, everywhere: bool) -> 
     """Other agents' sessions too, newest first; in Claude mode also those of Claude Code's agents."""
     from lamina.cli.sessions import others
 
-    copied = others(config, without=("claude-code",) if config.claude else ())
+    without = ("claude-code",) if config.claude else ()
+    copied = others(config, without=without, everywhere=everywhere)
     if not config.claude:
         return sorted([*files, *copied], key=_changed, reverse=True)
     from lamina.recall.transcripts import claude_folders
@@ -418,10 +419,10 @@ def search(args: argparse.Namespace, config: Config) -> int:
         progress.say(f"Reading for meaning: {done:,} of {total:,} turns (Ctrl-C stops)")
 
     number = args.number or _MOST_FOUND
-    everywhere = indexes(config)
+    searched = indexes(config, everywhere=args.all)
     try:
         found = said_in(
-            everywhere,
+            searched,
             words,
             number,
             now=time.time(),
@@ -434,11 +435,11 @@ def search(args: argparse.Namespace, config: Config) -> int:
     finally:
         progress.clear()
     _print_found(args, found)
-    for file in (file for past in everywhere for file in past.unreadable):
+    for file in (file for past in searched for file in past.unreadable):
         note(f"lamina: {file} can't be read.")
-    if not all(past.complete for past in everywhere) and not args.quiet:
+    if not all(past.complete for past in searched) and not args.quiet:
         note("Not all sessions are in the index yet. Search again, or give more --seconds.")
-    if (unread := sum(past.unread for past in everywhere)) and not args.quiet:
+    if (unread := sum(past.unread for past in searched)) and not args.quiet:
         note(
             f"{unread:,} turns are not read for meaning yet. Search again, or give more --seconds."
         )
@@ -464,15 +465,17 @@ def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> Non
         note("Nothing found.")
 
 
-def indexes(config: Config) -> list[TranscriptIndex]:
-    """Lamina's own sessions and the copies of other agents'. In Claude mode Claude Code's own files,
-    whose index is kept with ours."""
+def indexes(config: Config, *, everywhere: bool = False) -> list[TranscriptIndex]:
+    """Lamina's own sessions, here or in all projects, and the copies of other agents'. In Claude mode
+    Claude Code's own files, whose index is kept with ours."""
     from lamina.cli.sessions import others
     from lamina.ledger.places import find_project_folder
     from lamina.recall.transcripts import TranscriptIndex, claude_folders, transcript_indexes
 
     own = find_project_folder(config.own_home, config.project)
     claude = claude_folders(config.home, config.project) if config.claude else ()
-    copied = others(config, without=("claude-code",) if config.claude else ())
-    folders = sorted({file.parent for file in copied})
-    return [*transcript_indexes(own, claude), *map(TranscriptIndex, folders)]
+    without = ("claude-code",) if config.claude else ()
+    folders = {file.parent for file in others(config, without=without, everywhere=everywhere)}
+    if everywhere:
+        folders |= {*(config.own_home / "projects").glob("*/")} - {own}
+    return [*transcript_indexes(own, claude), *map(TranscriptIndex, sorted(folders))]

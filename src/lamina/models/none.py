@@ -212,7 +212,6 @@ HELLO = (
     "Hello. There is no model here, only memory and search: tell me what to remember, ask what I "
     f"remember, read, list or search files, or run a command. For answers, {HOW_TO_SET}."
 )
-_NOTED = "noted"  # marks a call that nobody asked for in so many words
 WELCOME = "You're welcome."
 _FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file speaks of it."
 FOR_NOW = "\n(For this session only: “remember that …” keeps it.)"
@@ -287,21 +286,20 @@ def _to_plain_words(request: Request, sentence: str) -> tuple[list[Block], bool]
     if _THANKS.fullmatch(sentence):
         return [text(WELCOME)], False
     if not classify(sentence).asks:
-        worth = _worth_keeping(sentence)
-        if worth and any(tool.get("name") == "Remember" for tool in request.tools):
-            return _act(request, worth, _NOTED)
-        if worth or _STATES.match(sentence):
+        if worth := _worth_keeping(sentence):
+            return [text("\n".join(f"Noted: {words}" for words in worth))], False
+        if _STATES.match(sentence):
             return [text(f"Noted: {sentence}{FOR_NOW}")], False
     return [text(NO_MODEL)], True
 
 
-def _worth_keeping(statement: str) -> list[Wanted]:
-    """What extraction would keep of a plain statement, in the words that were typed."""
+def _worth_keeping(statement: str) -> list[str]:
+    """What extraction will keep of a plain statement, in the words that were typed."""
     from lamina.local.extractor import extract  # its rules take a while to load
 
     said = {"role": "user", "origin": "typed", "content": statement, "uuid": "said"}
-    kept = [quote for one in extract([said], now=_ANY_DAY) for quote in one.evidence[:1]]
-    return [Wanted("remember", words) for words in dict.fromkeys(one.quote for one in kept)]
+    found = extract([said], now=_ANY_DAY)
+    return [*dict.fromkeys(quote.quote for one in found for quote in one.evidence[:1])]
 
 
 def _then(request: Request, results: Sequence[Block]) -> list[Block]:
@@ -342,9 +340,7 @@ def _cut_short(result: Block) -> bool:
     return _failed(result) and text_of(result.get("content") or "") in CUT_SHORT
 
 
-def _act(
-    request: Request, wanted: Sequence[Wanted], mark: str = "none"
-) -> tuple[list[Block], bool]:
+def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]:
     offered = {str(tool.get("name")): tool for tool in request.tools}
     calls: list[Block] = []
     for number, one in enumerate(wanted, 1):
@@ -356,7 +352,7 @@ def _act(
                 return [text(found)], False
             missing = f"That needs the tool {name}, which is not offered in this session."
             return [text(missing)], True
-        calls.append(tool_use(f"{mark}_{len(request.messages):04d}_{number}", name, given))
+        calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
     return calls, False
 
 
@@ -396,8 +392,6 @@ def _report_one(use: Block | None, result: Block) -> str:
             return _lines_found(subject, output)
         case "Recall":
             return _quoted(output.partition(" Past sessions may:")[0])  # how, is for a model
-        case "Remember" if use and str(use["id"]).startswith(_NOTED):
-            return f"Noted: {subject}\n({output})"
         case "Bash":
             head = f"`{subject}` ran:" if lines else f"`{subject}` ran and printed nothing."
         case _:

@@ -1,4 +1,4 @@
-"""The sessions that other coding agents recorded in a project, copied into the form of our own, so that
+"""The sessions that other coding agents recorded in a project, or in all, copied into the form of our own, so that
 listing, showing, searching and extracting need to know one form only. An agent's files are only
 read. A copy is derived and private to the user: it is made anew when its original has changed, and
 goes when the original does. Prompts of sub-agents are a model's words; their sessions are left out.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
@@ -49,24 +50,24 @@ class AgentSession:
     id: str
     source: Path
     changed: float
-
-
-def folder_of(config: Config, agent: str) -> Path:
-    """Where the copies of an agent's sessions in this project are."""
-    return find_project_folder(config.own_home, config.project) / "other-agents" / agent
+    project: str  # its directory; what the agent knows of it where it does not say
 
 
 def copies(
-    config: Config, agents: Sequence[str] = AGENTS, *, seconds: float = 10.0
+    config: Config,
+    agents: Sequence[str] = AGENTS,
+    *,
+    everywhere: bool = False,
+    seconds: float = 10.0,
 ) -> tuple[list[Path], int]:
-    """Copies of other agents' sessions in this project, brought up to date newest first, and how many
-    there was no time for."""
-    found = sorted(_sessions(config, agents), key=lambda one: -one.changed)
+    """Copies of other agents' sessions in this project (`everywhere`: in all), brought up to date newest
+    first, and how many there was no time for."""
+    found = sorted(_sessions(config, agents, everywhere=everywhere), key=lambda one: -one.changed)
     until, late = time.monotonic() + seconds, 0
     made: list[Path] = []
     kept: set[Path] = set()
     for one in found:
-        path = folder_of(config, one.agent) / f"{one.id}.jsonl"
+        path = _folder(config, _project_of(config, one)) / one.agent / f"{one.id}.jsonl"
         kept.add(path)
         if not _is_current(path, one):
             if time.monotonic() > until:
@@ -75,11 +76,20 @@ def copies(
             _copy(config, one, path)
         if path.stat().st_size:
             made.append(path)
-    for agent in agents:
-        for path in folder_of(config, agent).glob("*.jsonl"):
+    all_folders = (config.own_home / "projects").glob("*/other-agents")
+    for folder in all_folders if everywhere else [_folder(config, config.project)]:
+        for path in (one for agent in agents for one in folder.glob(f"{agent}/*.jsonl")):
             if path not in kept:
                 path.unlink(missing_ok=True)
     return made, late
+
+
+def _project_of(config: Config, one: AgentSession) -> Path:
+    return config.project if _is_here(config, one.project) else Path(one.project)
+
+
+def _folder(config: Config, project: Path) -> Path:
+    return find_project_folder(config.own_home, project) / "other-agents"
 
 
 def _is_current(path: Path, one: AgentSession) -> bool:
@@ -96,7 +106,7 @@ def _copy(config: Config, one: AgentSession, path: Path) -> None:
         entries = [_entry(one.id, number, *said) for number, said in enumerate(messages)]
     except (LaminaError, OSError):
         entries = []
-    project_folder(config.own_home, config.project)
+    project_folder(config.own_home, _project_of(config, one))
     for folder in (path.parent.parent, path.parent):
         private_folder(folder)
     write_private(path, b"".join(log.encode(entry) + b"\n" for entry in entries))
@@ -178,11 +188,12 @@ _MESSAGES: dict[str, Callable[[AgentSession], _Said]] = {
 # ---- where they are
 
 
-def _sessions(config: Config, agents: Sequence[str]) -> Iterator[AgentSession]:
+def _sessions(config: Config, agents: Sequence[str], *, everywhere: bool) -> Iterator[AgentSession]:
     for agent in agents:
         with suppress(OSError, sqlite3.Error, TranscriptError):
-            for one in _PLACES[agent](config):
-                if one.id and set(one.id) <= _SESSION_ID and len(one.id) <= 100:
+            for one in _PLACES[agent](config, everywhere):
+                named = one.id and set(one.id) <= _SESSION_ID and len(one.id) <= 100
+                if named and (everywhere or _is_here(config, one.project)):
                     yield one
 
 
@@ -209,50 +220,65 @@ def _headed(folder: Path, pattern: str) -> Iterator[tuple[Path, float, Json]]:
             yield path, changed, value_of(file.readline(_FIRST_LINE))
 
 
-def _claude_sessions(config: Config) -> Iterator[AgentSession]:
+def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:
     home = config.home if config.claude else _place("CLAUDE_CONFIG_DIR", "~/.claude")
-    for folder in claude_folders(home, config.project):
+    here = [*claude_folders(home, config.project)]
+    others = (home / "projects").glob("*") if everywhere else ()
+    for folder in dict.fromkeys([*here, *others]):
         for path, changed in _files(folder, "*.jsonl"):
-            yield AgentSession("claude-code", path.stem, path, changed)
+            project = str(config.project) if folder in here else _claude_directory(path)
+            yield AgentSession("claude-code", path.stem, path, changed, project)
 
 
-def _codex_sessions(config: Config) -> Iterator[AgentSession]:
+def _claude_directory(path: Path) -> str:
+    """Where a session began; the name of its folder does not say it exactly."""
+    for _, line in islice(lines(path), 50):
+        if directory := value_of(line).get("cwd"):
+            return str(directory)
+    return str(path.parent)
+
+
+def _codex_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001
     folder = _place("CODEX_HOME", "~/.codex") / "sessions"
     for path, changed, head in _headed(folder, "*/*/*/rollout-*.jsonl"):
         about = as_object(head.get("payload"))
         by_person = about.get("thread_source", "user") == "user"
         by_person = by_person and "subagent" not in json.dumps(about.get("source"))
-        if by_person and _is_here(config, about.get("cwd")):
-            yield AgentSession("codex", str(about.get("id")), path, changed)
+        if by_person and about.get("cwd"):
+            yield AgentSession("codex", str(about.get("id")), path, changed, str(about["cwd"]))
 
 
-def _gemini_sessions(config: Config) -> Iterator[AgentSession]:
+def _gemini_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:
+    """Of the project Gemini CLI keeps a hash only: the directories that others name are tried, too."""
     places = {str(config.project), str(config.project.resolve())}
-    hashes = {hashlib.sha256(place.encode()).hexdigest() for place in places}
+    if everywhere:
+        rest = [agent for agent in AGENTS if agent != "gemini"]
+        places |= {one.project for one in _sessions(config, rest, everywhere=True)}
+    hashes = {hashlib.sha256(place.encode()).hexdigest(): place for place in places}
     for path, changed, head in _headed(Path("~/.gemini/tmp").expanduser(), "*/chats/*.jsonl"):
-        if head.get("projectHash") in hashes and head.get("kind", "main") == "main":
-            yield AgentSession("gemini", str(head.get("sessionId")), path, changed)
+        if head.get("kind", "main") == "main" and "projectHash" in head:
+            project = hashes.get(str(head["projectHash"]), str(path.parent.parent))
+            yield AgentSession("gemini", str(head.get("sessionId")), path, changed, project)
 
 
-def _opencode_sessions(config: Config) -> Iterator[AgentSession]:
+def _opencode_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001
     path = _place("XDG_DATA_HOME", "~/.local/share") / "opencode" / "opencode.db"
     if not path.is_file():
         return
     asked = "SELECT id, directory, time_updated FROM session WHERE parent_id IS NULL"
     with closing(open_opencode(path)) as database:
         for name, directory, changed in database.execute(asked):
-            if _is_here(config, directory):
-                yield AgentSession("opencode", str(name), path, moment_of(changed))
+            yield AgentSession("opencode", str(name), path, moment_of(changed), str(directory))
 
 
-def _pi_sessions(config: Config) -> Iterator[AgentSession]:
+def _pi_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001
     folder = _place("PI_CODING_AGENT_DIR", "~/.pi/agent") / "sessions"
     for path, changed, head in _headed(folder, "*/*.jsonl"):
-        if _is_here(config, head.get("cwd")):
-            yield AgentSession("pi", str(head.get("id")), path, changed)
+        if head.get("cwd"):
+            yield AgentSession("pi", str(head.get("id")), path, changed, str(head["cwd"]))
 
 
-_PLACES: dict[str, Callable[[Config], Iterator[AgentSession]]] = {
+_PLACES: dict[str, Callable[[Config, bool], Iterator[AgentSession]]] = {
     "claude-code": _claude_sessions,
     "codex": _codex_sessions,
     "gemini": _gemini_sessions,

@@ -79,7 +79,8 @@ def wanted(state: State) -> bool:
 
 def _sessions_since(state: State, store: MemoryStore, last: float) -> int:
     """Sessions written to since the last dream, the present one not counted."""
-    folders = {state.deps.transcript.parent, store.directory.parent}
+    here = state.deps.transcript.parent
+    folders = {here, store.directory.parent, *here.glob("other-agents/*")}
     touched: set[str] = set()
     for folder in folders:
         try:

@@ -44,6 +44,7 @@ from lamina.text.origins import typed_parts
 MOST_CALLS = 30
 _GONE = re.compile(r"\s*gone:[ \t]*(\S[^\n]*)\s*")
 _MOST_NAMED = 20
+_TYPED_IN = ("*", "hooks/*", "other-agents/*/*")
 _MOST_SESSIONS = 200  # the newest, in which the user's words are looked for
 _LARGEST_COPY = 1_000_000
 _HEARD = 0.7  # of a statement's words in one sentence: worth showing to the gate
@@ -193,7 +194,7 @@ def heard_in(
 ) -> dict[str, list[Evidence]]:
     """For each changed file, sentences that the user typed in past sessions and that may carry what
     it says: the gate decides. Only our own recordings tell what was typed from what was pasted; what
-    hooks saw of other agents' sessions is among them."""
+    hooks saw of other agents' sessions is among them, and so are the copies of those sessions."""
     wanted: list[tuple[frozenset[str], list[Evidence]]] = []
     found: dict[str, list[Evidence]] = {}
     for path, content in left.items():
@@ -203,7 +204,7 @@ def heard_in(
             lines = {memory.description, *(part.text for part in statements(memory.body))}
             wanted += [(wording.content_stems(line), found[path]) for line in lines]
     wanted = [one for one in wanted if one[0]]
-    for session, entries in _recorded(folder, ("*", "hooks/*")) if wanted else ():
+    for session, entries in _recorded(folder, _TYPED_IN) if wanted else ():
         for entry in entries:
             for part in typed_parts(blocks_of_entry(entry)):
                 for said in wording.sentences(part):
@@ -235,10 +236,9 @@ def said_again(
 ) -> list[tuple[Proposal, Verdict, bytes]]:
     """What the user said in several sessions, Lamina's and other agents', and no memory says: for the
     inbox, where a person decides. What they rejected or had forgotten is not brought up again."""
-    everywhere = ("*", "hooks/*", "other-agents/*/*", "conversations/*")
     sessions = {
         session: [_message(entry) for entry in entries if entry.get("kind") == "message"]
-        for session, entries in _recorded(folder, everywhere, since)
+        for session, entries in _recorded(folder, (*_TYPED_IN, "conversations/*"), since)
     }
     if len(sessions) < 2:
         return []
