@@ -628,6 +628,17 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
         ("My brother Tom lives in Oslo.", "user"),
         ("We decided to file the application in two countries.", "project"),
         ("I'm using Flask 2.3.1 and SQLite 3.39 for my database.", "project"),
+        ("I've been swimming three times a week.", "user"),
+        ("I just started pottery classes with my sister.", "user"),
+        ("I don't drive, so trains it is.", "user"),
+        ("I'm a bit worried about our neighbour Ines, who we met in Porto.", "user"),
+        ("I'm looking for tyres for my 2016 Skoda Octavia.", "user"),
+        ("My daily commute takes 50 minutes.", "user"),
+        ("I'm stressed about the budget of $4,000 for the garden.", "project"),
+        ("I'm prioritizing the bakery over the café.", "project"),
+        ("I'm aiming for a marathon under four hours.", "project"),
+        ("We had to decide against a second shop.", "project"),
+        ("Always name the allergens when I ask about recipes.", "feedback"),
     ],
 )
 def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
@@ -648,6 +659,8 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
         "I've been using it for years.",
         "In my novel the spy says I drive a red car",
         "can you give me some tips on how to avoid burnout in the future",
+        "I want to make sure that we stay below the daily call limit.",
+        "I'm aiming to finish it soon.",
     ],
 )
 def test_orders_for_once_moods_and_what_names_nothing_are_no_memory(words: str) -> None:

@@ -244,7 +244,11 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
             return
     else:
         first = _first_find(message, place, rules)
-    first = first and weighed(first, message)
+    found, first = first, first and weighed(first, message)
+    if found and not first and found.reason == finding.DATE:
+        # A date that is doubted may stand in a statement that is not.
+        told = telling(sentence, rules)
+        first = told and weighed(told, message)
     first = first and anchored(first, message, place)
     if first is None:
         if learned := judged(message, place, rules):

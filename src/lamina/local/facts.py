@@ -116,7 +116,9 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
         return None
     asked = _REQUEST.match(plain)
     start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
-    if (asked and not start) or LEANS_ON.match(plain) or _WONDERS.match(plain):
+    # "I'm worried about my deadline of May 10": a worry may be all of a sentence, and hold a fact.
+    held = (_NAMED.search(plain) or _DATED.search(plain)) and not ASKS_FOR_HELP.match(plain)
+    if (asked and not start and not held) or LEANS_ON.match(plain) or _WONDERS.match(plain):
         return None
     text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
     # "I prefer short answers" tells of the user, and of how to answer.
@@ -128,6 +130,7 @@ _OF_USER = Listed("telling.user")
 _TASTE = Listed("telling.taste")
 _NAMED = Listed("telling.named", flags=re.NOFLAG)
 _SETTLED = Listed("telling.project")
+_DATED = Listed("telling.dated")
 OF_THE_MOMENT = Listed("telling.moment")
 _FOR_NOW = words("telling.for_now")
 _CONNECTIVE = Listed("telling.connective")
