@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.running import Agent, asking, work
 from tests.wire.server import Answer, WireServer, fails
 
+from lamina.cache import simulate
 from lamina.cache.prices import cost, money_text, price_of
 from lamina.cache.spend import Spend
 from lamina.cli.main import main
@@ -216,9 +217,17 @@ def test_eight_agents_at_once_break_no_prefix_of_each_other(
     assert len(agent.ledgers()) == 8
 
 
+@pytest.mark.parametrize("most", [20_000, 60])
 def test_what_it_says_it_saved_is_what_a_direct_run_would_have_cost_more(
-    agent: Agent, tmp_path: Path, wire: WireServer, capsys: pytest.CaptureFixture[str]
+    agent: Agent,
+    tmp_path: Path,
+    wire: WireServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
 ) -> None:
+    monkeypatch.setattr(simulate, "_MOST_PREFIXES", most)  # what is remembered has an end
+
     def run(one: Agent) -> float:
         total = 0.0
         serve = one.serve

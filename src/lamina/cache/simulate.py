@@ -21,7 +21,8 @@ PaperBlock: TypeAlias = tuple[Hashable, int]  # (what stands for the block's byt
 
 _MOST_MARKS = 4
 _MOST_LINES = 64  # conversations whose prompts are remembered
-_MOST_WEIGHED = 20_000  # messages whose traits are remembered
+_MOST_WEIGHED = 10_000  # messages whose traits are remembered
+_MOST_PREFIXES = 20_000  # of a model, before its caches begin anew
 FIVE_MINUTES = 300.0
 ONE_HOUR = 3600.0
 
@@ -95,6 +96,11 @@ class PaperCache:
         self._table: dict[tuple[int, Hashable], int] = {}
         self._entries: dict[int, _Entry] = {}
         self._branches = _Branches()
+
+    @property
+    def prefixes(self) -> int:
+        """How many it has ever seen."""
+        return len(self._table)
 
     def prompt(self) -> Prompt:
         return Prompt(self._table)
@@ -282,9 +288,11 @@ class Paper:
     def send(self, asked: Sent, now: float) -> Paid:
         """Book a request on both sides."""
         price = price_of(asked.model, self._prices)
-        if asked.model not in self._caches:
+        known = self._caches.get(asked.model)
+        if known is None or known[0].prefixes > _MOST_PREFIXES:
             both = PaperCache(rules_for(price)), PaperCache(rules_for(price))
-            self._caches[asked.model] = *both, Counted()
+            self._caches[asked.model] = *both, known[2] if known else Counted()
+            self._lines.clear()
         direct, sent, counted = self._caches[asked.model]
         new = asked.changed
         keys: list[Hashable] = list(asked.hashes)
