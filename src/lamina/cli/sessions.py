@@ -233,15 +233,15 @@ def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ig
 def _compact(args: argparse.Namespace, file: Path) -> int:
     import anyio
 
-    from lamina.events import Event
+    from lamina.events import AnyEvent
     from lamina.ledger import spans
     from lamina.session import Session
 
     config = config_of(args, **({"model": args.model} if args.model else {}))
 
-    def hear(event: Event) -> None:
+    def hear(event: AnyEvent) -> None:
         if event.kind == "warned" and not args.quiet:
-            note(f"lamina: {harmless(str(getattr(event, 'message', '')))}")
+            note(f"lamina: {harmless(event.message)}")
 
     async def work() -> Any:
         async with Session.open(
