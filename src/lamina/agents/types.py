@@ -337,9 +337,10 @@ class Trust:
 
     def add(self, digests: Iterable[str], *, lasting: bool) -> None:
         """For this session, or for good."""
-        self._once.update(digests)
+        agreed = set(digests)
+        self._once |= agreed
         if lasting:
-            write_private(self._file, json.dumps(sorted(self._kept() | self._once)).encode())
+            write_private(self._file, json.dumps(sorted(self._kept() | agreed)).encode())
 
     def _kept(self) -> set[str]:
         try:

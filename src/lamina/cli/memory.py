@@ -185,9 +185,11 @@ def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> Memory
 def agent_memories(config: Config) -> dict[str, AgentMemory]:
     """Where each type of agent keeps what it learned, of those that learned something."""
     from lamina.agents.scopes import AgentMemory
+    from lamina.agents.types import Trust
     from lamina.cli.agents import types_of
 
-    places = {kind.name: AgentMemory.of(kind, config) for kind in types_of(config).known.values()}
+    known, trust = types_of(config).known.values(), Trust(config)
+    places = {kind.name: AgentMemory.of(kind, config, trust) for kind in known}
     return {name: one for name, one in places.items() if one and one.directory.is_dir()}
 
 
