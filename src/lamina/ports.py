@@ -232,8 +232,7 @@ class Question(str):
         return question
 
 
-# Asks the person at the keyboard about a tool and a Question; answers once, always (for this session)
-# or no.
+# Asks the person about a tool and a Question; answers once, always (for this session) or no.
 Ask = Callable[[str, str], Awaitable[Literal["once", "always", "no"]]]
 
 HookName = Literal[

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROMPT = "›"
-# A line that says what is waited for, and is written anew or taken away.
-_GONE = re.compile(r"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)")
-_ESCAPES = re.compile(r"\r\x1b\[K|\x1b(\[[0-9;?]*[A-Za-z]|[=>78]|\][^\x07]*\x07)")
+# Escapes, and with them a line that says what is waited for, once it is written anew or taken away.
+_UNSEEN = re.compile(
+    r"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)|\r\x1b\[K|\x1b(\[[0-9;?]*[A-Za-z]|[=>78]|\][^\x07]*\x07)"
+)
 
 # The pty becomes the terminal that controls the process, so that Ctrl-C is a signal there.
 _LAUNCH = """
@@ -35,8 +36,8 @@ class Screen:
     ) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, columns))
-        self.text = self.raw = ""
-        self._read_to = 0
+        self.raw = ""
+        self._read_to = 0  # of what came, escapes included: what is read stays read
         self.process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, *words],
             stdin=slave,
@@ -48,15 +49,30 @@ class Screen:
         )
         os.close(slave)
 
+    @property
+    def text(self) -> str:
+        return _UNSEEN.sub("", self.raw)
+
     def expect(self, wanted: str, seconds: float = 60) -> str:
         """Read until the words show up after what was expected last; returns what came before."""
         end = time.monotonic() + seconds
-        while (at := self.text.find(wanted, self._read_to)) < 0:
+        while True:
+            text, places = self._unread()
+            at = text.find(wanted)
+            if at >= 0:
+                self._read_to = places[at + len(wanted) - 1] + 1
+                return text[:at]
             if not self._more(end - time.monotonic()):
                 raise AssertionError(f"{wanted!r} did not come; the screen shows:\n{self.text}")
-        before = self.text[self._read_to : at]
-        self._read_to = at + len(wanted)
-        return before
+
+    def _unread(self) -> tuple[str, list[int]]:
+        """What is shown and was not expected yet, and where each character of it came."""
+        places, at = list[int](), self._read_to
+        for unseen in _UNSEEN.finditer(self.raw, at):
+            places += range(at, unseen.start())
+            at = unseen.end()
+        places += range(at, len(self.raw))
+        return "".join(self.raw[place] for place in places), places
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -66,10 +82,13 @@ class Screen:
         self.expect(PROMPT)
         self.press(line + "\r")
 
-    def leave(self) -> int:
-        """Read to the end; the exit code."""
-        while self._more(60):
-            pass
+    def leave(self, keys: str = "") -> int:
+        """Read to the end; the exit code. Keys are pressed again if they fell between two prompts."""
+        end = time.monotonic() + 60
+        while self.process.poll() is None and time.monotonic() < end:
+            self.press(keys)
+            while self._more(2 if keys else 60):
+                pass
         return self.process.wait(60)
 
     def close(self) -> None:
@@ -87,10 +106,5 @@ class Screen:
             return False
         for _ in range(chunk.count(b"\x1b[6n")):  # "where is the cursor?"
             self.press("\x1b[10;1R")
-        raw = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
-        self.raw += raw
-        shown = _ESCAPES.sub("", _GONE.sub("", self.raw))
-        if shown[: self._read_to] != self.text[: self._read_to]:  # such a line had been expected
-            self._read_to = self.text.rfind("\n", 0, self._read_to) + 1
-        self.text = shown
+        self.raw += chunk.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(chunk)

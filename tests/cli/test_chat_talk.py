@@ -207,12 +207,11 @@ def test_what_was_typed_before_a_question_does_not_answer_it(
     screen.expect("n(o)?")
     screen.press("no\r")
     screen.expect("Done.")
-    screen.say("!\r")  # whatever is on the line
+    screen.say("!")  # behind whatever is on the line
     screen.expect("Done.")
     assert not (world / "outside.txt").exists()
     screen.expect(PROMPT)
-    screen.press("\x04")
-    screen.leave()
+    screen.leave("\x04")
     said = [one["content"][0].get("text") for one in recorded(world) if one.get("role") == "user"]
     first = ahead.partition("\r")[0] + ("" if "\r" in ahead else "!")
     assert first in said, said

@@ -117,4 +117,6 @@ def test_hostile_text_is_split_in_linear_time() -> None:
         return time.process_time() - start
 
     cost(100)
-    assert cost(20_000) <= 40 * max(cost(2_000), 0.003)
+    assert (
+        min(cost(20_000) / max(cost(2_000), 0.003) for _ in range(3)) <= 40
+    )  # a busy machine lies

@@ -158,10 +158,8 @@ def _dream(args: argparse.Namespace) -> int:
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
     """Dream as the options say; with `prepared`, do what an earlier dry run found."""
-    from lamina.cli.sessions import others
     from lamina.layers import dream
 
-    others(config_of(args))  # their words are evidence, and a model may search them
     live = _Live(quiet=args.quiet or args.json)
     async with _outside_sessions(args, live.hear) as state:
         try:
@@ -182,7 +180,7 @@ async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenera
     )
     config = opening.load_config(options)
     if config.bool("memory.enabled"):
-        others(config)  # what is said again and again is said to other agents, too
+        others(config)  # what is typed into other agents is evidence, and may be said there again
     name = f"apart-{uuid.uuid4()}"
     path = project_folder(config.own_home, config.project) / f"{name}.jsonl"
     async with AsyncExitStack() as stack:
