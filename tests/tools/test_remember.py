@@ -197,6 +197,15 @@ def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) 
 
 
 @pytest.mark.spec("F7", "M7")
+def test_a_question_without_a_word_to_go_by_gets_what_is_known_of_the_person(place: Place) -> None:
+    put(place, "project_staging.md", "The staging database runs on pelican", days=1)
+    put(place, "user_desk.md", "I stand at my desk", type="user", days=4)
+    told, _ = ask(place, ("hello", [use("Recall", query="me", limit=1), "ok"]))
+    assert "I stand at my desk" in told
+    assert "pelican" not in told
+
+
+@pytest.mark.spec("F7", "M7")
 def test_recall_searches_memories_and_on_request_past_sessions(place: Place) -> None:
     put(place, "project_staging.md", "The staging database runs on pelican", days=4)
     told, _ = ask(place, ("hello", [use("Recall", query="staging database host"), "ok"]))

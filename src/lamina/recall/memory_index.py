@@ -22,6 +22,7 @@ from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory import TICK_NS, heading, is_binary, read_topic
 from lamina.recall import LIKELY, Match
+from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
@@ -33,6 +34,7 @@ USES_FILE = "recall-uses.json"
 MEANINGS_FILE = "recall.meanings"
 MEANING_SECONDS = 2.0  # for a search that somebody waits for
 MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to a thread
+_NEWEST = 50  # looked at where a question has no word to go by
 _LARGEST = 1_000_000  # bytes of one memory that are indexed
 _ROOM = 4_096  # for what was added since the directory was listed
 _Stamp = tuple[int, int, int]
@@ -312,7 +314,13 @@ def _holding(index: MemoryIndex, signs: str) -> Iterator[tuple[Match, Memory]]:
 def headed_memories(
     index: MemoryIndex, query: str, limit: int, now: float
 ) -> Iterator[tuple[str, str, str]]:
-    """Memories that fit, whole: heading, text and path, for the tool Recall."""
-    for _, memory in fitting(index, query, limit, now):
+    """Memories that fit, whole: heading, text and path, for the tool Recall. Words that say nothing
+    ("what do you know about me?") get the newest, those about the person first."""
+    found = [memory for _, memory in fitting(index, query, limit, now)]
+    if not found and not content_stems(query):
+        newest = index.store.newest(_NEWEST)
+        own = sorted(newest, key=lambda one: one.type not in ("user", "feedback"))
+        found = [index.store.read(one.path) for one in own[:limit]]
+    for memory in found:
         head = heading(str(index.store.directory / memory.path), memory.mtime, now)
         yield head, f"{memory.description}\n\n{memory.body}".strip(), memory.path
