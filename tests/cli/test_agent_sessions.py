@@ -259,14 +259,15 @@ def test_a_dream_takes_the_words_typed_into_other_agents_as_evidence(
     assert heard["x.md"] == []
 
 
-@pytest.mark.parametrize("place", ["/shop\0", "~nobody-here/shop"])
+@pytest.mark.parametrize("place", ["/shop\0", "~nobody-here/shop", "."])
 def test_a_directory_that_can_not_be_hides_no_other_session(
-    machine: Machine, run: Run, place: str
+    machine: Machine, run: Run, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(machine.project)
     machine._codex(Path(place), "bad00000")
     for verb in (["list"], ["grep", "host"], ["search", "host"]):
         found = run("sessions", *verb, "--all")
-        assert {*AGENTS.values()} <= {one.get("id") or one["session"] for one in found}
+        assert {one.get("id") or one["session"] for one in found} == {*AGENTS.values()}
 
 
 def test_of_two_files_with_one_name_the_newer_is_the_session(machine: Machine, run: Run) -> None:
@@ -277,3 +278,14 @@ def test_of_two_files_with_one_name_the_newer_is_the_session(machine: Machine, r
     for _ in range(2):
         assert [row["agent"] for row in run("sessions", "list")].count("codex") == 1
         assert run("sessions", "grep", "Codex is done")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that no one can read")
+def test_a_file_that_can_not_be_read_hides_no_other(machine: Machine, run: Run) -> None:
+    machine._claude(machine.place / "bakery", "ba4e1111")
+    for name in ("-a", "-z"):  # in whatever order they are found
+        folder = machine.place / ".claude/projects" / name
+        folder.mkdir()
+        (folder / "unread.jsonl").symlink_to("/proc/self/mem")
+    found = {row["id"] for row in run("sessions", "list", "--all")}
+    assert found == {*AGENTS.values(), "ba4e1111"}

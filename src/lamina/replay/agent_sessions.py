@@ -87,7 +87,9 @@ def copies(
 
 
 def _path_of_copy(config: Config, one: AgentSession) -> Path | None:
-    """None: its file names a directory that can't be one."""
+    """None: its file names a directory that can't be one, or any that somebody stands in."""
+    if not one.project.startswith(("/", "~")):
+        return None
     try:
         folder = _folder(config, _project_of(config, one))
     except (LaminaError, OSError, RuntimeError, ValueError):
@@ -243,9 +245,10 @@ def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
 
 def _claude_directory(path: Path) -> str:
     """Where a session began; the name of its folder does not say it exactly."""
-    for _, line in islice(lines(path), 50):
-        if directory := value_of(line).get("cwd"):
-            return str(directory)
+    with suppress(OSError):  # one that can't be read hides no other
+        for _, line in islice(lines(path), 50):
+            if directory := value_of(line).get("cwd"):
+                return str(directory)
     return str(path.parent)
 
 
