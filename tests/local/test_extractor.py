@@ -132,6 +132,7 @@ def test_a_no_about_the_code_or_the_task_is_no_fact_of_the_project(text: str) ->
     [
         "I prefer Java, but don't remember that.",
         "I prefer Java. Please don't save this.",
+        "I prefer Java, but please do not write that down!",
         "Don't store this: I prefer Java.",
         "Off the record, I prefer Java.",
         "Ich bevorzuge immer Java. Merk dir das bitte nicht.",
