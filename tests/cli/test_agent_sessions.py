@@ -257,3 +257,35 @@ def test_a_dream_takes_the_words_typed_into_other_agents_as_evidence(
         words = {(one.quote, one.session) for one in heard[f"{agent}.md"]}
         assert (_typed(agent), f"other-agents/{agent}/{session}") in words
     assert heard["x.md"] == []
+
+
+@pytest.mark.parametrize("place", ["/shop\0", "~nobody-here/shop", "."])
+def test_a_directory_that_can_not_be_hides_no_other_session(
+    machine: Machine, run: Run, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.project)
+    machine._codex(Path(place), "bad00000")
+    for verb in (["list"], ["grep", "host"], ["search", "host"]):
+        found = run("sessions", *verb, "--all")
+        assert {one.get("id") or one["session"] for one in found} == {*AGENTS.values()}
+
+
+def test_of_two_files_with_one_name_the_newer_is_the_session(machine: Machine, run: Run) -> None:
+    (file,) = machine.place.glob(".codex/sessions/*/*/*/*.jsonl")
+    older = file.with_name("rollout-a-copy.jsonl")
+    older.write_text(file.read_text().replace("Codex is done.", "Codex was busy."))
+    os.utime(older, (1_500_000_000, 1_500_000_000))
+    for _ in range(2):
+        assert [row["agent"] for row in run("sessions", "list")].count("codex") == 1
+        assert run("sessions", "grep", "Codex is done")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that no one can read")
+def test_a_file_that_can_not_be_read_hides_no_other(machine: Machine, run: Run) -> None:
+    machine._claude(machine.place / "bakery", "ba4e1111")
+    for name in map(str, range(20)):  # one of them is found before the other session
+        folder = machine.place / ".claude/projects" / name
+        folder.mkdir()
+        (folder / "unread.jsonl").symlink_to("/proc/self/mem")
+    found = {row["id"] for row in run("sessions", "list", "--all")}
+    assert found == {*AGENTS.values(), "ba4e1111"}

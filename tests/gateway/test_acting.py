@@ -313,3 +313,12 @@ def test_what_the_client_does_to_its_own_history_is_noticed_and_named(agent: Age
         "The client changed its history: of 25 messages the first 6 stay.",
         "The client compacted its history: 25 messages became 1.",
     ]
+
+
+def test_a_session_that_begins_with_the_words_of_another_has_changed_nothing(agent: Agent) -> None:
+    for session in ("s1", "s2", ""):
+        agent.headers["x-claude-code-session-id"] = session
+        agent.ask(work(0))
+        if session == "s1":
+            agent.ask(work(12))
+    assert agent.told == []

@@ -251,6 +251,18 @@ def test_a_proxy_that_refuses_is_told_as_502(proxied: Callable[[str], None], ans
     assert b"the proxy 127.0.0.1 " in got
 
 
+@pytest.mark.parametrize("login", ["me:hun/ter2", "me:hun#ter2", "[me:hunter2"])
+def test_a_proxy_that_is_no_address_is_told_without_its_password(
+    proxied: Callable[[str], None], login: str
+) -> None:
+    proxied(f"http://{login}@proxy.example:3128")
+    with gateway_to("https://api.example") as gateway:
+        got = asked(gateway, request(gateway, b"{}"))
+    assert got.startswith(b"HTTP/1.1 502 ")
+    assert b"HTTPS_PROXY" in got
+    assert b"hun" not in got
+
+
 def test_what_no_proxy_names_and_what_is_not_encrypted_goes_directly(
     proxied: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

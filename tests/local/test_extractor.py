@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.examples import examples
 
 from lamina.local.extractor import extract, said_again
 from lamina.local.finding import ASKED, CORRECTED
-from lamina.memories import Proposal
+from lamina.memories import Evidence, Proposal
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
 
@@ -123,6 +124,27 @@ def test_how_things_are_with_the_user_is_kept_when_they_correct_the_assistant(te
 def test_a_no_about_the_code_or_the_task_is_no_fact_of_the_project(text: str) -> None:
     found = extract([answer("I changed the loop."), typed(text)], now=NOW)
     assert not [one for one in found if one.reason == CORRECTED]
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I prefer Java, but don't remember that.",
+        "I prefer Java. Please don't save this.",
+        "I prefer Java, but please do not write that down!",
+        "Don't store this: I prefer Java.",
+        "Off the record, I prefer Java.",
+        "Ich bevorzuge immer Java. Merk dir das bitte nicht.",
+    ],
+)
+def test_what_the_user_does_not_want_kept_is_neither_proposed_nor_accepted(text: str) -> None:
+    assert extract([typed(text)], now=NOW) == []
+    (found,) = extract([typed("I prefer Java.")], now=NOW)
+    quoted = replace(found, evidence=(Evidence(text, "s", "u"),))
+    assert decide(quoted, trusting(text)).decision != "accept"
+    (rest,) = extract([typed(f"{text} I live in Oslo.")], now=NOW)
+    assert "Oslo" in rest.body
 
 
 @pytest.mark.spec("L5.8")

@@ -401,7 +401,7 @@ def test_a_sentence_is_no_command(sentence: str) -> None:
 def test_a_plain_statement_that_will_be_kept_is_noted_in_its_own_words(
     said: str, kept: str
 ) -> None:
-    assert ask(said).text == f"Noted: {kept}"
+    assert ask(said, tools=MEMORY_TOOLS).text == f"Noted: {kept}"
 
 
 @pytest.mark.parametrize(
@@ -414,10 +414,15 @@ def test_a_plain_statement_that_will_be_kept_is_noted_in_its_own_words(
     ],
 )
 def test_any_other_plain_statement_is_noted_for_the_session(said: str) -> None:
-    noted = ask(said)
+    noted = ask(said, tools=MEMORY_TOOLS)
     assert noted.text.startswith(f"Noted: {said}\n")
     assert "this session only" in noted.text
     assert noted.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("said", ["I prefer short answers.", "We deploy with Kubernetes."])
+def test_where_memory_is_off_nothing_is_said_to_be_kept(said: str) -> None:
+    assert ask(said).text == f"Noted: {said}\n(For this session only: memory is off.)"
 
 
 def test_no_text_that_is_meant_for_a_model_is_shown_to_a_person() -> None:

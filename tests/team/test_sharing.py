@@ -15,6 +15,7 @@ from tests.team.people import GITHUB, Person, Server, start, stop, topic
 
 from lamina.cli.main import main
 from lamina.team.database import Database
+from lamina.team.entries import with_lines
 
 People = Callable[..., Person]
 Pair = tuple[Person, Person]
@@ -506,3 +507,23 @@ def test_a_line_of_a_shared_index_comes_in_only_if_its_memory_is_here_and_says_s
     dora = person("dora")
     dora.join()
     assert "(dam.md)" in dora.read("MEMORY.md"), "elsewhere it follows from the files"
+
+
+@pytest.mark.spec("T1")
+@pytest.mark.parametrize(
+    "mine",
+    [
+        "# Mine\r\n- [Press](press.md) \u2014 oiled\r\n".encode(),
+        "- [Press](press.md) \u2014 oiled\u2028on Fridays".encode(),
+        b"- [Press](press.md) \xff\x0c oiled\n\n",
+    ],
+)
+def test_merging_an_index_keeps_every_byte_of_the_lines_here(mine: bytes) -> None:
+    def not_the_dam(about: str, line: str) -> str:
+        return "" if about == "dam.md" else line
+
+    theirs = b"- [Dam](dam.md) holds\n- [Mill](mill.md) stands\n"
+    assert with_lines(mine, theirs, lambda *_: "") == mine
+    merged = with_lines(mine, theirs, not_the_dam)
+    end = b"\r\n" if b"\r\n" in mine else b"\n"
+    assert merged.replace(b"- [Mill](mill.md) stands" + end, b"", 1).rstrip(end) == mine.rstrip(end)

@@ -231,7 +231,7 @@ class Desk:
         (kept, of), before = changes.left, self._lengths.get(session, ("", 0))
         if session:
             self._lengths[session] = changes.conversation, count
-        if kept and of - kept > 1:
+        if count > kept > 0 and of - kept > 1:  # else it begins like another one
             self._tell(f"The client changed its history: of {of} messages the first {kept} stay.")
         elif before[1] > max(count, _LONG) and not kept and before[0] != changes.conversation:
             self._tell(f"The client compacted its history: {before[1]} messages became {count}.")

@@ -225,14 +225,14 @@ class Upstream:
 
 def _proxy_for(address: str) -> SplitResult | None:
     """The proxy that the environment names for it."""
-    named = getproxies_environment()
-    url = named.get("https") or named.get("all") or ""
+    url = (named := getproxies_environment()).get("https") or named.get("all") or ""
     if not url or proxy_bypass(address):
         return None
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme != "http" or not parts.hostname:
-        raise ConnectionError("the proxy in HTTPS_PROXY is none that begins with http://")
-    return parts
+    with suppress(ValueError):  # which would repeat a piece of the password
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme == "http" and parts.hostname and parts.port != 0:
+            return parts
+    raise ConnectionError("the proxy in HTTPS_PROXY is none like http://host:port")
 
 
 def _trusted() -> ssl.SSLContext:

@@ -33,7 +33,7 @@ from lamina.local.rules import POLITE_ORDER, rule
 from lamina.local.rules import confirmation as confirmed
 from lamina.memories import MEMORY_TYPES, Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
-from lamina.text.asks import classify
+from lamina.text.asks import classify, declines
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.likeness import restated
@@ -151,7 +151,7 @@ def _lasting(one: _Heard) -> Find | None:
     """What one of them says, if it may be worth keeping."""
     sentence, rules = one.sentence, LANGUAGES[one.sentence.lang]
     kind = classify(sentence.plain)
-    if kind.imagines or kind.confirms or kind.forgets:
+    if kind.imagines or kind.confirms or kind.forgets or declines(sentence.plain):
         return None
     if SARCASM.search(sentence.plain) or SECRET.search(sentence.text):
         return None
@@ -201,8 +201,10 @@ _ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
 
 def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
     """What one typed message holds."""
+    declined = max((n for n, one in enumerate(message) if declines(one.plain)), default=-1)
+    message = message[declined + 1 :]
     whole = " ".join(sentence.plain for sentence in message)
-    if SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
+    if not message or SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
         return []
     confirmation = confirmed(message, foreign)
     if confirmation and any(_wished(message, place) for place in range(len(message))):

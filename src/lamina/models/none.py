@@ -215,6 +215,7 @@ HELLO = (
 WELCOME = "You're welcome."
 _FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file speaks of it."
 FOR_NOW = "\n(For this session only: “remember that …” keeps it.)"
+NO_MEMORY = "\n(For this session only: memory is off.)"
 
 TO_THE_MODEL = " Ask what to do instead."  # behind a user's no
 
@@ -286,10 +287,12 @@ def _to_plain_words(request: Request, sentence: str) -> tuple[list[Block], bool]
     if _THANKS.fullmatch(sentence):
         return [text(WELCOME)], False
     if not classify(sentence).asks:
-        if worth := _worth_keeping(sentence):
+        keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
+        worth = _worth_keeping(sentence)
+        if worth and keeps:
             return [text("\n".join(f"Noted: {words}" for words in worth))], False
-        if _STATES.match(sentence):
-            return [text(f"Noted: {sentence}{FOR_NOW}")], False
+        if worth or _STATES.match(sentence):
+            return [text(f"Noted: {sentence}{FOR_NOW if keeps else NO_MEMORY}")], False
     return [text(NO_MODEL)], True
 
 

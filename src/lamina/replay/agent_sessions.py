@@ -67,7 +67,9 @@ def copies(
     made: list[Path] = []
     kept: set[Path] = set()
     for one in found:
-        path = _folder(config, _project_of(config, one)) / one.agent / f"{one.id}.jsonl"
+        path = _path_of_copy(config, one)
+        if path is None or path in kept:  # the newest of two with one name
+            continue
         kept.add(path)
         if not _is_current(path, one):
             if time.monotonic() > until:
@@ -82,6 +84,17 @@ def copies(
             if path not in kept:
                 path.unlink(missing_ok=True)
     return made, late
+
+
+def _path_of_copy(config: Config, one: AgentSession) -> Path | None:
+    """None: its file names a directory that can't be one, or any that somebody stands in."""
+    if not one.project.startswith(("/", "~")):
+        return None
+    try:
+        folder = _folder(config, _project_of(config, one))
+    except (LaminaError, OSError, RuntimeError, ValueError):
+        return None
+    return folder / one.agent / f"{one.id}.jsonl"
 
 
 def _project_of(config: Config, one: AgentSession) -> Path:
@@ -232,9 +245,10 @@ def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
 
 def _claude_directory(path: Path) -> str:
     """Where a session began; the name of its folder does not say it exactly."""
-    for _, line in islice(lines(path), 50):
-        if directory := value_of(line).get("cwd"):
-            return str(directory)
+    with suppress(OSError):  # one that can't be read hides no other
+        for _, line in islice(lines(path), 50):
+            if directory := value_of(line).get("cwd"):
+                return str(directory)
     return str(path.parent)
 
 

@@ -91,18 +91,20 @@ def lines_of(index: bytes) -> dict[str, str]:
 
 def with_lines(index: bytes, other: bytes, taken: Callable[[str, str], str]) -> bytes:
     """The index with the other's lines as `taken` has them ("": not), each where it stands there. No
-    line goes, so two that are merged never clash."""
-    lines = index.decode("utf-8", "replace").splitlines()
-    places = [next(iter(lines_of(line.encode())), "") for line in lines]
+    line goes, so two that are merged never clash, and what is not taken stays as it is to the byte."""
+    lines, end = index.splitlines(keepends=True), b"\r\n" if b"\r\n" in index else b"\n"
+    places = [next(iter(lines_of(line)), "") for line in lines]
     at = 0
     for about, line in lines_of(other).items():
         known = about in places
         at = places.index(about) if known else at
         if new := taken(about, line):
+            if at and not lines[at - 1].endswith((b"\n", b"\r")):
+                lines[at - 1] += end
             if not known and new.startswith("#") and at:
-                lines.insert(at, "")
+                lines.insert(at, end)
                 places.insert(at, "")
                 at += 1
-            lines[at : at + known], places[at : at + known] = [new], [about]
+            lines[at : at + known], places[at : at + known] = [new.encode() + end], [about]
         at += known or bool(new)
-    return "".join(f"{line}\n" for line in lines).encode()
+    return b"".join(lines)

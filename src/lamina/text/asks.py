@@ -290,6 +290,7 @@ def _places(needle: str, part: str) -> Iterator[Told]:
 
 
 _TAKES_BACK = Listed("asks.takes_back")
+_DECLINED = Listed("asks.declined")
 _LEADS_ON = Listed("asks.leads_on")
 _MEANT = Listed("asks.meant")
 _JUDGES = Listed("asks.judges")
@@ -309,6 +310,11 @@ def takes_back(sentence: str) -> bool:
     return denies is not None and all(_denials().fullmatch(one) or one in says for one in said)
 
 
+def declines(sentence: str) -> bool:
+    """ "Don't remember that", "off the record": nothing that is said up to here is to be kept."""
+    return _DECLINED.search(wording.fold(sentence).replace("’", "'")) is not None
+
+
 @lru_cache(maxsize=1)
 def _denials() -> re.Pattern[str]:
     return anywhere(sections("proof.txt")["no"])
@@ -322,6 +328,8 @@ def _overruled(sentences: Sequence[str], kinds: Sequence[Kind], broken: Sequence
     for n, sentence in enumerate(sentences):
         if n and takes_back(sentence):
             found.update(range(n))
+        if declines(sentence):
+            found.update(range(n + 1))
         item = bool(_ITEM.match(sentence) or (n and sentences[n - 1].rstrip(".)").isdigit()))
         heading = heading if item else n
         before = heading if item else n - 1
