@@ -755,6 +755,13 @@ def test_twice_or_not_the_same_or_taken_back_is_no_candidate(said: list[str | li
 
 
 @pytest.mark.spec("L5.10")
+def test_a_record_whose_times_name_no_zone_is_read_as_well() -> None:
+    sessions = in_sessions(*["never amend commits"] * 3)
+    sessions["s1"][0]["time"] = "2026-03-05T10:15:00"
+    assert len(said_again(sessions, now=NOW + timedelta(days=20))) == 1
+
+
+@pytest.mark.spec("L5.10")
 def test_a_message_that_two_records_hold_was_typed_once() -> None:
     sessions = in_sessions("we use squash merges only", "we use squash merges only")
     copy = [{**message, "uuid": "other"} for message in sessions["s1"]]
