@@ -927,6 +927,15 @@ def test_what_the_next_message_takes_back_proves_nothing(said: str) -> None:
     assert decide(wanted, context).decision == "inbox"
 
 
+@pytest.mark.parametrize("title", ["Indentation", "Code style", "Formatting", "User profile"])
+def test_a_title_that_names_a_topic_and_nothing_else_claims_nothing(title: str) -> None:
+    said = "Use tabs, not spaces."
+    wanted = proposal(said, type="feedback", name=title, description=said, body=said)
+    assert decide(wanted, ledger([("typed", said)])).decision == "accept"
+    other = replace(wanted, name=f"{title} by Mallory")
+    assert decide(other, ledger([("typed", said)])).decision == "inbox"
+
+
 @pytest.mark.parametrize(
     "said",
     [
