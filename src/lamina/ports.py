@@ -160,23 +160,23 @@ class ToolContext:
 
     project: Path
     cwd: Path
-    scratch: Path  # the session's own folder
+    scratch: Path  # the session's own folder, or the agent's
     emit: Emit
     permit: Permit
     files: MutableMapping[str, SeenFile] = field(default_factory=dict[str, SeenFile])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
     network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
-    # Without a person commands reach no network and read the project, the system and `reads` alone,
-    # and what runs or steers later is put back, unless the user's settings allow more (`reach`).
+    # Without a person commands reach no network, and what runs or steers later is put back,
     attended: bool = True
-    reach: bool = False
-    reads: Sequence[Path] = ()
+    reach: bool = False  # unless the user's settings allow more;
+    reads: Sequence[Path] = ()  # they read these alone, beside the project and the system
     tool_use_id: str = ""
     held: Held | None = None  # what this call's path names, open since before its permission
     withheld: Withheld | None = None  # what this call's permission leaves out
     session: ToolSession = field(default_factory=NoSession)
     agent: str | None = None  # who calls: "" is the conversation, None has no agents
+    notes: Path | None = None  # where writes are noted; None: beside `scratch`
 
 
 @runtime_checkable

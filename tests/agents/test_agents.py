@@ -12,6 +12,7 @@ import pytest
 from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
+from lamina import syscalls
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
 from lamina.errors import LaminaError, UsageError
@@ -307,6 +308,35 @@ def test_a_worktree_is_kept_if_the_agent_changed_it_and_removed_if_not(
             assert result.startswith("The agent tree" if changes else "tried")
 
     run(story)
+
+
+def test_what_an_agent_writes_is_noted_where_the_next_session_sweeps(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[list[str]] = []
+    put_new = syscalls.put_new
+    model = ScriptedModel(
+        [
+            use("Agent", prompt="Try it."),
+            "done",
+            agent(use("Write", file_path="a", content="b")),
+            agent("written"),
+        ]
+    )
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+
+            def watched(*given: Any) -> None:
+                notes = session.folder.parent.glob(".writing-*")
+                noted.append([Path(note.read_text()).parent.name for note in notes])
+                put_new(*given)
+
+            monkeypatch.setattr(syscalls, "put_new", watched)
+            await session.ask("go")
+
+    run(story)
+    assert noted == [[place.project.name]]
 
 
 @pytest.mark.spec("L7.2")

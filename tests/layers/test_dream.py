@@ -1086,6 +1086,24 @@ def test_what_was_said_in_three_sessions_waits_in_the_inbox_and_a_no_holds(place
         assert (await dream.run(session.state)).status == "nothing"
 
 
+@pytest.mark.spec("L5.10", "L5.6")
+def test_what_was_said_with_a_secret_in_one_of_the_sessions_is_no_candidate(place: Place) -> None:
+    token = "npm_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    rule = "always use the npm token {}when you publish"
+
+    @story_of(place)
+    async def _(session: Session, heard: list[Event]) -> None:
+        store, folder = store_of(session), session.state.deps.transcript.parent
+        for day, said in enumerate([rule.format(""), rule.format(""), rule.format(f"{token} ")]):
+            record(folder, f"s{day}", said, place.clock.now() - day * DAY)
+        await dream.run(session.state)
+        assert store.waiting() == []
+        record(folder, "s2", rule.format(""), place.clock.now() - 2 * DAY)
+        os.utime(folder / "s2.jsonl", (place.clock.now() + DAY,) * 2)
+        await dream.run(session.state)
+        assert len(store.waiting()) == 1
+
+
 @pytest.mark.spec("L5.10")
 def test_what_a_memory_says_already_is_no_candidate(place: Place) -> None:
     @story_of(place)

@@ -226,6 +226,20 @@ def test_an_edit_that_changes_what_was_seen_must_say_so() -> None:
 
 
 @pytest.mark.spec("F4")
+def test_a_fold_makes_whole_what_leant_on_it_even_before_it() -> None:
+    ledger = Ledger.of()
+    for n in range(3):
+        ledger.append(edits.message("user", f"q{n}", "typed"), edits.answer([text("a")], Usage()))
+    first, last = ledger.entries[0]["uuid"], ledger.entries[4]["uuid"]
+    leans = {(first, 0): [(last, 0)]}
+    ledger.append(edits.replace([(first, 0, text("as below"))], "test", needs=leans))
+    assert "as below" in str(ledger.view().messages)
+    ledger.append(edits.fold(last, last, [{"role": "user", "content": "summary"}], "test"))
+    for one in (ledger, Ledger.of(ledger.entries)):
+        assert "as below" not in str(one.view().messages)
+
+
+@pytest.mark.spec("F4")
 def test_undo_brings_the_view_back_to_the_byte_and_undo_of_undo_takes_it_again() -> None:
     ledger = Ledger.of()
     for n in range(3):

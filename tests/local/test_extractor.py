@@ -770,10 +770,18 @@ def test_orders_for_the_moment_moods_and_questions_are_none_however_often(said: 
         ["never amend commits", "never squash commits", "never sign commits"],  # three things
         ["use pnpm, not npm", "use npm, not pnpm", "use pnpm, not npm"],  # turned round
         ["never amend commits", "never amend commits", "never amend commits", "amend commits"],
+        ["the release is tomorrow", "the release is tomorrow", "the release is tomorrow"],  # three
     ],
 )  # fmt: skip
 def test_twice_or_not_the_same_or_taken_back_is_no_candidate(said: list[str | list[str]]) -> None:
     assert again(*said) == []
+
+
+@pytest.mark.spec("L5.10")
+def test_a_record_whose_times_name_no_zone_is_read_as_well() -> None:
+    sessions = in_sessions(*["never amend commits"] * 3)
+    sessions["s1"][0]["time"] = "2026-03-05T10:15:00"
+    assert len(said_again(sessions, now=NOW + timedelta(days=20))) == 1
 
 
 @pytest.mark.spec("L5.10")
@@ -786,3 +794,13 @@ def test_a_message_that_two_records_hold_was_typed_once() -> None:
     assert said_again({**sessions, "resumed": copy}, now=late) == []
     assert said_again({**sessions, "hooks/claude-code-s1": seen}, now=late) == []
     assert said_again({**sessions, "at once in a third": seen}, now=late) != []
+
+
+@pytest.mark.spec("L5.10")
+def test_a_day_that_is_the_same_each_time_is_a_candidate() -> None:
+    (found,) = again(*["the release is on 2026-12-01"] * 3)
+    assert found.extra["due"] == "2026-12-01"
+
+
+def test_what_is_never_done_without_asking_is_not_applied_without_asking() -> None:
+    assert "How to apply" not in only(typed("Never push to main without asking me.")).body

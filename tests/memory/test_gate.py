@@ -908,13 +908,46 @@ def test_a_that_stays_with_what_it_was_said_of() -> None:
     assert decide(wanted, context).decision == "inbox"
 
 
-@pytest.mark.parametrize("said", ["sorry, I take that back", "vergiss das", "算了"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sorry, I take that back",
+        "vergiss das",
+        "算了",
+        "please ignore that",
+        "never mind",
+        "scratch it",
+    ],
+)
 def test_what_the_next_message_takes_back_proves_nothing(said: str) -> None:
     talk: Blocks = [("typed", "Skip the linter on docs."), ("typed", said)]
     wanted = proposal(talk[0][1], type="feedback", name="", description=talk[0][1], body=talk[0][1])
     context = replace(ledger(talk[:1]), whole=lambda _: talk)
     assert decide(wanted, replace(context, whole=lambda _: talk[:1])).decision == "accept"
     assert decide(wanted, context).decision == "inbox"
+
+
+@pytest.mark.parametrize("title", ["Indentation", "Code style", "Formatting", "User profile"])
+def test_a_title_that_names_a_topic_and_nothing_else_claims_nothing(title: str) -> None:
+    said = "Use tabs, not spaces."
+    wanted = proposal(said, type="feedback", name=title, description=said, body=said)
+    assert decide(wanted, ledger([("typed", said)])).decision == "accept"
+    other = replace(wanted, name=f"{title} by Mallory")
+    assert decide(other, ledger([("typed", said)])).decision == "inbox"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ignore that warning", "Undo that change in parser.py", "cancel that deploy please",
+        "never mind the lint errors, push it", "Ignore it if the test fails",
+    ],
+)  # fmt: skip
+def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> None:
+    talk: Blocks = [("typed", "Skip the linter on docs."), ("typed", said)]
+    wanted = proposal(talk[0][1], type="feedback", name="", description=talk[0][1], body=talk[0][1])
+    context = replace(ledger(talk[:1]), whole=lambda _: talk)
+    assert decide(wanted, context).decision == "accept"
 
 
 @pytest.mark.parametrize(

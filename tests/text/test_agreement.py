@@ -23,6 +23,7 @@ from lamina.memories import Evidence
 from lamina.memory.evidence import Record, is_wish
 from lamina.models.none import understand
 from lamina.models.scripted import ScriptedModel
+from lamina.text.asks import classify
 from lamina.text.wishes import wish_in
 
 DATA = Path(__file__).parents[1] / "data"
@@ -109,10 +110,31 @@ def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(te
         "把这句翻成英文:请记住,我对花生过敏",
         "应用要记住上次打开的标签页",
         'He wrote "remember that we deploy on Fridays".',
+        "You should see it every time.",
+        "You will find it every time.",
+        "Will it last for the next run?",
+        "Could that survive after we close the tab?",
+        "Would it carry over for the next run?",
+        "好的，以后知道了",
     ],
 )
 def test_a_near_miss_is_no_wish(sentence: str) -> None:
     assert wish_in(sentence) is None
+
+
+@pytest.mark.parametrize(
+    "asked", ["Vegriss nicht, dass ", "Vegriß nicht, dass ", "Vergiß nicht, dass "]
+)
+def test_what_is_kept_begins_where_it_begins_however_the_wish_is_spelt(asked: str) -> None:
+    wish, kept = wish_in(f"{asked}wir freitags deployen"), "wir freitags deployen"
+    assert wish is not None
+    assert f"{asked}{kept}"[wish.start : wish.end] == kept
+
+
+def test_vergiss_in_its_old_spelling_is_a_wish_to_forget() -> None:
+    wish = classify("Vergiß bitte, dass ich in Berlin wohne").forgets
+    assert wish is not None
+    assert wish.words == "ich in Berlin wohne"
 
 
 # ---- the story: kept, forgotten, asked for again in other words

@@ -177,6 +177,16 @@ def test_what_another_process_is_writing_right_now_is_not_swept(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_note_that_was_cut_short_removes_no_file_of_the_users(tmp_path: Path) -> None:
+    theirs = tmp_path / ".a.tmp"
+    theirs.touch()
+    note = tmp_path / ".writing-1"
+    note.write_text(str(theirs))  # of .a.tmp.0123456789ab.tmp, on a full disk
+    os.utime(note, (0, 0))
+    files.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [theirs]
+
+
 async def test_lone_surrogates_are_refused(bench: Bench) -> None:
     assert "lone surrogates" in await bench.error("Write", file_path="a", content="\ud800")
 

@@ -54,6 +54,7 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
         project=place,
         cwd=place if agent.tree is not None or not fork else caller.tools.cwd,
         scratch=deps.folder,
+        notes=caller.tools.notes or caller.tools.scratch.parent,
         agent=card.id,
         files=dict(caller.tools.files) if fork else {},
     )
@@ -64,8 +65,7 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
         agent.store, deps = store, replace(deps, toolbox=Toolbox([*others, mine]))
     state = State(deps, ledger, tools, NoBackground(), purpose="agent", agent=card.id)
     state.agents = agents
-    state.tools.emit = state.emit
-    state.tools.session = MainToolSession(state)
+    state.tools.emit, state.tools.session = state.emit, MainToolSession(state)
     state.fork = Forks(state)
     state.max_calls = kind.max_calls or agents.main.config.int("agents.max_calls")
     state.standing = list(caller.standing)

@@ -273,8 +273,7 @@ class Projection:
         self._keys[low:high] = array("q", [first] * len(new))
         self._folds = [f for f in self._folds if not (first <= f[0] and f[1] <= last)]
         self._folds.append((first, last))
-        self._restore([key for key in self._leant_on if first <= key[0] <= last])
-        return low
+        return min(low, self._restore([k for k in self._leant_on if first <= k[0] <= last]))
 
     def _fold_problem(self, edit: Json) -> tuple[str, int, int]:
         first = self.position.get(str(edit.get("first")))

@@ -106,16 +106,16 @@ def said_again(
         if centre in told or len({heard[one].session for one in members}) < _SESSIONS:
             continue
         told.update(members)
-        finds = [(one, find) for one in members if (find := _lasting(heard[one]))]
+        finds = [find for one in members if (find := _lasting(heard[one]))]
         since = heard[members[-1]].sentence.said
         turned = any(
             heard[other].sentence.said > since for one in members for other in against[one]
         )
-        if 2 * len(finds) < len(members) or turned:
+        if 2 * len(finds) < len(members) or turned or _of_other_days(finds):
             continue
         last = {heard[one].session: heard[one] for one in members}
         newest = sorted(last.values(), key=lambda one: one.sentence.said, reverse=True)
-        proposals.append(_candidate(finds[-1][1], newest))
+        proposals.append(_candidate(finds[-1], newest))
     return proposals
 
 
@@ -159,6 +159,12 @@ def _lasting(one: _Heard) -> Find | None:
     if found is not None and found.because == (sentence,):
         return found
     return may_last(one.message, one.place, rules)
+
+
+def _of_other_days(finds: Sequence[Find]) -> bool:
+    """ "The release is tomorrow", said on three days, is said of three releases."""
+    dated = [(find.text, find.because[0].said.date()) for find in finds if find.type == "project"]
+    return len({tuple(hit.day for hit in find_dates(text, said)) for text, said in dated}) > 1
 
 
 def _candidate(find: Find, heard: Sequence[_Heard]) -> Proposal:

@@ -264,7 +264,8 @@ def _time(value: object, now: datetime) -> datetime:
         return value
     if isinstance(value, str):
         try:
-            return datetime.fromisoformat(value)
+            said = datetime.fromisoformat(value)
+            return said if said.tzinfo else said.replace(tzinfo=now.tzinfo)
         except ValueError:
             return now
     return now

@@ -73,8 +73,9 @@ def _found(sentence: str) -> Wish | None:
 
 
 def _respelt(word: re.Match[str]) -> str:
-    """ "mrek dir …": two letters changed places, so that every span stays where it is."""
-    return _swapped().get(word[0].casefold(), word[0])
+    """ "mrek dir …": two letters changed places, so that every span stays where it is. Not
+    casefolded: that makes "ß" longer."""
+    return _swapped().get(word[0].lower(), word[0])
 
 
 @lru_cache(maxsize=1)

@@ -140,7 +140,8 @@ def put(
     with complaints(place.path, "write"):
         place.check()
     kept = context.session.keep(place.path, data, old)
-    return replace(place, data, before, context.scratch.parent) if kept is None else kept
+    notes = context.notes or context.scratch.parent
+    return replace(place, data, before, notes) if kept is None else kept
 
 
 def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path) -> os.stat_result:
@@ -182,11 +183,18 @@ def sweep(notes: Path) -> None:
         with contextlib.suppress(OSError), open(note, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left = Path(os.fsdecode(file.read()))
-            if left.name.startswith(".") and left.name.endswith(".tmp"):
+            if _is_ours(left.name):
                 left.unlink(missing_ok=True)
             elif time.time() - note.stat().st_mtime < _BEGINNING:
                 continue
             note.unlink()
+
+
+def _is_ours(name: str) -> bool:
+    """Is it a name that we make? A note that was cut short may be that of another file."""
+    bare, _, mark = name.removesuffix(".tmp").rpartition(".")
+    made = len(mark) == 12 and not mark.strip("0123456789abcdef")
+    return made and bare.startswith(".") and name.endswith(".tmp")
 
 
 def _replace_in(

@@ -248,6 +248,9 @@ def said_again(
     found: list[tuple[Proposal, Verdict, bytes]] = []
     for one in repeated(sessions, now=datetime.fromtimestamp(now, UTC).astimezone()):
         said = f"{one.description}\n{one.body}"
+        quotes = (quote.quote for quote in one.evidence)
+        if secrets_in(said, *quotes, rules=store.secret_rules):
+            continue  # nor in its reason, which quotes the beginnings
         if any(wording.likeness(said, other) >= _HEARD for other in waiting):
             continue
         with contextlib.suppress(LaminaError):
