@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -500,11 +500,9 @@ def speak(path: str, data: bytes) -> str:
     with socket.socket(socket.AF_UNIX) as one:
         one.settimeout(30)
         one.connect(path)
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # refused unread; the answer is there
             one.sendall(data)
             one.shutdown(socket.SHUT_WR)
-        except (BrokenPipeError, ConnectionResetError):
-            return "hung up"
         try:
             return one.recv(1 << 16).decode()
         except ConnectionResetError:
