@@ -268,8 +268,9 @@ class Conversation:
 
     async def run(self) -> int:
         warm_up(self._config.str("model"))
-        # A dream after an answer finds what was typed into other agents.
-        threading.Thread(target=sessions.others, args=(self._config,), daemon=True).start()
+        if self._config.bool("memory.enabled") and self._config.bool("dream.enabled"):
+            # A dream after an answer finds what was typed into other agents.
+            threading.Thread(target=sessions.others, args=(self._config,), daemon=True).start()
         left, following = await self._visit(self._wish)
         while isinstance(following, Switch):
             wish = {"config": self._config, **following.wish}

@@ -275,7 +275,9 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
     found.besides.extend(found.days)
     if not found.stated:
         only = _short(proposal.evidence[0].quote)
-        found.reason = f"a quote is a question, a wish to forget, or somebody else's words: {only}"
+        found.reason = (
+            f"a quote is a question, a wish to forget, taken back, or somebody else's words: {only}"
+        )
     return found
 
 
