@@ -138,18 +138,19 @@ def test_branches_of_one_answer_are_equal_whatever_was_answered(
     order: list[str], answered: int
 ) -> None:
     ledger = Ledger.of([], now=lambda: 0.0)
-    ledger.append(edits.message("user", "go", "typed"))
+    ledger.append(edits.state("seen", "nothing"), edits.message("user", "go", "typed"))
     calls = [tool_use(name, "Read", {}) for name in ("a", "b", "c")]
     ledger.append(edits.message("assistant", [text("looking"), *calls], "assistant"))
     whole = joining.request_bytes(ledger.branch(at_answer=True).view())
     tokens = ledger.branch(at_answer=True).tokens()
     for name in order[: min(answered, 2)]:
-        ledger.append(edits.state("seen", name))
+        ledger.append(edits.state("seen", name), edits.state("new", name))
         ledger.append(edits.message("user", [tool_result(name, f"result of {name}")], "tool"))
     branch = ledger.branch(at_answer=True)
     assert joining.request_bytes(branch.view()) == whole
     assert branch.tokens() == tokens
     assert branch.open_calls == ["a", "b", "c"]
+    assert (branch.state("seen"), branch.state("new")) == ("nothing", None)
 
 
 @pytest.mark.spec("L7.1")

@@ -41,32 +41,33 @@ class Shared(Sequence[T]):
     def __len__(self) -> int:
         return len(self._full) * _SIZE + len(self._last)
 
+    def __bool__(self) -> bool:
+        return bool(self._last or self._full)
+
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
-        full = self._full
         if isinstance(index, slice):
             return self._slice(index)
+        last, low = self._last, _SIZE * len(self._full)
         if index < 0:
-            if index >= -len(self._last):
-                return self._last[index]
-            if (index := index + len(self)) < 0:
+            if index >= -len(last):
+                return last[index]
+            if (index := index + low + len(last)) < 0:
                 raise IndexError(index)
-        part = index // _SIZE
-        if part < len(full):
-            return full[part][index % _SIZE]
-        return self._last[index - _SIZE * len(full)]
+        return last[index - low] if index >= low else self._full[index // _SIZE][index % _SIZE]
 
     def _slice(self, index: slice) -> list[T]:
-        start, stop, step = index.indices(len(self))
+        last, low = self._last, _SIZE * len(self._full)
+        if index.stop is index.step is None and (index.start or 0) >= low:
+            return last[index.start - low :] if low else last[index]  # the end, as most are
+        start, stop, step = index.indices(low + len(last))
         if step != 1:
             return list(self)[index]
         first = min(start // _SIZE, len(self._full))
         start, stop = start - first * _SIZE, max(0, stop - first * _SIZE)
-        if first == len(self._full):  # near the end, as most are
-            return self._last[start:stop]
         parts = (*self._full[first : first + stop // _SIZE + 1], self._last)
         return list(chain.from_iterable(parts))[start:stop]
 
@@ -74,7 +75,9 @@ class Shared(Sequence[T]):
         return chain.from_iterable(self._parts())
 
     def __reversed__(self) -> Iterator[T]:
-        return chain.from_iterable(map(reversed, reversed(self._parts())))
+        yield from reversed(self._last)
+        for part in reversed(self._full):
+            yield from reversed(part)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
@@ -96,9 +99,10 @@ class Shared(Sequence[T]):
     # ---- changing
 
     def append(self, value: T) -> None:
-        self._last.append(value)
-        if len(self._last) == _SIZE:
-            self._full.append(self._last)
+        last = self._last
+        last.append(value)
+        if len(last) == _SIZE:
+            self._full.append(last)
             self._last = []
 
     def extend(self, values: Iterable[T]) -> None:
@@ -166,4 +170,6 @@ class Places(Generic[K]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return self.get(cast("K", name)) is not None
+        return name in self._own or (
+            self._before is not None and self.get(cast("K", name)) is not None
+        )

@@ -123,13 +123,13 @@ class Joiner:
         """Rows from `changed` on are new or different, or rows were taken away there."""
         if changed == self._seen and self._more_words(rows):
             return
-        self._seen = len(rows)
-        index = len(self._runs) - 1
-        if self._runs and self._runs[-1].start > changed:
-            index = bisect_right(self._runs, changed, key=lambda run: run.start) - 1
-        base = max(0, index - 2)  # a run's content depends on its neighbours, two back
-        fresh = self._clean(rows, base)
-        old = self._runs[base:]
+        runs = self._runs
+        if changed == self._seen:  # nothing but new rows: the last answer's calls may close
+            base = max(0, len(runs) - 2)
+        else:  # a run's content depends on its neighbours, two back
+            base = max(0, bisect_right(runs, changed, key=lambda run: run.start) - 3)
+        self._seen, old = len(rows), runs[base:]
+        fresh = self._clean(rows, base, old[0].start if old else 0)
         same = 0
         for a, b in zip(old, fresh, strict=False):
             if not a.same_as(b):
@@ -137,7 +137,7 @@ class Joiner:
             same += 1
         if same == len(old) == len(fresh):
             return
-        self._runs.cut(base + same)
+        runs.cut(base + same)
         self._join(fresh[same:])
 
     def _more_words(self, rows: Sequence[HasBlock]) -> bool:
@@ -159,13 +159,13 @@ class Joiner:
             self._messages.append({"role": "user", "content": joined})
         return True
 
-    def _clean(self, rows: Sequence[HasBlock], base: int) -> list[Run]:
-        """Runs from number `base` on, made anew."""
-        start = self._runs[base].start if self._runs else 0
+    def _clean(self, rows: Sequence[HasBlock], base: int, start: int) -> list[Run]:
+        """Runs from number `base`, which begins at the row `start`, made anew."""
         rows = rows[start:]
         spans = list(_spans(rows))
-        asked = _calls(self._runs[base - 1].content) if base else []
-        begun = self._last_with_content(base) is not None
+        before = self._runs[base - 1].content if base else []
+        asked = _calls(before)
+        begun = bool(before) or any(self._runs[at].content for at in range(base - 1))
         fresh: list[Run] = []
         self.open = []
         for n, (first, stop) in enumerate(spans):
@@ -188,12 +188,6 @@ class Joiner:
             fresh.append(Run(start + first, rows[first].role, content))
         return fresh
 
-    def _last_with_content(self, end: int) -> Run | None:
-        for at in range(end - 1, -1, -1):
-            if self._runs[at].content:
-                return self._runs[at]
-        return None
-
     def _join(self, fresh: list[Run]) -> None:
         count = self._cut_to_runs()
         for run in fresh:
@@ -211,20 +205,22 @@ class Joiner:
 
     def _cut_to_runs(self) -> int:
         """Leave only what the kept runs gave; return the number of messages."""
-        last = self._last_with_content(len(self._runs))
-        count = last.message + 1 if last else 0
-        self._cut(count)
-        kept: list[list[Block]] = []
+        last: Run | None = None
+        content: list[Block] = []
         for run in reversed(self._runs):
-            if run.message == count - 1:
-                kept.append(run.content)
-            elif run.content:
-                break
-        content = [block for part in reversed(kept) for block in part]
-        if last and len(self._messages[-1]["content"]) != len(content):
-            self._cut(count - 1)
+            if run.content:
+                last = last or run
+                if run.message != last.message:
+                    break
+                content = [*run.content, *content]
+        if last is None:
+            self._cut(0)
+            return 0
+        self._cut(last.message + 1)
+        if len(self._messages[-1]["content"]) != len(content):
+            self._cut(last.message)
             self._messages.append({"role": last.role, "content": content})
-        return count
+        return last.message + 1
 
     def _cut(self, count: int) -> None:
         self._messages.cut(count)

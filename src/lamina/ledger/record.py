@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import Places, Shared, joining, log, tokens
@@ -47,7 +47,7 @@ class Ledger:
     def _reset(self) -> None:
         self.seen = -1
         self._ids: Places[str] = Places()  # tool calls ever made
-        self._states: dict[str, Json] = {}  # last `state` and `job` entries by name
+        self._states: dict[str, _Said] = {}  # last `state` and `job` entries by name
         self._anchor = _Anchor()
         self.frame_tokens = 0  # of system prompt and tools
         self._sent: Sequence[Message] | None = None  # what the last request showed
@@ -86,7 +86,9 @@ class Ledger:
             return Ledger.of(self.entries[:end], now=self._now)  # a tool changed the view
         other = Ledger(None, self._now)
         other.projection = self.projection.branch(end)
-        other.seen, other._ids, other._states = self.seen, self._ids.branch(end), dict(self._states)
+        other.seen, other._ids = self.seen, self._ids.branch(end)
+        said = ((name, one.until(end)) for name, one in self._states.items())
+        other._states = {name: one for name, one in said if one is not None}
         other._anchor, other.frame_tokens = self._anchor.copy(), self.frame_tokens
         other._sent, other._marks = self._sent, self._marks.copy()
         return other
@@ -136,12 +138,13 @@ class Ledger:
                 yield at, entry
 
     def state(self, name: str, default: Any = None) -> Any:
-        entry = self._states.get("state:" + name)
-        return default if entry is None else entry.get("value", default)
+        said = self._states.get("state:" + name)
+        return default if said is None else said.entry.get("value", default)
 
     def job(self, name: str) -> Json | None:
         """The last entry of a background job."""
-        return self._states.get("job:" + name)
+        said = self._states.get("job:" + name)
+        return None if said is None else said.entry
 
     def knows_call(self, id_: str) -> bool:
         return id_ in self._ids
@@ -268,7 +271,8 @@ class Ledger:
         elif kind == "request":
             self._take_request(entry)
         elif kind in ("state", "job"):
-            self._states[f"{kind}:{entry.get('name')}"] = entry
+            name, at = f"{kind}:{entry.get('name')}", len(self.entries) - 1
+            self._states[name] = _Said(entry, at, self._states.get(name))
 
     def _take_request(self, entry: Json) -> None:
         if entry.get("purpose") not in ("main", "agent"):
@@ -288,6 +292,21 @@ class Ledger:
         self._reset()
         for entry in kept:
             self._take(entry)
+
+
+class _Said(NamedTuple):
+    """A `state` or `job` entry, and the one of its name before it."""
+
+    entry: Json
+    at: int
+    before: _Said | None
+
+    def until(self, end: int) -> _Said | None:
+        """The last of its name before `end`."""
+        found: _Said | None = self
+        while found is not None and found.at >= end:
+            found = found.before
+        return found
 
 
 class _Anchor:
