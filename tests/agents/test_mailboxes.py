@@ -332,6 +332,70 @@ def test_a_name_on_the_bridge_is_its_database_role_s_and_another_s_word_is_calle
     theirs.close()
 
 
+_AN_EARLIER_BUILD_S = (
+    """CREATE TABLE lamina_letters (
+        number BIGSERIAL PRIMARY KEY, id TEXT NOT NULL UNIQUE, mailbox TEXT NOT NULL,
+        body TEXT NOT NULL CHECK (octet_length(body) <= 1000000),
+        sent TIMESTAMPTZ NOT NULL DEFAULT now(), taken TIMESTAMPTZ, wrong TEXT)""",
+    """CREATE INDEX lamina_letters_waiting ON lamina_letters (mailbox, number)
+        WHERE taken IS NULL""",
+    "CREATE TABLE lamina_presence (name TEXT PRIMARY KEY, card TEXT NOT NULL)",
+)
+
+
+@pytest.fixture
+def database(postgresql: str, name: str) -> str:
+    """A database of its own: its tables are of another version."""
+    with Bridge(postgresql).connect() as made:
+        made.execute(f"CREATE DATABASE {name}")
+    return postgresql.replace("/postgres?", f"/{name}?")
+
+
+@pytest.mark.spec("L7.4")
+def test_tables_of_an_earlier_build_are_brought_up_to_date_with_what_waits_in_them(
+    database: str, name: str
+) -> None:
+    bridge, waiting = Bridge(database), [letter("one"), letter("two")]
+    with bridge.connect() as made:
+        for statement in _AN_EARLIER_BUILD_S:
+            made.execute(statement)
+        card = Presence("anna", session="s1").packed().decode()
+        made.execute("INSERT INTO lamina_presence VALUES ('anna', %s)", (card,))
+        for one in waiting:
+            made.execute(
+                "INSERT INTO lamina_letters (id, mailbox, body) VALUES (%s, 'anna', %s)",
+                (one.id, one.packed().decode()),
+            )
+    assert [(one.name, one.session) for one in bridge.present()] == [("anna", "s1")]
+    with bridge.connection() as made:
+        made.execute(f"CREATE ROLE {name}_c LOGIN")
+        made.execute(f"GRANT ALL ON lamina_presence, lamina_letters TO {name}_c")
+    other = Bridge(database.replace("lamina@", f"{name}_c@"))
+    other.send("anna", letter("three"))
+    bridge.close()
+    again, got = Bridge(database), list[Letter]()
+    reader = again.read(Presence("anna"), never)
+    assert reader.take(got.append) == 3
+    assert [one.message for one in got] == ["one", "two", "three"]
+    assert not any(one.proven for one in got)
+    reader.close()
+    with pytest.raises(UsageError, match="another database role"):
+        other.read(Presence("anna"), never)
+    for one in (again, other):
+        one.close()
+
+
+@pytest.mark.spec("L7.4")
+def test_tables_of_a_newer_build_are_left_alone_and_named(database: str) -> None:
+    bridge = Bridge(database)
+    assert bridge.present() == []
+    with bridge.connection() as made:
+        made.execute("COMMENT ON TABLE lamina_letters IS 'lamina bridge 9'")
+    bridge.close()
+    with pytest.raises(UsageError, match=r"version 9, of a newer Lamina.*Update Lamina here"):
+        Bridge(database).present()
+
+
 @pytest.mark.spec("L7.4")
 def test_a_row_that_is_no_letter_is_set_aside_by_name(postgresql: str, name: str) -> None:
     bridge, said = Bridge(postgresql), list[str]()

@@ -23,29 +23,48 @@ from lamina.ports import LARGEST_LETTER, Letter, Presence
 _LOCKS = 715_113  # the first half of our advisory locks
 _AT_ONCE = 20  # letters of one transaction
 _MINE = "SELECT name FROM lamina_presence WHERE role = current_user"
-_TABLES = (
-    """CREATE TABLE lamina_presence (
-        name TEXT PRIMARY KEY, card TEXT NOT NULL, role TEXT NOT NULL DEFAULT current_user)""",
-    f"""CREATE TABLE lamina_letters (
-        number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-        mailbox TEXT NOT NULL, role TEXT NOT NULL DEFAULT current_user, sender TEXT,
-        body TEXT NOT NULL CHECK (octet_length(body) <= {LARGEST_LETTER}),
-        sent TIMESTAMPTZ NOT NULL DEFAULT now(), taken TIMESTAMPTZ, wrong TEXT)""",
-    """CREATE INDEX lamina_letters_waiting ON lamina_letters (mailbox, number)
-        WHERE taken IS NULL""",
-    # Who may connect but is another role sees no letters but its own, and speaks for nobody else.
-    *(
-        f"ALTER TABLE {table} {how} ROW LEVEL SECURITY"
-        for table in ("lamina_presence", "lamina_letters")
-        for how in ("ENABLE", "FORCE")
+# What each version of the tables added; a new one is added here, and takes nothing away from builds
+# that know only those before it. The version stands in the comment of a table: anybody can read it there.
+_STEPS = (
+    (
+        f"""CREATE TABLE lamina_letters (
+            number BIGSERIAL PRIMARY KEY, id TEXT NOT NULL UNIQUE, mailbox TEXT NOT NULL,
+            body TEXT NOT NULL CHECK (octet_length(body) <= {LARGEST_LETTER}),
+            sent TIMESTAMPTZ NOT NULL DEFAULT now(), taken TIMESTAMPTZ, wrong TEXT)""",
+        """CREATE INDEX lamina_letters_waiting ON lamina_letters (mailbox, number)
+            WHERE taken IS NULL""",
+        "CREATE TABLE lamina_presence (name TEXT PRIMARY KEY, card TEXT NOT NULL)",
     ),
-    "CREATE POLICY mine ON lamina_presence USING (role = current_user)",
-    "CREATE POLICY seen ON lamina_presence FOR SELECT USING (true)",
-    f"CREATE POLICY read ON lamina_letters USING (mailbox IN ({_MINE})) WITH CHECK (true)",
-    "CREATE POLICY sent ON lamina_letters FOR SELECT USING (role = current_user)",
-    f"""CREATE POLICY written ON lamina_letters AS RESTRICTIVE FOR INSERT WITH CHECK
-        (role = current_user AND (sender IS NULL OR sender IN ({_MINE})))""",
+    # Who may connect but is another role sees no letters but its own, and speaks for nobody else.
+    (
+        # An identity needs no right of its own, as a sequence does.
+        "ALTER TABLE lamina_letters ALTER number DROP DEFAULT",
+        "DROP SEQUENCE lamina_letters_number_seq",
+        "ALTER TABLE lamina_letters ALTER number ADD GENERATED ALWAYS AS IDENTITY",
+        """SELECT setval(pg_get_serial_sequence('lamina_letters', 'number'), max(number))
+            FROM lamina_letters""",
+        "ALTER TABLE lamina_letters ADD sender TEXT",
+        *(
+            f"ALTER TABLE {table} {change}"
+            for table in ("lamina_presence", "lamina_letters")
+            for change in (
+                "ADD role TEXT NOT NULL DEFAULT current_user",
+                "ENABLE ROW LEVEL SECURITY",
+                "FORCE ROW LEVEL SECURITY",
+            )
+        ),
+        "CREATE POLICY mine ON lamina_presence USING (role = current_user)",
+        "CREATE POLICY seen ON lamina_presence FOR SELECT USING (true)",
+        f"CREATE POLICY read ON lamina_letters USING (mailbox IN ({_MINE})) WITH CHECK (true)",
+        "CREATE POLICY sent ON lamina_letters FOR SELECT USING (role = current_user)",
+        f"""CREATE POLICY written ON lamina_letters AS RESTRICTIVE FOR INSERT WITH CHECK
+            (role = current_user AND (sender IS NULL OR sender IN ({_MINE})))""",
+    ),
 )
+_VERSION = """SELECT substring(obj_description(there, 'pg_class') FROM '[0-9]+')::int, CASE
+    WHEN there IS NULL THEN 0 WHEN EXISTS (SELECT FROM pg_attribute
+    WHERE attrelid = there AND attname = 'role') THEN 2 ELSE 1 END
+    FROM to_regclass('lamina_letters') there"""
 _PRESENT = f"""SELECT card, EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid = {_LOCKS} AND objid::bigint = (hashtext(name)::bigint & 4294967295))
@@ -98,12 +117,27 @@ class Bridge:
         with self._using, self.told():
             if self._kept is None or self._kept.closed:
                 self._kept = self.connect()
-                with self._kept.transaction():
-                    self._kept.execute(f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)")
-                    there = self._kept.execute("SELECT to_regclass('lamina_letters')").fetchone()
-                    for statement in _TABLES if there[0] is None else ():
-                        self._kept.execute(statement)
+                try:
+                    self._bring_up_to_date(self._kept)
+                except BaseException:
+                    self._kept.close()
+                    raise
             yield self._kept
+
+    def _bring_up_to_date(self, made: Any) -> None:
+        with made.transaction():
+            made.execute(f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)")
+            said, found = made.execute(_VERSION).fetchone()
+            version = said or found
+            if version > len(_STEPS):
+                raise UsageError(
+                    f"The tables of agents.bridge have version {version}, of a newer Lamina; this "
+                    f"one knows {len(_STEPS)}. Update Lamina here."
+                )
+            for statement in (one for step in _STEPS[version:] for one in step):
+                made.execute(statement)
+            if version < len(_STEPS):
+                made.execute(f"COMMENT ON TABLE lamina_letters IS 'lamina bridge {len(_STEPS)}'")
 
     def connect(self) -> Any:
         return self._psycopg.connect(self._address, autocommit=True, connect_timeout=5)
