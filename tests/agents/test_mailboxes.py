@@ -77,7 +77,7 @@ def test_letters_arrive_once_whole_and_in_order(make: Make, name: str) -> None:
 
 @pytest.mark.spec("L7.4")
 def test_the_same_id_again_is_the_same_letter_read_or_not(make: Make, name: str) -> None:
-    reader, other, one, got = make().read(Presence(name), never), make(), letter(), []
+    reader, other, one, got = make().read(Presence(name), never), make(), letter(), list[Letter]()
     other.send(name, one)
     other.send(name, one)
     assert reader.take(got.append) == 1
