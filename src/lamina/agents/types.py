@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Literal
 
@@ -77,10 +78,6 @@ BUILT_IN = (
 class BadType(UsageError):
     """Why a file can't be used as an agent type: a sentence that names it."""
 
-    def __init__(self, message: str, name: str = "") -> None:
-        super().__init__(message)
-        self.name = name  # of the type, where that is known
-
 
 @dataclass(frozen=True, slots=True)
 class AgentTypes:
@@ -98,13 +95,9 @@ class AgentTypes:
             raise BadType(self.bad[name])
         raise UsageError(f"There is no agent type {name!r}. Types: {', '.join(self.known)}.")
 
-    def listed(self, names: Collection[str] = ()) -> str:
+    def listed(self) -> str:
         """Lines for a prompt: each type and what it is for."""
-        return "\n".join(
-            f"- {one.name}: {one.description}"
-            for one in self.known.values()
-            if not names or one.name in names
-        )
+        return "\n".join(f"- {one.name}: {one.description}" for one in self.known.values())
 
 
 def is_name(word: str) -> bool:
@@ -115,140 +108,138 @@ def is_name(word: str) -> bool:
 
 def load_types(config: Config, tools: Collection[str]) -> AgentTypes:
     """Every type of this project; `tools` are the names that exist."""
-    mine = [(config.own_home / "agents", False, False)]
+    warnings: list[str] = []
+    mine = [_Folder(config.own_home / "agents", tools, warnings)]
     if config.claude:
-        mine.append((config.home / "agents", False, True))
+        mine.append(_Folder(config.home / "agents", tools, warnings, foreign=True))
     brought = [
-        (config.project / ".lamina" / "agents", True, False),
-        (config.project / ".claude" / "agents", True, True),
+        _Folder(config.project / ".lamina" / "agents", tools, warnings, of_project=True),
+        _Folder(config.project / ".claude" / "agents", tools, warnings, True, True),
     ]
     found: dict[str, AgentType] = {one.name: one for one in BUILT_IN}
     bad: dict[str, str] = {}
-    warnings: list[str] = []
     for folders in (mine, brought):
-        same: dict[str, AgentType] = {}
-        for folder, of_project, foreign in folders:
-            for path in _files(folder, bad):
-                try:
-                    one = _read(path, tools, of_project, foreign, warnings.append)
-                    _put(one, same)
-                except BadType as error:
-                    bad[error.name or path.stem] = str(error)
-        for name, one in same.items():
-            _add(one, name, found, bad)
+        named: dict[str, list[AgentType]] = {}
+        for one in (one for folder in folders for one in folder.types(bad)):
+            named.setdefault(one.name, []).append(one)
+        for name, (one, *more) in named.items():
+            if more:  # nobody knows which is meant
+                files = f"{one.file} and {more[0].file}"
+                bad[name] = f"{files} are both the agent type {name!r}. Rename one of them."
+            elif one.of_project and name in found:  # it takes nobody's place
+                whose = f"{name!r} ({found[name].file or 'a built-in one'})"
+                bad[f"{name} of the project"] = (
+                    f"{one.file} has the name of another agent type, {whose}, and is left out. "
+                    "Rename it."
+                )
+            elif name not in bad:
+                found[name] = one
     _without_loops(found, bad)
     return AgentTypes(found, bad, tuple(warnings))
 
 
-def _files(folder: Path, bad: dict[str, str]) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".md")[:_MOST]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        bad[str(folder)] = f"Can't read the agent types in {folder}: {error.strerror}."
-        return []
-
-
-def _put(one: AgentType, same: dict[str, AgentType]) -> None:
-    """Two of one name from one owner: nobody knows which is meant."""
-    other = same.pop(one.name, None)
-    if other is not None:
-        raise BadType(
-            f"{other.file} and {one.file} are both the agent type {one.name!r}. Rename one of them.",
-            one.name,
-        )
-    same[one.name] = one
-
-
-def _add(one: AgentType, name: str, found: dict[str, AgentType], bad: dict[str, str]) -> None:
-    """The user's own may take the place of a built-in one; a project's takes nobody's."""
-    there = found.get(name)
-    if there is not None and one.of_project:
-        whose = there.file or "a built-in one"
-        bad[f"{name} of the project"] = (
-            f"{one.file} has the name of another agent type, {name!r} ({whose}), and is left out. "
-            "Rename it."
-        )
-        return
-    if name in bad:
-        return
-    found[name] = one
-
-
 def _without_loops(found: dict[str, AgentType], bad: dict[str, str]) -> None:
     """Types that could start each other for ever are no types."""
-    for name in list(found):
-        trail = _loop(name, found)
-        if trail:
-            loop = " → ".join(trail)
-            bad[name] = f"{found[name].file} starts itself: {loop}. Take one out of `agents`."
-    for name in bad:
-        if name in found and found[name].agents:
-            del found[name]
+    try:
+        TopologicalSorter({name: one.agents for name, one in found.items()}).prepare()
+    except CycleError as error:
+        loop: list[str] = error.args[1][:0:-1]
+        for at, name in enumerate(loop):
+            trail = " → ".join([*loop[at:], *loop[:at], name])
+            bad[name] = f"{found.pop(name).file} starts itself: {trail}. Take one out of `agents`."
+        _without_loops(found, bad)
 
 
-def _loop(start: str, found: Mapping[str, AgentType]) -> list[str]:
-    """The way from a type back to itself; empty if there is none."""
-    waiting, seen = [[start]], set[str]()
-    while waiting:
-        trail = waiting.pop()
-        for name in found[trail[-1]].agents if trail[-1] in found else ():
-            if name == start:
-                return [*trail, name]
-            if name not in seen:
-                seen.add(name)
-                waiting.append([*trail, name])
-    return []
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """Where files of types are."""
 
+    path: Path
+    tools: Collection[str]
+    warnings: list[str]
+    of_project: bool = False
+    foreign: bool = False  # another tool's
 
-# ---- one file
+    def types(self, bad: dict[str, str]) -> Iterator[AgentType]:
+        try:
+            files = sorted(path for path in self.path.iterdir() if path.suffix == ".md")[:_MOST]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            bad[str(self.path)] = f"Can't read the agent types in {self.path}: {error.strerror}."
+            return
+        for path in files:
+            try:
+                yield self._type(path)
+            except BadType as error:
+                bad[path.stem] = str(error)
 
-
-def _read(
-    path: Path,
-    tools: Collection[str],
-    of_project: bool,
-    foreign: bool,
-    warn: Callable[[str], None],
-) -> AgentType:
-    data = _bytes(path)
-    topic = read_topic(path.name, data)
-    keys = dict(topic.extra)
-    name = topic.name
-    if not is_name(name) or name == FORK:
-        raise BadType(
-            f"{path}: {name!r} can't be the name of an agent type. "
-            "Use letters, digits, - and _; `fork` is taken."
+    def _type(self, path: Path) -> AgentType:
+        data = _bytes(path)
+        topic = read_topic(path.name, data)
+        name, keys = topic.name, dict(topic.extra)
+        if not is_name(name) or name == FORK:
+            raise BadType(
+                f"{path}: {name!r} can't be the name of an agent type. "
+                "Use letters, digits, - and _; `fork` is taken."
+            )
+        if not topic.description:
+            raise BadType(f"{path} has no description. Say in one line what the agent is for.")
+        if self.of_project:
+            self._narrow(path, keys)
+        if not self.foreign and (unknown := sorted(set(keys) - _KEYS)):
+            known = ", ".join(sorted(_KEYS))
+            raise BadType(f"{path} sets {unknown[0]}, which is not known. Keys: {known}.")
+        memory, model = keys.get("memory") or "none", keys.get("model", "")
+        if memory not in ("none", "user", "project", "local"):
+            raise BadType(f"{path}: memory must be user, project or local, not {memory!r}.")
+        return AgentType(
+            name,
+            topic.description,
+            topic.body,
+            tools=self._tools(path, keys.get("tools")),
+            model="" if model == "inherit" or (self.foreign and ":" not in model) else model,
+            memory=None if memory == "none" else memory,
+            plan=keys.get("plan", "").lower() == "true",
+            agents=tuple(_words(keys.get("agents", ""))),
+            max_calls=int(_limit(path, keys, "max_calls")),
+            max_minutes=_limit(path, keys, "max_minutes"),
+            max_dollars=_limit(path, keys, "max_dollars"),
+            file=path,
+            of_project=self.of_project,
+            digest=hashlib.sha256(data).hexdigest(),
         )
-    if not topic.description:
-        raise BadType(f"{path} has no description. Say in one line what the agent is for.")
-    if of_project:
-        _narrowed(path, keys, foreign, warn)
-    if not foreign and (unknown := sorted(set(keys) - _KEYS)):
-        known = ", ".join(sorted(_KEYS))
-        raise BadType(f"{path} sets {unknown[0]}, which is not known. Keys: {known}.")
-    memory = keys.get("memory", "")
-    if memory not in ("", "none", "user", "project", "local"):
-        raise BadType(f"{path}: memory must be user, project or local, not {memory!r}.")
-    limits = {key: _limit(path, key, keys.get(key, "0")) for key in _LIMITS}
-    model = keys.get("model", "")
-    return AgentType(
-        name,
-        topic.description,
-        topic.body,
-        _tools(path, keys.get("tools"), tools, foreign, warn),
-        "" if model == "inherit" or (foreign and ":" not in model) else model,
-        None if memory in ("", "none") else memory,
-        keys.get("plan", "").lower() == "true",
-        tuple(_words(keys.get("agents", ""))),
-        int(limits["max_calls"]),
-        limits["max_minutes"],
-        limits["max_dollars"],
-        path,
-        of_project,
-        hashlib.sha256(data).hexdigest(),
-    )
+
+    def _narrow(self, path: Path, keys: dict[str, str]) -> None:
+        """What a file that came with the project may not set."""
+        if keys.get("memory") == "user":  # it would carry words from one project into another
+            raise BadType(
+                f"{path} is inside the project: its memory can be project or local, not user."
+            )
+        for key in [one for one in keys if one.partition(".")[0] in _NOT_FROM_A_PROJECT]:
+            if key == "model" and keys[key] == "inherit":
+                continue
+            if not self.foreign:
+                raise BadType(
+                    f"{path} is inside the project and may not set {key}. "
+                    "Delete that line, or move the file to the agents folder of your home."
+                )
+            del keys[key]
+            self.warnings.append(f"{path} is inside the project: its {key} was left out.")
+
+    def _tools(self, path: Path, given: str | None) -> tuple[str, ...] | None:
+        names = [_CALLED.get(name, name) for name in _words(given or "")]
+        if given is None or names == ["*"]:
+            return None
+        kept = tuple(dict.fromkeys(name for name in names if name in self.tools))
+        if listed := ", ".join(name for name in names if name not in self.tools):
+            if not self.foreign or not kept:
+                known = ", ".join(self.tools)
+                raise BadType(f"{path} names tools that don't exist: {listed}. Tools: {known}.")
+            self.warnings.append(
+                f"{path}: these tools don't exist here and were left out: {listed}."
+            )
+        return kept
 
 
 def _bytes(path: Path) -> bytes:
@@ -262,45 +253,6 @@ def _bytes(path: Path) -> bytes:
     return data
 
 
-def _narrowed(path: Path, keys: dict[str, str], foreign: bool, warn: Callable[[str], None]) -> None:
-    """What a file that came with the project may not set."""
-    if keys.get("memory") == "user":  # it would carry words from one project into another
-        raise BadType(
-            f"{path} is inside the project: its memory can be project or local, not user."
-        )
-    for key in [one for one in keys if one.partition(".")[0] in _NOT_FROM_A_PROJECT]:
-        if key == "model" and keys[key] == "inherit":
-            continue
-        if not foreign:
-            raise BadType(
-                f"{path} is inside the project and may not set {key}. "
-                "Delete that line, or move the file to the agents folder of your home."
-            )
-        del keys[key]
-        warn(f"{path} is inside the project: its {key} was left out.")
-
-
-def _tools(
-    path: Path,
-    given: str | None,
-    known: Collection[str],
-    foreign: bool,
-    warn: Callable[[str], None],
-) -> tuple[str, ...] | None:
-    names = [_CALLED.get(name, name) for name in _words(given or "")]
-    if given is None or names == ["*"]:
-        return None
-    unknown = [name for name in names if name not in known]
-    if not unknown:
-        return tuple(dict.fromkeys(names))
-    listed = ", ".join(unknown)
-    kept = tuple(dict.fromkeys(name for name in names if name in known))
-    if not foreign or not kept:
-        raise BadType(f"{path} names tools that don't exist: {listed}. Tools: {', '.join(known)}.")
-    warn(f"{path}: these tools don't exist here and were left out: {listed}.")
-    return kept
-
-
 def _words(value: str) -> list[str]:
     """`a, b`, `[a, b]` or a list of lines."""
     for mark in ",[]\"'":
@@ -308,12 +260,12 @@ def _words(value: str) -> list[str]:
     return [word for word in value.split() if word != "-"]
 
 
-def _limit(path: Path, key: str, value: str) -> float:
+def _limit(path: Path, keys: Mapping[str, str], key: str) -> float:
     with suppress(ValueError):
-        number = float(value)
+        number = float(keys.get(key, "0"))
         if 0 <= number < float("inf"):
             return number
-    raise BadType(f"{path}: {key} must be a number, not {value!r}.")
+    raise BadType(f"{path}: {key} must be a number, not {keys[key]!r}.")
 
 
 # ---- the user's yes to what came with a project
