@@ -359,6 +359,9 @@ def test_a_name_that_two_hosts_have_is_asked_for_with_its_host() -> None:
         def present(self) -> list[roads.Presence]:
             return [roads.Presence(name) for name in ("anna@a", "anna@b", "ben@b")]
 
+        def send(self, name: str, letter: Letter) -> None:
+            raise AssertionError(name)
+
     posts: Any = {"me": Post()}
     assert roads.whereabouts(posts, "ben")[1].name == "ben@b"
     assert roads.whereabouts(posts, "anna@b")[1].name == "anna@b"
@@ -544,7 +547,7 @@ def test_another_user_can_not_write_over_the_socket(
             said = await anyio.to_thread.run_sync(speak, path, b"{}")
             assert f"Another user (id {mine})" in said
             with pytest.raises(PostAway, match="Another user"):
-                await roads.to_socket(path, Letter(new_id(), "ben", "ben", "hello"))
+                await session.agents.roads.send(f"uds:{path}", "hello")
             monkeypatch.undo()
             assert not session.state.queue
 

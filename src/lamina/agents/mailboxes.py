@@ -22,7 +22,7 @@ from pathlib import Path
 from lamina.agents.types import is_name
 from lamina.errors import LaminaError, PostAway, StorageError, UsageError
 from lamina.ledger.log import sync
-from lamina.ledger.places import private_folder, write_private
+from lamina.ledger.places import private_folder
 from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _KEPT = 7 * 24 * 3600.0  # seconds for which the id of a letter that was read is known
@@ -145,11 +145,14 @@ class _FileReader:
         return taken
 
     def show(self, presence: Presence) -> None:
-        write_private(self._box / "presence.json", presence.packed())
+        temporary = self._box / "tmp" / f"presence.{os.getpid()}"
+        with open(temporary, "wb", opener=_opener) as file:
+            file.write(presence.packed())
+        temporary.rename(self._box / "presence.json")
 
     def _tidy(self) -> None:
         """What was read long ago, or never came to be a letter."""
-        for one in [found for what in (".*", "tmp/*", "cur/*") for found in self._box.glob(what)]:
+        for one in [*(self._box / "tmp").iterdir(), *(self._box / "cur").iterdir()]:
             with suppress(OSError):
                 if time.time() - one.lstat().st_mtime > _KEPT:
                     one.unlink()

@@ -241,9 +241,9 @@ class Roads:
         if not card.background:
             self._awaited[card.id] = back
         try:
-            if not to.startswith("uds:"):  # the whole name: its result comes from nobody else
-                to = (await _apart(whereabouts, self._posts, to))[1].name
-                card = agent.card = replace(card, base=to)
+            # The whole name: its result comes from nobody else.
+            to = (await _apart(whereabouts, self._posts, to))[1].name
+            card = agent.card = replace(card, base=to)
             await self.send(to, {"type": "task", "task": card.id, "prompt": prompt}, card.task)
             if not card.background:
                 with anyio.move_on_after(60 * self._main.config.float("agents.max_minutes")):
@@ -327,15 +327,9 @@ class Roads:
         it. A sentence says how; a LaminaError why not."""
         self.wrote = True
         where, _, inner = to.partition("#")
-        id_ = id_ or new_id()
-        if where.startswith("uds:"):
-            mine = self.address(to, by)
-            letter = Letter(id_, mine, mine, message, inner, summary)
-            await to_socket(where.removeprefix("uds:"), letter)
-            return f"{where} has it."
-        post, one = await _apart(whereabouts, self._posts, where)
+        send, one = await _apart(whereabouts, self._posts, where)
         mine = self.address(one.name, by)
-        await _apart(post.send, one.name, Letter(id_, mine, mine, message, inner, summary))
+        await _apart(send, Letter(id_ or new_id(), mine, mine, message, inner, summary))
         when = "after its present round" if one.alive else "when it is started again"
         return f"{to} will read it {when}."
 
@@ -370,7 +364,7 @@ class Roads:
         said = _TAKEN
         async with stream:
             try:
-                _check_peer(stream)
+                _check_peer(stream.extra(anyio.abc.SocketAttribute.raw_socket))  # noqa: S610
                 with anyio.fail_after(_SLOW):
                     letter = Letter.unpacked(await _all_of(stream), "The letter")
                 await _apart(self._posts[self.name].send, self.name, letter)
@@ -402,8 +396,10 @@ def posts_of(config: Config, name: str) -> dict[str, Post]:
     return posts
 
 
-def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Post, Presence]:
-    """Where somebody has a mailbox: by the whole name, or by what stands before the @. Blocks."""
+def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Callable[[Letter], None], Presence]:
+    """How to write to somebody, by a socket, the whole name, or what stands before the @. Blocks."""
+    if name.startswith("uds:"):
+        return partial(_to_socket, name.removeprefix("uds:")), Presence(name)
     if name.startswith("bridge:") and len(posts) == 1:
         raise UsageError("There is no bridge here. Set agents.bridge in your own settings.")
     name = name.removeprefix("bridge:")
@@ -413,7 +409,8 @@ def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Post, Presence]:
         found for found in there if found[1].name.startswith(f"{name}@") and found[1].alive
     ]
     if len(fitting) == 1:
-        return fitting[0]
+        post, one = fitting[0]
+        return partial(post.send, one.name), one
     if fitting:
         which = ", ".join(one.name for _, one in fitting)
         raise UsageError(f"There are several {name!r}: {which}. Write the host too.")
@@ -454,9 +451,8 @@ def _own_folder(folder: Path) -> None:
         raise PostAway(f"{folder} is not yours alone. Remove it.")
 
 
-def _check_peer(stream: SocketStream) -> None:
+def _check_peer(raw: socket.socket) -> None:
     """Only the same user, as the kernel knows it."""
-    raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - no query
     if sys.platform == "linux":
         user = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
     else:  # LOCAL_PEERCRED: a version, then the user
@@ -474,18 +470,18 @@ async def _all_of(stream: SocketStream) -> bytes:
     return data
 
 
-async def to_socket(path: str, letter: Letter) -> None:
-    """To whoever listens there, if it is the same user."""
-    data, said = letter.packed(), ""
+def _to_socket(path: str, letter: Letter) -> None:
+    """To whoever listens there, if it is the same user. Blocks."""
     try:
-        with anyio.fail_after(_SLOW):
-            async with await anyio.connect_unix(path) as stream:
-                _check_peer(stream)
-                await stream.send(data)
-                await stream.send_eof()
-                said = (await _all_of(stream)).decode()
-    except (OSError, TimeoutError, anyio.BrokenResourceError) as error:
-        why = getattr(error, "strerror", None) or "no answer"
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(_SLOW)
+            peer.connect(path)
+            _check_peer(peer)
+            peer.sendall(letter.packed())
+            peer.shutdown(socket.SHUT_WR)
+            said = peer.recv(1 << 16).decode()
+    except OSError as error:
+        why = error.strerror or "no answer"
         raise PostAway(f"Nobody listens at uds:{path} ({why}).") from error
     if said != _TAKEN:
         raise PostAway(f"uds:{path} did not take it: {said or 'it said nothing'}")

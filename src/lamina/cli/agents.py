@@ -174,17 +174,11 @@ def live_cards(folder: Path, there: Sequence[Presence]) -> list[tuple[Card, str]
 
 def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, str]) -> Presence:
     """To a teammate, else to an agent of a session that is open; says whose mailbox it was."""
-    import anyio
-
     from lamina.agents.mailboxes import new_id
-    from lamina.agents.roads import posts_of, to_socket, whereabouts
+    from lamina.agents.roads import posts_of, whereabouts
     from lamina.ledger.places import find_project_folder
 
     where, _, inner = args.agent.partition("#")
-    if where.startswith("uds:"):
-        letter = Letter(new_id(), "user", "", message, inner)
-        anyio.run(to_socket, where.removeprefix("uds:"), letter)
-        return Presence(where)
     folder = find_project_folder(config.own_home, config.project)
     posts = posts_of(config, "user")
     for one in present(config)[0]:
@@ -192,10 +186,10 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
         if where in [name for card in cards for name in (card.name, card.id)]:
             where, inner = one.name, where
     try:
-        post, one = whereabouts(posts, where)
+        send, one = whereabouts(posts, where)
         if not one.alive and not isinstance(message, str):
             raise UsageError(f"{args.agent} does not run.")
-        post.send(one.name, Letter(new_id(), "user", "", message, inner))
+        send(Letter(new_id(), "user", "", message, inner))
     finally:
         for post in posts.values():
             post.close()
