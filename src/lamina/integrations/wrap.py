@@ -296,7 +296,10 @@ def _parsed(between: Between, call: Call, parse: Callable[..., Any]) -> Callable
 
         return await run_sync(seen, await parse(**given))
 
-    return later if iscoroutinefunction(parse) else lambda **given: seen(parse(**given))
+    def now(**given: Any) -> Any:
+        return seen(parse(**given))
+
+    return later if iscoroutinefunction(parse) else now
 
 
 def _tee(between: Between, call: Call, items: Iterator[Any]) -> Iterator[Any]:
