@@ -143,3 +143,14 @@ class HookError(LaminaError):
 
 class TranscriptError(LaminaError):
     pass
+
+
+def installing(extra: str) -> str:
+    """The command that adds an extra to this Lamina, be it installed or a checkout."""
+    import sys
+    from pathlib import Path
+
+    checkout = Path(__file__).parents[2]
+    if not (checkout / "pyproject.toml").is_file():
+        return f"pip install 'lamina[{extra}]'"
+    return f"{sys.executable} -m pip install -e '{checkout}[{extra}]'"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.config import SETTINGS, Config, Setting
 from lamina.config.setting import BadValue, Value
-from lamina.errors import SettingsError
+from lamina.errors import SettingsError, installing
 from lamina.messages import as_object
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _client(provider: FeatureProvider | None, problems: list[str]) -> OpenFeatur
         from openfeature import api
     except ImportError as error:
         raise SettingsError(
-            "A flag provider needs the package openfeature-sdk. Install lamina[openfeature]."
+            f"A flag provider needs the package openfeature-sdk: {installing('openfeature')}."
         ) from error
     if provider is None:
         client = api.get_client(DOMAIN)

@@ -85,11 +85,16 @@ class Options:
             raise UsageError(f"`{name}` can't be a {kind}: {_WANTED[name]}.")
 
 
-def open_model(spec: str, config: Config, clock: Clock) -> Model:
-    """The model that a name stands for, with this configuration's keys and addresses."""
+def open_model(spec: str, config: Config, clock: Clock, *, saves: bool = True) -> Model:
+    """The model that a name stands for, with this configuration's keys and addresses. `saves`:
+    whether layer 5 keeps what is said, which the engine without a model promises."""
     from lamina.models import open_model as make
 
     provider = spec.partition(":")[0]
+    if provider == "none":
+        from lamina.models.none import NoModel
+
+        return NoModel(saves=saves)
     options: dict[str, Any] = {}
     if provider in ("anthropic", "openai"):
         options = {
@@ -177,12 +182,17 @@ async def make_deps(
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     server_notes = await _add_servers(toolbox, config, emit, stack)
     model = options.model if options.model is not None else config.str("model")
+    saves = flags.on("extraction") and (
+        options.interactive or flags.on("extraction_non_interactive")
+    )
     small = SmallModel(config, options.clock)
     stack.push_async_callback(small.close)
     return Deps(
         config=config,
         flags=flags,
-        model=open_model(model, config, options.clock) if isinstance(model, str) else model,
+        model=open_model(model, config, options.clock, saves=saves)
+        if isinstance(model, str)
+        else model,
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spec("I1")
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ImportError, match=r"needs the package nowhere: pip install 'lamina\[no\]'"):
+    with pytest.raises(ImportError, match=r"needs the package nowhere: .*pip install .*\[no\]'"):
         needs("nowhere", "no", (1, 0), 2)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for extra in ("langchain", "openai-agents", "pydantic-ai", "claude-agent-sdk", "llm"):

@@ -78,13 +78,21 @@ def test_leaving_a_stream_early_ends_the_turn(place: dict[str, Any]) -> None:
 def test_what_a_program_hears_is_remembered_if_it_asks_for_that(place: dict[str, Any]) -> None:
     said = "I am a nurse, and I prefer tabs over spaces in all my files."
     with lamina.Session.open(**place) as session:
-        session.ask(said)
+        assert "For this session only" in session.ask(said).text
     with lamina.Memory(place["project"], home=place["home"]) as memory:
         assert memory.all() == []
     with lamina.Session.open(**place, remember=True) as session:
-        session.ask(said)
+        assert "only" not in session.ask(said).text
     with lamina.Memory(place["project"], home=place["home"]) as memory:
         assert memory.all() != []
+
+
+def test_what_a_tool_saved_and_extraction_heard_waits_once(place: dict[str, Any]) -> None:
+    config = {"memory.inbox_all": True}
+    with lamina.Session.open(**place, config=config, remember=True) as session:
+        session.ask("Remember that deploys never happen on Fridays.")
+    (shown,) = (place["home"]).glob("projects/*/*/inbox/*.json")
+    assert "never happen on Fridays" in shown.read_text("utf-8")
 
 
 def test_a_tool_is_still_the_function_it_was() -> None:

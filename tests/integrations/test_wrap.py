@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any
 
 import anthropic
 import openai
+import pydantic
 import pytest
 from tests.wire.cache import PromptCache
-from tests.wire.server import Answer, WireServer, fails
+from tests.wire.server import Answer, WireServer, fails, says
 
 import lamina
 from lamina.cache.prices import cost, price_of
@@ -561,3 +562,119 @@ def test_other_calls_and_raw_answers_are_the_clients_own(
     raw = client.messages.with_raw_response.create(model=MODEL, max_tokens=100, messages=messages)
     assert raw.http_response.status_code == 200
     assert raw.parse().content[0].type == "text"
+
+
+class City(pydantic.BaseModel):
+    name: str
+
+
+QUESTION = "Which database do we use?"
+ASKED: Any = {"model": MODEL, "max_tokens": 100, "messages": [said(QUESTION)]}
+CHAT: Any = {"model": "gpt-5", "messages": [said(QUESTION)]}
+RESPONSE: Any = {"model": "gpt-5", "input": QUESTION}
+FORMAT: Any = {"output_format": City}
+
+
+def _entered(manager: Any, read: Callable[[Any], Any]) -> Any:
+    with manager as opened:
+        return read(opened)
+
+
+def _runner(client: anthropic.Anthropic) -> Any:
+    @anthropic.beta_tool
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return city
+
+    return client.beta.messages.tool_runner(**ASKED, tools=[weather]).until_done().content
+
+
+ANTHROPIC_WAYS: dict[str, Callable[[Any], Any]] = {
+    "create": lambda c: c.messages.create(**ASKED).content,
+    "an iterator": lambda c: (
+        c.messages.create(**{**ASKED, "messages": iter(ASKED["messages"])}).content
+    ),
+    "stream": lambda c: [e.type for e in c.messages.create(**ASKED, stream=True)],
+    "stream()": lambda c: _entered(c.messages.stream(**ASKED), lambda s: list(s.text_stream)),
+    "parse": lambda c: c.messages.parse(**ASKED, **FORMAT).parsed_output,
+    "raw": lambda c: c.messages.with_raw_response.create(**ASKED).parse().content,
+    "raw stream": lambda c: [
+        e.type for e in c.messages.with_raw_response.create(**ASKED, stream=True).parse()
+    ],
+    "streaming response": lambda c: _entered(
+        c.messages.with_streaming_response.create(**ASKED), lambda r: r.parse().content
+    ),
+    "beta": lambda c: c.beta.messages.create(**ASKED, betas=["x"]).content,
+    "beta parse": lambda c: c.beta.messages.parse(**ASKED, **FORMAT).parsed_output,
+    "beta stream": lambda c: _entered(c.beta.messages.stream(**ASKED), lambda s: s.until_done()),
+    "tool runner": _runner,
+    "with_options": lambda c: c.with_options(timeout=9).copy().messages.create(**ASKED).content,
+}
+OPENAI_WAYS: dict[str, Callable[[Any], Any]] = {
+    "create": lambda c: c.chat.completions.create(**CHAT).choices,
+    "stream()": lambda c: _entered(
+        c.chat.completions.stream(**CHAT, stream_options={"include_usage": True}),
+        lambda s: [event.type for event in s],
+    ),
+    "parse": lambda c: c.chat.completions.parse(**CHAT, response_format=City).choices[0].message,
+    "raw": lambda c: c.chat.completions.with_raw_response.create(**CHAT).parse().choices,
+    "beta": lambda c: c.beta.chat.completions.create(**CHAT).choices,
+    "response": lambda c: c.responses.create(**RESPONSE).output,
+    "response stream()": lambda c: _entered(
+        c.responses.stream(**RESPONSE), lambda s: [event.type for event in s]
+    ),
+    "response parse": lambda c: c.responses.parse(**RESPONSE, text_format=City).output_parsed,
+    "response raw": lambda c: c.responses.with_raw_response.create(**RESPONSE).parse().output,
+    "with_options": lambda c: c.with_options(timeout=9).responses.create(**RESPONSE).output,
+}
+
+
+@pytest.mark.parametrize(
+    ("maker", "way"),
+    [("anthropic", way) for way in ANTHROPIC_WAYS] + [("openai", way) for way in OPENAI_WAYS],
+)
+def test_whatever_way_it_is_called_it_recalls_books_and_answers_as_the_bare_one(
+    maker: str, way: str, wire: WireServer, project: Path, home: Path
+) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        memory.remember("The database is PostgreSQL 16.")
+    wire.rule = lambda body: says('{"name": "Oslo"}')
+    make = {
+        "anthropic": lambda: anthropic.Anthropic(base_url=wire.anthropic_url, api_key="k"),
+        "openai": lambda: openai.OpenAI(base_url=wire.openai_url, api_key="k"),
+    }[maker]
+    call = {"anthropic": ANTHROPIC_WAYS, "openai": OPENAI_WAYS}[maker][way]
+    with make() as bare, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert call(lamina.wrap(bare, project, home=home)) == call(bare)
+    assert not [str(one.message) for one in told if one.category is RuntimeWarning]
+    assert "PostgreSQL 16" in json.dumps(wire.received[0].body)
+    assert [one["output"] for one in Spend(home / "spend").calls()] == [5]
+
+
+def test_the_async_client_is_read_raw_and_streamed_raw_too(
+    wire: WireServer, project: Path, home: Path
+) -> None:
+    async def work() -> None:
+        async with anthropic.AsyncAnthropic(base_url=wire.anthropic_url, api_key="k") as bare:
+            client: Any = lamina.wrap(bare, project, home=home)
+            raw = await client.messages.with_raw_response.create(**ASKED)
+            assert (await raw.parse()).content[0].text == "ok"
+            asked = client.messages.with_streaming_response.create(**ASKED, stream=True)
+            async with asked as response:
+                assert [event.type async for event in await response.parse()]
+
+    asyncio.run(work())
+    assert len(list(Spend(home / "spend").calls())) == 2
+
+
+def test_what_the_provider_holds_itself_passes_without_a_word(
+    wire: WireServer, project: Path, home: Path
+) -> None:
+    with openai.OpenAI(base_url=wire.openai_url, api_key="k") as bare:
+        client = lamina.wrap(bare, project, home=home)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            client.responses.create(model="gpt-5", prompt={"id": "pmpt_1"})
+            client.responses.create(**RESPONSE, previous_response_id="resp_1")
+    assert not list(Spend(home / "spend").calls())

@@ -13,6 +13,7 @@ import pytest
 from tests.models.talk import READ, Talk, answer, request, user
 from tests.wire.server import Answer, WireServer, fails, says
 
+from lamina import errors
 from lamina.errors import (
     BadResponse,
     ModelConfigError,
@@ -566,8 +567,15 @@ def test_bad_options_are_refused_by_name() -> None:
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lamina.models.find_spec", lambda _: None)
     for kind in ("anthropic", "openai", "gguf"):
-        with pytest.raises(ModelConfigError, match=rf"pip install 'lamina\[{kind}\]'"):
-            open_model(f"{kind}:x")
+        with pytest.raises(ModelConfigError, match=rf"pip install -e '.*\[{kind}\]'"):
+            open_model(f"{kind}:x")  # from a checkout, as the tests are
+
+
+def test_an_installed_lamina_gets_an_extra_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "site-packages" / "lamina" / "x.py"))
+    assert errors.installing("openai") == "pip install 'lamina[openai]'"
 
 
 def test_opening_a_model_loads_no_package() -> None:

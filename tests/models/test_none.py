@@ -372,6 +372,7 @@ def test_a_remark_below_a_file_is_not_one_of_its_lines() -> None:
         ("ls", "Bash", "ls"),
         ("git status", "Bash", "git status"),
         ("what does this project do?", "Glob", "README*"),
+        ("what does this do?", "Glob", "README*"),
         ("where is the timeout handled?", "Grep", "(?i)handl|timeout"),
         ("find client.py", "Glob", "**/client.py"),
         ("show me the README", "Glob", "README*"),

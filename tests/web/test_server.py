@@ -215,12 +215,13 @@ def test_without_its_package_the_page_says_how_to_get_it(
     world: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     from lamina.cli.main import main
+    from lamina.errors import installing
 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     for name in ("lamina.web.pages", "lamina.web.rendering"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert main(["ui", "--no-open"]) == 2
-    assert "pip install 'lamina[ui]'" in capfd.readouterr().err
+    assert f"Install it: {installing('ui')}." in capfd.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose socket it is")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from lamina.errors import PackageMissing
+from lamina.errors import PackageMissing, installing
 
 
 def needs(package: str, extra: str, least: tuple[int, int], below: int) -> None:
@@ -15,7 +15,7 @@ def needs(package: str, extra: str, least: tuple[int, int], below: int) -> None:
     try:
         found = metadata.version(package)
     except metadata.PackageNotFoundError:
-        how = f"pip install 'lamina[{extra}]'"
+        how = installing(extra)
         raise PackageMissing(f"This adapter needs the package {package}: {how}.") from None
     digits = "".join(sign if sign.isdigit() else " " for sign in found)  # of 2.0rc1, 2 and 0
     numbers = tuple(int(part) for part in digits.split()[:2])

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from lamina.agents.mailboxes import name_in
-from lamina.errors import PostAway, UsageError
+from lamina.errors import PostAway, UsageError, installing
 from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _LOCKS = 715_113  # the first half of our advisory locks
@@ -82,7 +82,7 @@ class Bridge:
             import psycopg
         except ImportError as error:
             raise UsageError(
-                "agents.bridge needs one more package. Install it: pip install 'lamina[postgresql]'."
+                f"agents.bridge needs one more package. Install it: {installing('postgresql')}."
             ) from error
         self._psycopg: Any = psycopg
         self._address = address

@@ -107,10 +107,10 @@ class Form:
         if any(getattr(item, name, None) for name in ("usage", *_AROUND)):
             seen.append(item)
 
-    def usage(self, events: Iterable[Json]) -> Usage:
+    def usage(self, events: Iterable[object]) -> Usage:
         """What an answer used, or the events of a stream tell: later ones count."""
         told: Json = {}
-        for event in events:
+        for event in map(as_object, events):
             for one in (event, *(as_object(event.get(name)) for name in _AROUND)):
                 for name in _USED:
                     told |= _said(one.get(name))
@@ -336,10 +336,11 @@ _GEMINI = Form(
     "parts",
 )
 
+_OPENAI = {"chat.completions": _CHAT, "responses": RESPONSES}
 # By package, the resources of a client.
 FORMS: Mapping[str, Mapping[str, Form]] = {
     "anthropic": {"messages": ANTHROPIC, "beta.messages": ANTHROPIC},
-    "openai": {"chat.completions": _CHAT, "responses": RESPONSES},
+    "openai": {f"{where}{name}": form for where in ("", "beta.") for name, form in _OPENAI.items()},
 }
 
 

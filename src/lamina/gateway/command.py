@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of
 from lamina.cli.terminal import note, out, out_json, plural
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, UsageError, installing
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -117,7 +117,7 @@ def gateway_to(url: str, desk: Desk | None) -> Gateway:
         from lamina.gateway.peers import Upstream
         from lamina.gateway.server import Gateway
     except ImportError as error:
-        raise UsageError("This needs the extra gateway: pip install 'lamina[gateway]'.") from error
+        raise UsageError(f"This needs the extra gateway: {installing('gateway')}.") from error
     return Gateway(Upstream(url), desk)
 
 

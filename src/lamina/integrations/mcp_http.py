@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina._version import __version__
 from lamina.cli.terminal import note
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, UsageError, installing
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import INSTRUCTIONS, TOOLS, unknown_tool, why_wrong
 from lamina.ledger.places import private_folder, write_private
@@ -38,7 +38,7 @@ def serve(config: Config, port: int) -> int:
 
         app = application(config, _token(config.own_home))
     except ImportError as error:
-        raise UsageError("--http needs the extra mcp: pip install 'lamina[mcp]'.") from error
+        raise UsageError(f"--http needs the extra mcp: {installing('mcp')}.") from error
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -35,7 +35,7 @@ _NO = ("", "0", "false", "no", "off")
 _MARK = "_lamina"
 # The SDKs have no public place for it: every method of a resource posts through the one, every kind of
 # stream reads from the other.
-_DOOR, _ITEMS = "_post", "_iterator"
+_DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
 _Client = TypeVar("_Client")
 
 
@@ -184,6 +184,10 @@ class Between:
             if self._looking is not None:
                 self._looking.result()
             given = cast("Json", body)
+            if not given.get(form.said_in):  # a prompt that the provider keeps
+                return None
+            if isinstance(given[form.said_in], Iterator):  # which can be read once only
+                given[form.said_in] = list(given[form.said_in])
             said = {**given, form.said_in: plain(given[form.said_in])}
             asked = form.asked(said, session or self._session, self._files)
             if asked is None:
@@ -218,6 +222,8 @@ class Between:
             if (items := getattr(answer, _ITEMS, None)) is not None:
                 tee = _tee_async if hasattr(items, "__aiter__") else _tee
                 setattr(answer, _ITEMS, tee(self, call, items))
+            elif hasattr(answer, _RAW):  # what it says is known when the program reads it
+                answer.parse = _parsed(self, call, answer.parse)
             else:
                 self.answered(call, [answer])
         return answer
@@ -276,6 +282,24 @@ class Between:
         self._told = True
         with suppress(Warning):  # a program may have made errors of warnings
             warnings.warn(f"Lamina left a request as it was: {what}", RuntimeWarning, stacklevel=2)
+
+
+def _parsed(between: Between, call: Call, parse: Callable[..., Any]) -> Callable[..., Any]:
+    """`parse` of a raw answer, looked at the first time."""
+    new = [call]
+
+    def seen(answer: Any) -> Any:
+        return between.watched(new.pop(), answer) if new else answer
+
+    async def later(**given: Any) -> Any:
+        from anyio.to_thread import run_sync
+
+        return await run_sync(seen, await parse(**given))
+
+    def now(**given: Any) -> Any:
+        return seen(parse(**given))
+
+    return later if iscoroutinefunction(parse) else now
 
 
 def _tee(between: Between, call: Call, items: Iterator[Any]) -> Iterator[Any]:

@@ -85,12 +85,7 @@ class Inbox:
         proposal, exact = without_secrets(proposal, exact, base, self._secret_rules)
         waiting = self.items()
         for item in waiting:
-            same = (item.proposal.path, item.proposal.body, item.proposal.description) == (
-                proposal.path,
-                proposal.body,
-                proposal.description,
-            )
-            if same and item.removes == removes:
+            if _said(item.proposal) == _said(proposal) and item.removes == removes:
                 return item
         item = InboxItem(
             # Items are shown in the order of their ids, whatever the session's clock says.
@@ -145,6 +140,12 @@ class Inbox:
 
     def remove(self, item: InboxItem) -> None:
         self._files.remove(f"{item.id}.json")
+
+
+def _said(proposal: Proposal) -> tuple[str, ...]:
+    """What two proposals of the same have in common: a tool and extraction write alike, not the same."""
+    words = (proposal.path, proposal.body, proposal.description)
+    return tuple(" ".join(one.casefold().split()).rstrip(" .!") for one in words)
 
 
 def diff_of(item: InboxItem, current: bytes | None, proposed: bytes | None) -> str:

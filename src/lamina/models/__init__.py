@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
 
-from lamina.errors import ModelConfigError, UsageError
+from lamina.errors import ModelConfigError, UsageError, installing
 from lamina.ports import Model
 
 _PACKAGES = {"anthropic": "anthropic", "openai": "openai", "gguf": "xllamacpp"}
@@ -53,7 +53,7 @@ def open_model(spec: str, *, options: Mapping[str, Any] | None = None) -> Model:
 def _provider(kind: str, name: str, given: Mapping[str, Any]) -> Model:
     if find_spec(_PACKAGES[kind]) is None:
         raise ModelConfigError(
-            f"{kind}: models need the {_PACKAGES[kind]} package: pip install 'lamina[{kind}]'."
+            f"{kind}: models need the {_PACKAGES[kind]} package: {installing(kind)}."
         )
     module = import_module(f"lamina.models.{kind}")
     make = cast("Callable[..., Model]", getattr(module, _MODELS[kind]))

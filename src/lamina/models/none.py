@@ -232,6 +232,9 @@ _EMPTY_WORDS = Listed("requests.empty")
 class NoModel:
     """`none`: what can be done by rules."""
 
+    def __init__(self, *, saves: bool = True) -> None:
+        self._saves = saves  # plain statements are kept after the answer
+
     @property
     def name(self) -> str:
         return "none"
@@ -241,7 +244,7 @@ class NoModel:
         return Capabilities(images=False, cache="none", min_cacheable=0)
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        content, failed = answer(request)
+        content, failed = answer(request, saves=self._saves)
         if words := text_of(content):
             emit(TextDelta(words))
         uses = any(block["type"] == "tool_use" for block in content)
@@ -260,7 +263,7 @@ class NoModel:
         return None
 
 
-def answer(request: Request) -> tuple[list[Block], bool]:
+def answer(request: Request, *, saves: bool = True) -> tuple[list[Block], bool]:
     """The whole answer to a request (tool calls, a report of their results, or plain words), and
     whether it is none: nothing that was asked for could be done."""
     if not request.messages:
@@ -268,17 +271,18 @@ def answer(request: Request) -> tuple[list[Block], bool]:
     fresh = _fresh(request)
     results = [block for block in fresh if block.get("type") == "tool_result"]
     sentence = _typed(fresh)
-    if wanted := understand(sentence):
+    wanted = understand(sentence)
+    if wanted and not (wanted[0].wish == "about" and _pasted(fresh)):
         return _act(request, wanted)
     if then := _then(request, results):
         return then, False
     if results and not (sentence and all(map(_cut_short, results))):
         report = _report(request, results)
         return [text(report)], all(map(_failed, results)) or report.startswith(_FOUND_NONE)
-    return _to_plain_words(request, sentence)
+    return _to_plain_words(request, sentence, saves=saves)
 
 
-def _to_plain_words(request: Request, sentence: str) -> tuple[list[Block], bool]:
+def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[list[Block], bool]:
     """An answer to what asks for no tool: from memories, to a greeting, or to a statement."""
     if found := _remembered(request, sentence):
         return [text(found)], False
@@ -289,7 +293,7 @@ def _to_plain_words(request: Request, sentence: str) -> tuple[list[Block], bool]
     if not classify(sentence).asks:
         keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
         worth = _worth_keeping(sentence)
-        if worth and keeps:
+        if worth and keeps and saves:
             return [text("\n".join(f"Noted: {words}" for words in worth))], False
         if worth or _STATES.match(sentence):
             return [text(f"Noted: {sentence}{FOR_NOW if keeps else NO_MEMORY}")], False
@@ -332,6 +336,12 @@ def _typed(blocks: Sequence[Block]) -> str:
         elif block.get("type") == "text" and not words:
             words = _REMINDER.sub("", block["text"]).strip()
     return words
+
+
+def _pasted(blocks: Sequence[Block]) -> bool:
+    """Whether more was given than the sentence itself: then “this” is not the project."""
+    texts = [block["text"] for block in blocks if block.get("type") == "text"]
+    return sum(bool(_REMINDER.sub("", one).strip()) for one in texts) > 1
 
 
 def _failed(result: Block) -> bool:

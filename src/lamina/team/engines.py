@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, UsageError, installing
 
 
 class DatabaseAway(LaminaError):
@@ -97,7 +97,7 @@ class PostgreSQL(_Kept):
             import psycopg
         except ImportError as error:
             raise UsageError(
-                "PostgreSQL needs one more package. Install it: pip install 'lamina[postgresql]'."
+                f"PostgreSQL needs one more package. Install it: {installing('postgresql')}."
             ) from error
         known: Any = psycopg
 

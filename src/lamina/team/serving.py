@@ -10,7 +10,7 @@ from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, count
 from lamina.cli.terminal import moment, note, out, out_json, table
-from lamina.errors import UsageError
+from lamina.errors import UsageError, installing
 from lamina.team.database import Database
 from lamina.team.entries import is_name, is_repository
 
@@ -57,7 +57,7 @@ def _serve(args: argparse.Namespace) -> int:
         from lamina.team.server import make_server
     except ImportError as error:
         raise UsageError(
-            "A server needs two more packages. Install them: pip install 'lamina[team]'."
+            f"A server needs two more packages. Install them: {installing('team')}."
         ) from error
     with closing(Database(args.db)) as database, _listening(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]

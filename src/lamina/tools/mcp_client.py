@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 import anyio.abc
 
-from lamina.errors import ToolError, UsageError
+from lamina.errors import ToolError, UsageError, installing
 from lamina.events import Emit, Warned
 from lamina.ledger.places import open_private
 from lamina.messages import Block, Json, text
@@ -362,6 +362,6 @@ def _require_package() -> None:
     try:
         import mcp
     except ImportError as error:
-        raise UsageError("MCP servers need the mcp package: pip install 'lamina[mcp]'.") from error
+        raise UsageError(f"MCP servers need the mcp package: {installing('mcp')}.") from error
     if not hasattr(mcp, "Client"):
         raise UsageError("MCP servers need version 2 of the mcp package: pip install -U 'mcp>=2'.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from lamina.cli.options import config_of, count
 from lamina.cli.terminal import note, out, out_json
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, UsageError, installing
 
 if TYPE_CHECKING:
     from lamina.web.server import Server
@@ -56,7 +56,7 @@ def make_server(args: argparse.Namespace) -> Server:
         from lamina.web.pages import Site
     except ImportError as error:
         raise UsageError(
-            "The page needs one more package. Install it: pip install 'lamina[ui]'."
+            f"The page needs one more package. Install it: {installing('ui')}."
         ) from error
     if args.port > 65_535:
         raise UsageError(f"There is no port {args.port}. They end at 65535.")
