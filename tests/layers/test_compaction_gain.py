@@ -14,7 +14,7 @@ from tests.sessions import Place, run
 from lamina.config import load
 from lamina.conversation.thread import Conversation, UnaskedModel
 from lamina.flags import read
-from lamina.layers import compaction
+from lamina.layers import compaction, notes
 from lamina.ledger import edits
 from lamina.messages import tool_result, tool_use
 from lamina.models.scripted import ScriptedModel
@@ -119,7 +119,7 @@ def test_notes_that_free_too_little_give_way_to_a_full_compaction(
     run(story)
 
 
-def _worked(folder: Path, requests: int, *, held_back: bool) -> State:
+def _worked(folder: Path, requests: int, *, held_back: bool, pause: float = 0) -> State:
     """So many requests that fill 14,000 tokens, and as many again that layer 1 held back, or that
     were never there."""
     config = load(folder, home=folder, env={}, overrides={"notes.enabled": False})
@@ -140,6 +140,9 @@ def _worked(folder: Path, requests: int, *, held_back: bool) -> State:
             moved = tool_result(f"b{number}", "moved")
             ledger.append(edits.replace([(entry["uuid"], 1, moved)], "tool_results"))
         talk.note_request()
+    talk.clock.move(talk.clock.now() + pause)
+    if pause:  # rules wrote them meanwhile
+        run(lambda: notes.update(talk.state, by_model=False))
     run(lambda: compaction.act(talk.state))
     return talk.state
 
@@ -147,16 +150,25 @@ def _worked(folder: Path, requests: int, *, held_back: bool) -> State:
 @pytest.mark.spec("L4.1", "F3")
 @pytest.mark.parametrize(
     ("requests", "held_back", "compacts"),
-    [(240, True, True), (240, False, False), (40, True, False), (120, True, False)],
+    [(240, True, True), (240, False, False), (40, True, False), (120, True, True)],
     ids=[
         "carrying it would cost more",
         "the view is not full",
         "the session is young",
-        "what is likely fetched back is not earned yet",
+        "carrying it has cost as much",
     ],
 )
 def test_layers_that_hold_back_much_do_not_put_off_a_summary_that_is_cheaper(
     tmp_path: Path, requests: int, held_back: bool, compacts: bool
 ) -> None:
     state = _worked(tmp_path, requests, held_back=held_back)
+    assert bool(state.ledger.projection.folds) is compacts
+
+
+@pytest.mark.spec("L4.1", "F3")
+@pytest.mark.parametrize(("pause", "compacts"), [(200, False), (400, True)])
+def test_a_summary_that_will_come_is_made_before_a_cold_cache_is_written_anew(
+    tmp_path: Path, pause: int, compacts: bool
+) -> None:
+    state = _worked(tmp_path, 40, held_back=True, pause=pause)
     assert bool(state.ledger.projection.folds) is compacts

@@ -206,6 +206,10 @@ class Account:
         half = (self.requests + 1) // 2
         return (self._said - self._grown[half]) / max(1, self.requests - half)
 
+    def requests_since(self, tokens: float) -> int:
+        """Requests since the conversation had so many tokens less than now."""
+        return self.requests - bisect_right(self._grown, self._said - tokens) + 1
+
     def follow(self, entries: Sequence[Json], rates: Rates) -> Account:
         """Take the entries that are new."""
         if entries is not self._entries or len(entries) < self._next:

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import anyio.to_thread
 
+from lamina.cache.account import Account
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, LayerActed, ModelCalled, Warned
 from lamina.layers.compaction.plan import (
@@ -78,21 +79,29 @@ async def act(state: State) -> None:
 
 def _cheaper(state: State, mark: int) -> bool:
     """Without what the layers hold back the view would be full, and compacted, by now. They put that
-    off; where carrying the rest costs more than a summary, they should not. It is a bet, so it is
-    made with what was saved, and reckons with what is fetched back."""
+    off, and once carrying the rest has cost what a summary would, or most likely will, they should
+    not. After a pause all is written anew: then notes cost nothing, and a summary that will come
+    is better made before than after that."""
     account = state.balance()
-    if account is None or state.whole_tokens < mark:
+    if account is None:
         return False
-    span = _all_but_a_tail(state)
+    over = state.whole_tokens - mark
+    cold = account.requests > 0 and state.deps.clock.now() > account.warm_until
+    span = _all_but_a_tail(state) if over + cold * _grows(state, account) >= 0 else None
     if span is None:
         return False
+    if cold:
+        large = state.weight * span.tokens >= state.window.effective // 10
+        return large and from_notes(state) is not None
     rates, summary = account.rates, budget(state, span)
     gone = state.weight * span.tokens - summary
     stays = state.weight * (state.ledger.projection.tokens - span.tokens) + summary
     price = rates.again * stays + rates.read * state.ledger.tokens()
     price += rates.output * _WRITTEN * summary
     likely = price + rates.write * account.comes_back * gone
-    return price <= account.saved and likely <= rates.read * gone * account.requests / _SURE
+    carried = rates.read * gone * account.requests_since(over / state.weight)
+    bet = likely <= rates.read * gone * account.requests / _SURE and price <= account.saved
+    return bet or price <= carried
 
 
 def _worth_it(state: State) -> bool:
@@ -117,8 +126,12 @@ def _affordable(state: State, span: Span) -> bool:
     account, now = state.balance(), state.ledger.tokens()
     if account is None or account.saved >= account.rates.write * (now - span.tokens):
         return True
-    soon = account.pace * state.weight * account.requests / _SURE
-    return soon >= state.window.blocking - now
+    return _grows(state, account) >= state.window.blocking - now
+
+
+def _grows(state: State, account: Account) -> float:
+    """Tokens by which the conversation will most likely grow."""
+    return account.pace * state.weight * account.requests / _SURE
 
 
 def _frees_enough(plan: SummaryPlan, span: Span) -> bool:
