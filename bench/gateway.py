@@ -658,32 +658,29 @@ def speed() -> dict[str, float]:
 
 def memory(requests: int = 10_000) -> dict[str, float]:
     """MB after a tenth of so many requests and after all: 50 conversations at once that grow, and begin
-    anew after 40 requests."""
+    anew after 40 turns. They begin at 50 different turns, so that there is as much of them at any time."""
     tenth = requests // 10
     found: dict[str, float] = {}
+    head = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": "Do it."}
+    tools = [{"name": "Read", "input_schema": TAKES["Read"]}]
     with serving(_Plain) as url, acting(url) as (pid, own):
         line = HTTPConnection(own.removeprefix("http://"), timeout=60)
-        held: dict[int, list[Json]] = {}
         for number in range(requests):
-            who, turn = number % 50, number // 50
-            said = held.setdefault(who, [])
-            if turn % 40 == 0:
-                said.clear()
-                said.append({"role": "user", "content": f"Task {who} of {turn}: go on."})
-            else:
-                call = {"type": "tool_use", "id": f"t{turn}", "name": "Read", "input": {}}
-                text = "".join(f"{who}.{turn}.{at} = compute({at * turn})\n" for at in range(60))
-                result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": text}
-                said += [
-                    {"role": "assistant", "content": [call]},
-                    {"role": "user", "content": [result]},
-                ]
-            head = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": "Do it."}
-            tools = [{"name": "Read", "input_schema": TAKES["Read"]}]
+            who, turn = number % 50, number // 50 + number % 50 * 40 // 50
+            said: list[Json] = [{"role": "user", "content": f"Task {who} of {turn // 40}: go on."}]
+            for at in range(turn % 40):
+                said += _turn(who, turn - turn % 40 + at)
             post(line, json.dumps({**head, "tools": tools, "messages": said}).encode())
             if number + 1 in (tenth, requests):
                 found["first" if number + 1 == tenth else "last"] = resident(pid)
     return found
+
+
+def _turn(who: int, turn: int) -> list[Json]:
+    call = {"type": "tool_use", "id": f"t{turn}", "name": "Read", "input": {}}
+    text = "".join(f"{who}.{turn}.{at} = compute({at * turn})\n" for at in range(60))
+    result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": text}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
 class _Plain(_Handler):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.config import load
+from lamina.conversation import lineage
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.lineage import digest_of, linked
 from lamina.messages import Message, Usage, text, tool_result, tool_use
@@ -138,6 +139,21 @@ def test_half_a_line_in_the_index_and_a_lost_ledger_cost_only_themselves(program
     program.restart()
     assert program.ask([*messages, *work(1, start=4)]).replaced == {}
     assert program.told == []
+
+
+def test_of_many_conversations_the_oldest_are_found_in_the_file(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lineage, "_MOST", 8)
+    many = [[*work(2)[:1], {"role": "user", "content": [text(str(n))]}] for n in range(9)]
+    names = [program.ask([*one, *work(2, start=5)]).conversation for one in many]
+    for _ in "as it is", "restarted":
+        again = [program.ask([*one, *work(3, start=5)]) for one in many]
+        assert [one.conversation for one in again] == names
+        assert [program.ask(one).left[0] for one in many] == [2] * 9, "which left after two"
+        program.restart()
+    (program.folder / "kept" / "index").unlink()
+    assert program.ask(many[0]).conversation not in names
 
 
 def test_results_without_their_calls_and_open_calls_pass(program: Program) -> None:

@@ -187,3 +187,14 @@ def test_what_is_known_already_is_read_as_if_it_were_new(
         assert [one.marked for one in known.said] == [one.marked for one in new.said]
         short = {(at, 0): result(f"c{at}", "short") for at in range(0, len(said), 2)}
         assert known.spliced(Changes("", short)) == new.spliced(Changes("", short))
+
+
+@pytest.mark.parametrize("wrong", [b"{}{}", b"{},{},]", b"{},,{}", b"{},{}}", b"{},{}"])
+def test_a_list_that_is_none_is_not_known_by_what_it_begins_with(wrong: bytes) -> None:
+    one = json.dumps({"role": "user", "content": "a"}).encode()
+    reader = Reader()
+    reader.read(b'{"messages":[%b]}' % one, form("/v1/messages"))
+    for parts in (wrong, wrong.replace(b",", b" , ")):
+        with pytest.raises((ValueError, IndexError)):
+            reader.read(b'{"messages":[%b}' % parts.replace(b"{}", one), form("/v1/messages"))
+    assert reader.read(b'{"messages":[%b , %b ] }' % (one, one), form("/v1/messages")).said

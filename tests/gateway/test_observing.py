@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import os
@@ -217,3 +218,26 @@ def test_nonsense_tells_nothing_and_breaks_nothing(encoding: str) -> None:
     for piece in (b"\xff\x00", b"data: {usage\n", b'data: "usage"\n', b"data: usage", b"\n"):
         tee.take(piece)
     assert list(tee.end()) == []
+
+
+def test_what_a_killed_observer_left_goes_with_the_next_start(
+    tmp_path: Path, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left, held, young, others = (tmp_path / f"lamina-observes-{n}" for n in "abcd")
+    for folder in (left, held, young):
+        (folder / "c").mkdir(parents=True)
+    others.symlink_to(tmp_path / "elsewhere")
+    for folder in (left, held):
+        os.utime(folder, (1_000_000, 1_000_000))
+    fd = os.open(held, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)  # its process is alive
+    try:
+        with Agent(tmp_path / "work", wire, acts=False) as agent:
+            agent.ask(work(1))
+            (own,) = set(tmp_path.glob("lamina-observes-*")) - {left, held, young, others}
+            assert list(own.rglob("*.jsonl"))
+    finally:
+        os.close(fd)
+    assert [one.exists() for one in (left, held, young, own)] == [False, True, True, False]
+    assert others.is_symlink()

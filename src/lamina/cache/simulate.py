@@ -21,8 +21,8 @@ PaperBlock: TypeAlias = tuple[Hashable, int]  # (what stands for the block's byt
 
 _MOST_MARKS = 4
 _MOST_LINES = 64  # conversations whose prompts are remembered
-_MOST_WEIGHED = 10_000  # messages whose traits are remembered
-_MOST_PREFIXES = 20_000  # of a model, before its caches begin anew
+_MOST_WEIGHED = 5_000  # messages whose traits are remembered
+_MOST_PREFIXES = 10_000  # of a model, before its caches begin anew
 FIVE_MINUTES = 300.0
 ONE_HOUR = 3600.0
 

@@ -224,7 +224,7 @@ def _read_openai(message: Message) -> Message:
 def _parts(content: object) -> list[Block]:
     if isinstance(content, str):
         return [text(content)] if content else []
-    return [part if part.get("type") == "text" else {"type": "image"} for part in dicts(content)]
+    return [_worded(part) for part in dicts(content)]
 
 
 def _call(call: Json) -> Block:
@@ -238,8 +238,10 @@ def _call(call: Json) -> Block:
 
 
 def _put_openai(message: Message, at: int, block: Block) -> tuple[Path, object]:
-    if message["role"] == "tool":
+    if message.get("role") == "tool":
         return ("content",), text_of(block["content"])
+    if message.get("type") == "function_call_output":
+        return ("output",), text_of(block["content"])
     whole = isinstance(message["content"], str)
     return (("content",) if whole else ("content", at, "text")), block["text"]
 
@@ -257,9 +259,7 @@ def _append_openai(message: Message, added: Sequence[Block]) -> list[Json] | str
 def _read_item(item: Message) -> Message:
     match item.get("type", "message"):
         case "message" if item["role"] in ("user", "assistant"):
-            content = item.get("content")
-            parts = [text(content)] if isinstance(content, str) else dicts(content)
-            return {"role": item["role"], "content": [_worded(part) for part in parts]}
+            return {"role": item["role"], "content": _parts(item.get("content"))}
         case "message":  # instructions: never touched
             return {"role": "user", "content": []}
         case "function_call":
@@ -267,7 +267,7 @@ def _read_item(item: Message) -> Message:
             return {"role": "assistant", "content": [call]}
         case "function_call_output":
             output = item["output"]
-            said = output if isinstance(output, str) else [_worded(p) for p in dicts(output)]
+            said = output if isinstance(output, str) else _parts(output)
             return {"role": "user", "content": [tool_result(item["call_id"], said)]}
         case _:  # reasoning, and what the provider's own tools did
             return {"role": "assistant", "content": []}
@@ -275,13 +275,6 @@ def _read_item(item: Message) -> Message:
 
 def _worded(part: Json) -> Block:
     return text(str(part["text"])) if "text" in part else {"type": "image"}
-
-
-def _put_item(item: Message, at: int, block: Block) -> tuple[Path, object]:
-    if item.get("type") == "function_call_output":
-        return ("output",), text_of(block["content"])
-    whole = isinstance(item["content"], str)
-    return (("content",) if whole else ("content", at, "text")), block["text"]
 
 
 def _append_item(item: Message, added: Sequence[Block]) -> list[Json]:
@@ -325,15 +318,10 @@ def _append_content(_: Message, added: Sequence[Block]) -> list[Json]:
 
 ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, _append_anthropic, anthropic_usage)
 _CHAT = Form("/chat/completions", _read_openai, _put_openai, _append_openai, openai_usage)
-RESPONSES = Form("/responses", _read_item, _put_item, _append_item, openai_usage, "input")
+RESPONSES = Form("/responses", _read_item, _put_openai, _append_item, openai_usage, "input")
+_SAYS = "contents", "parts"
 _GEMINI = Form(
-    ":generateContent",
-    _read_content,
-    _put_content,
-    _append_content,
-    gemini_usage,
-    "contents",
-    "parts",
+    ":generateContent", _read_content, _put_content, _append_content, gemini_usage, *_SAYS
 )
 
 _OPENAI = {"chat.completions": _CHAT, "responses": RESPONSES}

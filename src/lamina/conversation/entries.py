@@ -90,11 +90,10 @@ def _question(blocks: Sequence[Block], ledger: Ledger, asker: Origin) -> list[Pl
         results.append((said, [place]))
     if not others:
         return results  # the rest may still come
-    closing: list[Placed] = []
     for name in (name for names in waiting.values() for name in names):
         nothing = tool_result(name, "(no result was recorded)", is_error=True)
-        closing.append((edits.message("user", [nothing], "tool"), [-1]))
-    return [*results, *closing, (edits.message("user", others, origins), places)]
+        results.append((edits.message("user", [nothing], "tool"), [-1]))
+    return [*results, (edits.message("user", others, origins), places)]
 
 
 def as_text(result: Block) -> Block:

@@ -143,13 +143,13 @@ class Kept:
     def changes(self) -> Changes:
         projection, places = self.talk.state.ledger.projection, self.talk.places
         for number in range(self._placed, len(places)):
-            at = {place: (number, at) for at, place in enumerate(places[number]) if place}
-            self._stands |= at
+            self._stands |= {
+                place: (number, at) for at, place in enumerate(places[number]) if place
+            }
         self._placed = len(places)
         edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
         replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
-        entries = projection.entries
-        added = {n: dicts(entries[at].get("content")) for n, at in self.added.items()}
+        added = {n: dicts(projection.entries[at].get("content")) for n, at in self.added.items()}
         return Changes(self.name, replaced, added)
 
 
@@ -221,8 +221,7 @@ class Conversations:
             booked = self.spend.book
             booked(purpose="main", model=model, usage=usage, session=name, at=now, instead=instead)
         with self._lock, self._opened(name) as (kept, log):
-            told = edits.state(_ANSWERED, {"at": now, **usage.to_json()})
-            self._write(kept, log, told, now)
+            self._write(kept, log, edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
 
     def expanded(self, hashes: Sequence[str], wanted: str, name: str = "") -> str:
         """The text behind an id that the view of a conversation shows: of the one with this name, else
@@ -282,9 +281,8 @@ class Conversations:
         talk.note_request()
         kept.note_held(start, asked.hashes)
         self._save(kept, log)
-        new = list(enumerate(asked.hashes, 1))[start:]
         try:
-            self._lineages.add(kept.name, new)
+            self._lineages.add(kept.name, list(enumerate(asked.hashes, 1))[start:])
         except OSError as error:
             self._tell(f"can't write to {self._folder}: {error.strerror}")
         return Changes(kept.name) if kept.alone else kept.changes()
@@ -298,8 +296,7 @@ class Conversations:
         able = replace(capabilities(asked.model), cache_ttl=asked.life)
         able = replace(able, context_management=False, cache_edits=False)
         talk.model = UnaskedModel(able, asked.model)
-        back = asked.reads_files or asked.expands
-        flags = self._flags if back else self._folds_only
+        flags = self._flags if asked.reads_files or asked.expands else self._folds_only
         talk.state.expands, talk.state.names_files = asked.expands, asked.reads_files
         if asked.warm:
             flags = _without(flags, ("time_clearing",))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +20,7 @@ import msgspec
 from lamina.ledger.places import open_private, private_folder
 from lamina.messages import Json, as_list, as_object, blocks_of, dicts
 
+_MOST = 5_000  # beginnings in memory; older ones are looked up in the file
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -57,21 +61,39 @@ def _bare(value: object) -> object:
 
 
 class Lineages:
-    """Hash of a beginning → the conversation that had it first, and how many messages it has."""
+    """Hash of a beginning → the conversation that had it first, and how many messages it has. Written
+    once each, the shorter before the longer: so of those that share one the longest is forgotten last."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._read = 0
+        self._read = self._found = 0
         self._known: dict[str, tuple[str, int]] = {}
 
     def find(self, hashes: Sequence[str]) -> tuple[str, int]:
         """The conversation that shares the longest beginning, and its length; ("", 0): none."""
         self._refresh()
-        return next((self._known[h] for h in reversed(hashes) if h in self._known), ("", 0))
+        while len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+        found = next((self._known[h] for h in reversed(hashes) if h in self._known), ("", 0))
+        found = found if found[0] else self._on_disk(hashes)
+        self._found = found[1]
+        return found
+
+    def _on_disk(self, hashes: Sequence[str]) -> tuple[str, int]:
+        """Among all that were ever written."""
+        with suppress(OSError, ValueError), self._file.open("rb") as file:
+            data = mmap(file.fileno(), 0, access=ACCESS_READ)
+            count = bisect_left(hashes, True, key=lambda one: data.find(one.encode()) < 0)
+            if count:
+                data.seek(data.find(hashes[count - 1].encode()))
+                _, conversation, depth = data.readline().decode("ascii").split()
+                return conversation, int(depth)
+        return "", 0
 
     def add(self, conversation: str, hashes: Iterable[tuple[int, str]]) -> None:
-        """(number of messages, hash) of beginnings that a conversation has. Raises OSError."""
-        rows = [(hash_, depth) for depth, hash_ in hashes if hash_ not in self._known]
+        """(number of messages, hash) of beginnings that a conversation has: of the one that was last
+        looked for. Raises OSError."""
+        rows = [(hash_, depth) for depth, hash_ in hashes if depth > self._found]
         self._known |= {hash_: (conversation, depth) for hash_, depth in rows}
         if not rows:
             return
@@ -85,20 +107,16 @@ class Lineages:
 
     def _refresh(self) -> None:
         """Take what this or another process has written since."""
-        try:
-            with self._file.open("rb") as file:
-                file.seek(self._read)
-                data = file.read()
-        except OSError:
-            return
+        data = b""
+        with suppress(OSError), self._file.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
         end = data.rfind(b"\n") + 1
         self._read += end
         for line in data[:end].decode("ascii", "replace").splitlines():
-            match line.split():
-                case [hash_, conversation, depth] if depth.isdecimal():
-                    self._known.setdefault(hash_, (conversation, int(depth)))
-                case _:
-                    continue  # half a line that a crash left
+            parts = line.split()
+            if len(parts) == 3 and parts[2].isdecimal():  # else half a line that a crash left
+                self._known.setdefault(parts[0], (parts[1], int(parts[2])))
 
 
 def branch(entries: Sequence[Json], end: int) -> list[Json]:

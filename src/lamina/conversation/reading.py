@@ -96,7 +96,7 @@ class Reader:
         """Raises msgspec.MsgspecError, ValueError, KeyError."""
         old, same, start = self._nearest(raw, form)
         # What was read before is not gone through again: the rest is read without it.
-        at = _past(raw, start + old.spans[same - 1][1] - old.spans[0][0], b",") if old else start
+        at = _behind(raw, start + old.spans[same - 1][1] - old.spans[0][0]) if old else start
         rest, less = (raw[:start] + raw[at:], at - start) if old else (raw, 0)
         own = _members(rest)
         given: Json = {name: _decode(raw) for name, raw in own.items() if name != form.said_in}
@@ -140,12 +140,8 @@ class Reader:
         self._bodies = [one for one in self._bodies if one is not old or not goes_on]
         if body.said:
             self._bodies.insert(0, body)
-        size = 0
-        for number, one in enumerate(self._bodies):
-            size += len(one.raw)
-            if size > _HELD and number:
-                del self._bodies[number:]
-                break
+        while len(self._bodies) > 1 and sum(len(one.raw) for one in self._bodies) > _HELD:
+            self._bodies.pop()
 
 
 def _read(raw: bytes, form: Form) -> Said:
@@ -236,6 +232,14 @@ def _past(body: bytes, at: int, mark: bytes) -> int:
         at += 1
         while body[at] in _SPACE:
             at += 1
+    return at
+
+
+def _behind(body: bytes, end: int) -> int:
+    """Where what follows a message of the list begins."""
+    at = _past(body, end, b",")
+    if (b"," in body[end:at]) == (body[at : at + 1] == b"]"):
+        raise ValueError("the messages are no list")
     return at
 
 

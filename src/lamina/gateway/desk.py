@@ -12,10 +12,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
@@ -25,7 +24,7 @@ from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.reading import Body, Reader
 from lamina.gateway.tee import Tee
-from lamina.ledger.places import RESULTS
+from lamina.ledger.places import RESULTS, scratch_folder
 from lamina.messages import Json, Usage, blocks_of
 
 if TYPE_CHECKING:
@@ -127,10 +126,11 @@ class Desk:
             folder, config, memory=memory, tell=self._complain, now=now
         )
         self._acting: Conversations | None = None
+        self._room = ExitStack()
         if not acts:
             with suppress(OSError):
-                self._room = TemporaryDirectory(prefix="lamina-observes-")
-                aside = replace(config, home=Path(self._room.name), claude=False)
+                room = self._room.enter_context(scratch_folder("lamina-observes"))
+                aside = replace(config, home=room, claude=False)
                 self._acting = Conversations(aside.home / "c", aside, now=now)
         self._prices = config.table("prices")
         self._paper, self._reader = Paper(self._prices), Reader()
@@ -158,8 +158,7 @@ class Desk:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._beside.shutdown)
-        if self._acting is not None:
-            self._room.cleanup()
+        self._room.close()
 
     # ---- beside it
 

@@ -14,6 +14,8 @@ import json
 import os
 import re
 import stat
+import time
+from collections.abc import Generator
 from pathlib import Path
 
 from lamina.errors import StorageError
@@ -127,6 +129,33 @@ def write_private(path: Path, data: bytes, *, lasting: bool = False, mode: int =
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextlib.contextmanager
+def scratch_folder(name: str) -> Generator[Path]:
+    """A temporary folder of this process's own. Those of processes that were killed go first."""
+    import shutil  # whoever only asks for a path does not wait for these
+    import tempfile
+
+    with contextlib.ExitStack() as held:
+        for left in Path(tempfile.gettempdir()).glob(f"{name}-*"):
+            with contextlib.suppress(OSError), _locked(left):
+                if left.stat().st_uid == os.getuid() and left.stat().st_mtime < time.time() - 60:
+                    shutil.rmtree(left)
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}-")))
+        held.enter_context(_locked(folder))
+        yield folder
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Raises OSError: another process has it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
 
 
 def replace_file(path: Path, data: bytes | None) -> None:
