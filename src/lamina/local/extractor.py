@@ -240,6 +240,10 @@ def _wished(message: list[Sentence], place: int) -> bool:
 def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     """What one sentence holds: mostly one thing; a date, a rule and a role may share it clause by clause."""
     sentence, rules = message[place], LANGUAGES[message[place].lang]
+    if end := _THEN_ASKS.search(sentence.plain):
+        told = replace(sentence, text=sentence.text[: end.start()], plain=sentence.plain[: end.start()])
+        message = [*message[:place], told, *message[place + 1 :]]
+        sentence = told
     wished = wish(message, place, rules)
     asked = rules.question.search(sentence.plain) and not POLITE_ORDER.match(sentence.plain)
     if wished or sentence.document or asked:
@@ -291,6 +295,7 @@ def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None
     )
 
 
+_THEN_ASKS = Listed("telling.then_asks")
 _JOINT = Listed("finders.clause_joint", flags=re.NOFLAG)
 
 

@@ -51,9 +51,15 @@ def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
         return "reference"
     if SYSTEMS.search(text) and rules.placed.search(text):
         return "reference"
-    if any(hit.day >= sentence.said.date() for hit in find_dates(text, sentence.said.date())):
+    if _is_ahead(sentence, text):
         return "project"
     return "user" if _I_AM.match(text) else None
+
+
+def _is_ahead(sentence: Sentence, text: str = "") -> bool:
+    """Does it name a day that is still to come?"""
+    today = sentence.said.date()
+    return any(hit.day >= today for hit in find_dates(text or sentence.text, today))
 
 
 _I_AM = Listed("telling.i_am")
@@ -109,7 +115,8 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     of_user = _OF_USER.search(plain) or _NAMED.search(plain)
     if not (of_user or IDENTIFIER.search(plain)):
         of_user = sure and rules.habit.search(sure)
-    told = of_user or settled
+    planned = _UPCOMING.search(plain) if _is_ahead(sentence) else None
+    told = of_user or settled or planned
     if not told or (PATH.search(plain) and not settled):
         return None
     if any(other.search(plain) for other in (_FOR_NOW, _AT_WORK, _NOT_MEANT)):
@@ -117,8 +124,10 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     asked = _REQUEST.match(plain)
     start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
     # "I'm worried about my deadline of May 10": a worry may be all of a sentence, and hold a fact.
-    held = (_NAMED.search(plain) or _DATED.search(plain)) and not ASKS_FOR_HELP.match(plain)
-    if (asked and not start and not held) or LEANS_ON.match(plain) or _WONDERS.match(plain):
+    held = planned or _NAMED.search(plain) or _DATED.search(plain)
+    held = held and not ASKS_FOR_HELP.match(plain)
+    asked = asked or _WONDERS.match(plain)
+    if (asked and not start and not held) or LEANS_ON.match(plain):
         return None
     text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
     # "I prefer short answers" tells of the user, and of how to answer.
@@ -131,6 +140,7 @@ _TASTE = Listed("telling.taste")
 _NAMED = Listed("telling.named", flags=re.NOFLAG)
 _SETTLED = Listed("telling.project")
 _DATED = Listed("telling.dated")
+_UPCOMING = Listed("telling.upcoming")
 OF_THE_MOMENT = Listed("telling.moment")
 _FOR_NOW = words("telling.for_now")
 _CONNECTIVE = Listed("telling.connective")
@@ -153,8 +163,7 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
         return None
     if NAMELESS.match(plain):
         return None
-    today = sentence.said.date()
-    if not any(hit.day >= today for hit in find_dates(sentence.text, today)):
+    if not _is_ahead(sentence):
         return None
     text = finding.without_opener(sentence.text)
     why = finding.reason_in(text, rules)

@@ -158,7 +158,7 @@ _SURER: dict[MemoryType, float] = {
 }
 # … and if a rule speaks for it.
 _DOUBTED = {
-    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.6, DATE: 0.25, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, TOLD: 0.0
+    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.6, DATE: 0.25, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, TOLD: 0.002
 }  # fmt: skip
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
 _MAY_LAST = 0.3  # set by hand on sentences of our own
@@ -208,6 +208,9 @@ def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
     """What is told, with the sentence that says of what; None if there is none."""
     if find.reason not in {TOLD, _LIKE["user"]} or not _leans(find.text):
         return find
+    whole = finding.without_opener(message[place].text)
+    if len(whole) > len(find.text) and not _leans(whole):
+        return replace(find, text=whole)
     before = message[place - 1] if place else None
     if before is None or not stands(before) or len(content_words(before.text)) <= _TELLS:
         return None

@@ -189,6 +189,7 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
         if LANGUAGES[s.lang].go_on.search(s.plain)
         and not LANGUAGES[s.lang].question.search(s.plain)
         and not CHEER.search(s.plain)
+        and not _PROMISE.search(s.plain)
     ]
     if not wishes:
         return None
