@@ -91,14 +91,15 @@ class Served:
 
     def __init__(self, two: Two, model: ScriptedModel, name: str, type_: str = "general") -> None:
         config = {**two.config, "agents.name": name, "agents.serves": type_}
-        self.two, self.opening, self.type = two, two.there.open(model, config=config), type_
+        self.two, self.opening = two, two.there.open(model, config=config)
         self.stack = AsyncExitStack()
 
     async def __aenter__(self) -> tuple[Session, Teammate]:
         session = await self.stack.enter_async_context(self.opening)
         await reachable(session, self.two)
         group = await self.stack.enter_async_context(anyio.create_task_group())
-        teammate = Teammate(session.agents, self.type)
+        teammate = session.agents.roads
+        assert isinstance(teammate, Teammate)
         self.stack.callback(teammate.end)
         group.start_soon(teammate.serve)
         return session, teammate
@@ -305,7 +306,9 @@ def test_a_result_that_is_back_before_the_sender_looks_up_is_taken(
     async def story() -> None:
         async with (
             place.open([], config=ON) as mine,
-            place.open([], config={**ON, "agents.name": "anna", "agents.serves": "x"}) as anna,
+            place.open(
+                [], config={**ON, "agents.name": "anna", "agents.serves": "general"}
+            ) as anna,
         ):
             send_it = mine.agents.roads.send
 
@@ -331,7 +334,7 @@ def test_a_result_from_somebody_else_and_a_task_for_nobody_are_named(tmp_path: P
     async def story() -> None:
         async with (
             place.open([], config=ON) as mine,
-            place.open([], config={**ON, "agents.name": "anna", "agents.serves": "x"}),
+            place.open([], config={**ON, "agents.name": "anna", "agents.serves": "general"}),
             place.open([], config={**ON, "agents.name": "eve"}) as eve,
         ):
             order = Order("port?", name="p", remote="anna", background=True)

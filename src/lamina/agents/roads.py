@@ -60,13 +60,11 @@ class Roads:
         self.leader = ""  # whom a teammate calls main: who wrote to it last
         self.wrote = False  # somebody may answer, so the mailbox stays
         self.work = anyio.Event()  # set when letters may be acted on
-        # What an object does, by its type; a teammate adds some, and takes words for itself.
+        # What an object does, by its type; a teammate adds some.
         self.kinds: dict[str, Callable[[Letter], Awaitable[None]]] = {
             "stop": self._stop,
             "task_result": self._bring,
         }
-        self.tell: Callable[[Letter, str], Awaitable[None]] = self._tell
-        self.describe: Callable[[Presence], Presence] = self.described
         self._agents = agents
         self._posts = posts_of(config, self.name)
         self._socket = _socket_of(mail_of(config) / self.name)
@@ -76,8 +74,7 @@ class Roads:
         self._waiting: list[Letter] = []
         self._known: set[str] = set()
         self._awaited: dict[str, anyio.Event] = {}  # tasks elsewhere that somebody waits for
-        if not config.str("agents.serves"):
-            self.work.set()
+        self.work.set()
 
     # ---- listening
 
@@ -162,10 +159,6 @@ class Roads:
         said = self._said() if left else set[str]()
         self._waiting = [one for one in left if one.kind == "task" or one.id not in said]
 
-    def was_said(self, letter: Letter) -> bool:
-        """Do its words stand in a record?"""
-        return letter.id in self._said()
-
     def _said(self) -> set[str]:
         """The letters whose words stand in the records of this session."""
         texts = (
@@ -216,7 +209,7 @@ class Roads:
         """Nothing of it is left to do in another life of this session."""
         self._main.ledger.append(edits.state(READ, letter.id))
 
-    async def _tell(self, letter: Letter, words: str) -> None:
+    async def tell(self, letter: Letter, words: str) -> None:
         told = letter_text(letter, words)
         if not letter.to:
             self._main.queue.append((told, "teammate"))
@@ -301,7 +294,7 @@ class Roads:
         """Its names on the roads by which it can be reached now."""
         return [*self._readers]
 
-    def described(self, presence: Presence) -> Presence:
+    def describe(self, presence: Presence) -> Presence:
         running = [one.card.name for one in self._agents.running()]
         return replace(
             presence,

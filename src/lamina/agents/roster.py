@@ -15,7 +15,7 @@ from typing import Any
 
 from lamina.cache.prices import cost, price_of
 from lamina.ledger import log
-from lamina.messages import Json, Usage, as_object
+from lamina.messages import Json, Origin, Usage, as_object
 from lamina.tools.registry import words_for
 
 CARD, LINE = "agent", "agent.line"  # names of `state` entries
@@ -53,6 +53,20 @@ class Card:
 
     def to_json(self) -> Json:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the caller wants done."""
+
+    prompt: str
+    type: str = "general"
+    name: str = ""
+    task: str = ""  # a few words for people
+    background: bool = False
+    worktree: bool = False
+    remote: str = ""  # a teammate that does it
+    origin: Origin = "agent"  # of the prompt
 
 
 def new_card(name: str, type_: str, task: str, *, taken: Collection[str], **more: Any) -> Card:

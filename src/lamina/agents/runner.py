@@ -26,9 +26,10 @@ from lamina.agents.fork import (
     say_directive,
 )
 from lamina.agents.roads import Roads
-from lamina.agents.roster import Card
+from lamina.agents.roster import Card, Order
 from lamina.agents.scopes import AgentMemory
 from lamina.agents.states import agent_state
+from lamina.agents.teammates import Teammate
 from lamina.agents.types import FORK, AgentType, AgentTypes, Trust, is_name
 from lamina.errors import LaminaError, ToolError, UsageError
 from lamina.events import AgentChanged, AttemptBroke, Emit, Event, ModelCalled, ToolStarted, Warned
@@ -73,20 +74,6 @@ class Agent:
         return self.state is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What the caller wants done."""
-
-    prompt: str
-    type: str = "general"
-    name: str = ""
-    task: str = ""  # a few words for people
-    background: bool = False
-    worktree: bool = False
-    remote: str = ""  # a teammate that does it
-    origin: Origin = "agent"  # of the prompt
-
-
 @dataclass(slots=True)
 class Agents:
     """`session.agents`: start, send, stop, and look at them."""
@@ -104,7 +91,8 @@ class Agents:
 
     def __post_init__(self) -> None:
         self._trust = Trust(self.main.config)
-        self.roads = Roads(self)
+        serves = self.main.config.str("agents.serves")
+        self.roads = Teammate(self, serves) if serves else Roads(self)
         for card in roster.read_cards(self.main.deps.folder):
             kind = self.types.known.get(card.type) or AgentType(card.type, card.task)
             self.known[card.id] = Agent(card, kind, self.main)

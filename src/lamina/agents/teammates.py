@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import anyio
 
 from lamina.agents import roster
 from lamina.agents.fork import last_words
-from lamina.agents.roads import failed, letter_text
-from lamina.agents.runner import Agent, Agents, Order
+from lamina.agents.roads import Roads, failed, letter_text
+from lamina.agents.roster import Order
 from lamina.errors import LaminaError, PostAway, UsageError
 from lamina.events import AgentChanged, Event, Warned
 from lamina.messages import Origin, as_object
 from lamina.ports import Letter, Presence
+
+if TYPE_CHECKING:
+    from lamina.agents.runner import Agent, Agents
 
 _GO_ON = (
     "<system-reminder>\nYour process was ended before you were done. Go on.\n</system-reminder>"
@@ -29,21 +33,21 @@ _CUT = ("stopped", "cancelled")
 _LONGEST = 400_000  # characters of a result
 
 
-class Teammate:
+class Teammate(Roads):
     def __init__(self, agents: Agents, type_: str) -> None:
-        self._agents, self._roads, self._type = agents, agents.roads, agents.types.get(type_).name
+        super().__init__(agents)
+        self._type = agents.types.get(type_).name
         self._tasks: list[Letter] = []  # the first one is being done, if `_busy`
         self._busy = False
         self._over = False
-        self._news, self._going = anyio.Event(), anyio.Lock()
-        self._began = agents.main.deps.clock.now()
-        agents.roads.tell, agents.roads.describe = self._tell, self._described
-        agents.roads.kinds |= {"task": self._task, "task_cancel": self._cancel, "stop": self._stop}
-        agents.main.listeners.append(self._hear)
+        self._stirred, self._going = anyio.Event(), anyio.Lock()
+        self._began = self._main.deps.clock.now()
+        self.kinds |= {"task": self._task, "task_cancel": self._cancel}
+        self.work = anyio.Event()  # once it serves
 
     @property
     def agent(self) -> Agent | None:
-        named = [one for one in self._agents if one.card.name == self._roads.name]
+        named = [one for one in self._agents if one.card.name == self.name]
         return named[-1] if named else None
 
     async def serve(self) -> None:
@@ -51,21 +55,22 @@ class Teammate:
         agent = self.agent
         if agent is not None and agent.card.reason == roster.KILLED:
             await self._go(_GO_ON, "system")
-        self._roads.work.set()
+        self.work.set()
         while not self._over:
-            self._news = anyio.Event()
+            self._stirred = anyio.Event()
             left = await self._step()
             with anyio.move_on_after(_RETRY if left else None):
-                await self._news.wait()
+                await self._stirred.wait()
         self._agents.stop_all()
 
     def end(self) -> None:
         self._over = True
-        self._news.set()
+        self._stirred.set()
 
     def _hear(self, event: Event) -> None:
+        super()._hear(event)
         if isinstance(event, AgentChanged):
-            self._news.set()
+            self._stirred.set()
 
     async def _step(self) -> bool:
         """Hand back a result, begin the next task; says whether something has to be tried again."""
@@ -88,7 +93,7 @@ class Teammate:
 
     async def _begin(self, task: Letter) -> None:
         self._busy = True
-        self._roads.leader = task.reply
+        self.leader = task.reply
         if self.agent is not None:
             self.agent.result = ""
         prompt = str(as_object(task.message).get("prompt"))
@@ -100,38 +105,38 @@ class Teammate:
         result = failed(task, reason) | {"status": status, "text": text[-_LONGEST:]}
         try:
             with suppress(UsageError):  # who asked has no mailbox any more
-                await self._roads.send(task.reply, result, "result", id_=f"{task.id}-r")
+                await self.send(task.reply, result, "result", id_=f"{task.id}-r")
         except PostAway as error:
-            self._agents.main.emit(Warned(str(error)))
+            self._main.emit(Warned(str(error)))
             return False
-        self._roads.done(self._tasks.pop(0))
+        self.done(self._tasks.pop(0))
         self._busy = False
         return True
 
     async def _go(self, words: str, origin: Origin, task: str = "") -> None:
         async with self._going:
             if (agent := self.agent) is None:
-                name = self._roads.name
-                order = Order(words, self._type, name, task[:60], background=True, origin=origin)
+                kind, name = self._type, self.name
+                order = Order(words, kind, name, task[:60], background=True, origin=origin)
                 await self._agents.start(order)
             else:
                 await self._agents.resume(agent, words, origin)
 
     # ---- letters
 
-    async def _tell(self, letter: Letter, words: str) -> None:
-        self._roads.leader = letter.reply or self._roads.leader
+    async def tell(self, letter: Letter, words: str) -> None:
+        self.leader = letter.reply or self.leader
         await self._go(letter_text(letter, words), "teammate", letter.summary or words)
 
     async def _task(self, letter: Letter) -> None:
-        if self._roads.was_said(letter):  # it was begun in an earlier life
-            self._busy, self._roads.leader = True, letter.reply
+        if letter.id in self._said():  # it was begun in an earlier life
+            self._busy, self.leader = True, letter.reply
             self._tasks.insert(0, letter)
             if (agent := self.agent) and not agent.running and agent.card.status in _CUT:
                 await self._go(_GO_ON, "system")
         else:
             self._tasks.append(letter)
-        self._news.set()
+        self._stirred.set()
 
     async def _cancel(self, letter: Letter) -> None:
         """Nobody waits for it any more."""
@@ -142,19 +147,19 @@ class Teammate:
                 if number == 0 and self._busy and (agent := self.agent) is not None:
                     self._agents.stop(agent.card.id)
                 else:
-                    self._roads.done(self._tasks.pop(number))
+                    self.done(self._tasks.pop(number))
                 break
-        self._roads.done(letter)
+        self.done(letter)
 
     async def _stop(self, letter: Letter) -> None:
-        self._roads.done(letter)
+        self.done(letter)
         self.end()
 
-    def _described(self, presence: Presence) -> Presence:
+    def describe(self, presence: Presence) -> Presence:
         agent = self.agent
         card = agent.card if agent else None
         return replace(
-            self._roads.described(presence),
+            super().describe(presence),
             type=self._type,
             status=card.status if card else "idle",
             line=(agent.line or agent.doing or agent.card.task) if agent else "",

@@ -247,10 +247,9 @@ async def _serve(args: argparse.Namespace, config: Config, session_id: str | Non
             said.append(line.text)
 
     async with Session.open(config=config, session_id=session_id, on_event=hear) as session:
-        agents = session.agents
-        if args.agent not in agents.roads.open_at:
+        teammate = session.agents.roads
+        if args.agent not in teammate.open_at or not isinstance(teammate, Teammate):
             raise UsageError(said[-1] if said else f"{args.agent} can't be reached.")
-        teammate = Teammate(agents, args.type)
 
         async def watch() -> None:
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -259,7 +258,7 @@ async def _serve(args: argparse.Namespace, config: Config, session_id: str | Non
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            roads = ", ".join(agents.roads.open_at)
+            roads = ", ".join(teammate.open_at)
             note(f"{args.agent} ({args.type}) reads its letters: {roads}. Ctrl-C ends it.")
             await teammate.serve()
             tasks.cancel_scope.cancel()
