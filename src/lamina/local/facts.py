@@ -112,7 +112,8 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     plain = sentence.plain
     sure = None if UNSETTLED.search(plain) or NAMELESS.match(plain) else plain
     settled = _SETTLED.search(plain) or (sure and rules.decided.search(sure))
-    of_user = _OF_USER.search(plain) or _NAMED.search(plain)
+    named = _NAMED.search(plain)
+    of_user = _OF_USER.search(plain) or named
     if not (of_user or IDENTIFIER.search(plain)):
         of_user = sure and rules.habit.search(sure)
     planned = _UPCOMING.search(plain) if _is_ahead(sentence) else None
@@ -124,7 +125,7 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     asked = _REQUEST.match(plain)
     start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
     # "I'm worried about my deadline of May 10": a worry may be all of a sentence, and hold a fact.
-    held = planned or _NAMED.search(plain) or _DATED.search(plain)
+    held = planned or named or _DATED.search(plain)
     held = held and not ASKS_FOR_HELP.match(plain)
     asked = asked or _WONDERS.match(plain)
     if (asked and not start and not held) or LEANS_ON.match(plain):
@@ -132,9 +133,12 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
     # "I prefer short answers" tells of the user, and of how to answer.
     certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
-    return Find("user" if of_user else "project", text, (sentence,), TOLD, why, certain=certain)
+    kind: MemoryType = "user" if of_user else "project"
+    bar = _ONLY_NAMED if told is named else None
+    return Find(kind, text, (sentence,), TOLD, why, certain=certain, bar=bar)
 
 
+_ONLY_NAMED = 0.002  # a name beside "my friend" may stand in any story
 _OF_USER = Listed("telling.user")
 _TASTE = Listed("telling.taste")
 _NAMED = Listed("telling.named", flags=re.NOFLAG)
