@@ -79,9 +79,8 @@ async def act(state: State) -> None:
 
 def _cheaper(state: State, mark: int) -> bool:
     """Without what the layers hold back the view would be full, and compacted, by now. They put that
-    off, and once carrying the rest has cost what a summary would, or most likely will, they should
-    not. After a pause all is written anew: then notes cost nothing, and a summary that will come
-    is better made before than after that."""
+    off until carrying the rest has cost what a summary would, or most likely will. After a pause all
+    is written anew: a summary that will come is better made before than after that."""
     account = state.balance()
     if account is None:
         return False
@@ -90,11 +89,11 @@ def _cheaper(state: State, mark: int) -> bool:
     span = _all_but_a_tail(state) if over + cold * _grows(state, account) >= 0 else None
     if span is None:
         return False
+    weighs = state.weight * span.tokens
     if cold:
-        large = state.weight * span.tokens >= state.window.effective // 10
-        return large and from_notes(state) is not None
+        return weighs >= state.window.effective // 10 and from_notes(state) is not None
     rates, summary = account.rates, budget(state, span)
-    gone = state.weight * span.tokens - summary
+    gone = weighs - summary
     stays = state.weight * (state.ledger.projection.tokens - span.tokens) + summary
     price = rates.again * stays + rates.read * state.ledger.tokens()
     price += rates.output * _WRITTEN * summary
