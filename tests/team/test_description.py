@@ -30,12 +30,14 @@ LIKELY = st.fixed_dictionaries(
 
 
 @pytest.mark.spec("T2")
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.label)
 def test_whatever_is_sent_the_answer_is_described_and_no_failure(
-    sqlite_server: Server, tenant: str, operation: Any
+    request: pytest.FixtureRequest, tenant: str, operation: Any, database: str
 ) -> None:
-    token, secret = sqlite_server.database.create_token(tenant, "ana", "acme/*", writes=True)
-    sqlite_server.database.write(token, "acme/shop", {"a.md": topic("A mill")}, EMPTY)
+    server: Server = request.getfixturevalue(f"{database}_server")
+    token, secret = server.database.create_token(tenant, "ana", "acme/*", writes=True)
+    server.database.write(token, "acme/shop", {"a.md": topic("A mill")}, EMPTY)
     described = operation.definition.raw["responses"]
 
     @examples(400, suppress=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -46,9 +48,7 @@ def test_whatever_is_sent_the_answer_is_described_and_no_failure(
             part = case.headers if name == "If-Match" else case.query
             if part is not None and name in part:
                 part[name] = value
-        answer = case.call(
-            base_url=sqlite_server.url, headers={"Authorization": f"Bearer {secret}"}
-        )
+        answer = case.call(base_url=server.url, headers={"Authorization": f"Bearer {secret}"})
         assert answer.status_code < 500, answer.text
         assert str(answer.status_code) in described, answer.text
 

@@ -8,6 +8,7 @@ import hashlib
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lamina.memory import INDEX, LARGEST, leaks_in, pointers_of, read_topic, why_bad_name
@@ -93,18 +94,21 @@ def with_lines(index: bytes, other: bytes, taken: Callable[[str, str], str]) -> 
     """The index with the other's lines as `taken` has them ("": not), each where it stands there. No
     line goes, so two that are merged never clash, and what is not taken stays as it is to the byte."""
     lines, end = index.splitlines(keepends=True), b"\r\n" if b"\r\n" in index else b"\n"
-    places = [next(iter(lines_of(line)), "") for line in lines]
+    pieces = [
+        [],
+        *([line] for line in lines),
+    ]  # a line and what comes after it; first, what is above
+    places = {next(iter(lines_of(line)), ""): n for n, line in reversed([*enumerate(lines, 1)])}
     at = 0
     for about, line in lines_of(other).items():
-        known = about in places
-        at = places.index(about) if known else at
-        if new := taken(about, line):
-            if at and not lines[at - 1].endswith((b"\n", b"\r")):
-                lines[at - 1] += end
-            if not known and new.startswith("#") and at:
-                lines.insert(at, end)
-                places.insert(at, "")
-                at += 1
-            lines[at : at + known], places[at : at + known] = [new.encode() + end], [about]
-        at += known or bool(new)
-    return b"".join(lines)
+        known = places.get(about)
+        at = known or at
+        if new := taken(about, line).encode():
+            if known:
+                pieces[at][0] = new + end
+            else:
+                apart = new.startswith(b"#") and (at or pieces[0])
+                pieces[at] += [end, new + end] if apart else [new + end]
+    if pieces[-1][1:] and not pieces[-1][0].endswith((b"\n", b"\r")):
+        pieces[-1][0] += end
+    return b"".join(chain.from_iterable(pieces))

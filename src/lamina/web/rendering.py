@@ -37,7 +37,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 def _environment() -> Environment:
     made: Any = Environment(
         loader=PackageLoader("lamina.web"), autoescape=True, undefined=StrictUndefined,
-        finalize=_visible, trim_blocks=True, lstrip_blocks=True,
+        finalize=_visible, trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     made.filters |= {
         "when": when, "day": partial(when, day_only=True), "line": one_line, "diff": diff_lines,

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -156,6 +155,7 @@ class _Refused(Exception):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "lamina", ""
+    wbufsize = 1 << 16  # head and body leave together
     server: Any  # a Server; the base class says less
     connection: socket.socket
     _owner: int | None = -1
@@ -206,13 +206,9 @@ class _Handler(BaseHTTPRequestHandler):
         return {f"127.0.0.1:{self.server.port}", f"localhost:{self.server.port}"}
 
     def _check_cookie(self) -> None:
-        try:
-            held = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie_name)
-        except CookieError:
-            held = None
-        if held is None or not hmac.compare_digest(
-            held.value.encode(), self.server.cookie.encode()
-        ):
+        pairs = (pair.strip().partition("=") for pair in self.headers.get("Cookie", "").split(";"))
+        held = next((value for name, _, value in pairs if name == self._cookie_name), "")
+        if not hmac.compare_digest(held.encode(), self.server.cookie.encode()):
             raise _Refused(401, _NO_COOKIE)
 
     @property
@@ -224,9 +220,9 @@ class _Handler(BaseHTTPRequestHandler):
         split = urlsplit(self.path)
         if split.path.startswith("/assets/"):
             return self._asset(split.path.removeprefix("/assets/"))
-        token = parse_qs(split.query).get("token")
+        token = parse_qs(split.query).get("token") if split.path == "/" else None
         # The browser may have been sent here by a mail program: the token says who it is.
-        if token and split.path == "/" and self.server.enter(token[0]):
+        if token and self.server.enter(token[0]):
             cookie = f"{self._cookie_name}={self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
             # Going on from a page of ours, not by redirection: then the cookie counts as our own.
             return Answer(_GO_ON, headers={"Set-Cookie": cookie})
@@ -293,7 +289,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         said = answer.body
         body = said if isinstance(said, bytes) else said.encode("utf-8", "replace")
-        self.send_response(303 if answer.to else answer.status)
+        self.send_response_only(303 if answer.to else answer.status)
         headers = {**_SAFE, "Content-Type": answer.kind, **answer.headers}
         if answer.to:
             headers["Location"] = answer.to
@@ -311,6 +307,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(b": listening\n\n")
+        self.wfile.flush()
         self.connection.settimeout(None)
-        tell = partial(self.wfile.write, b"event: changed\ndata: 1\n\n")
+        tell = partial(self.connection.sendall, b"event: changed\ndata: 1\n\n")
         self.server.watch.listen(topic, self.connection, tell)
