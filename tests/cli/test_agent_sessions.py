@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from lamina.cli.main import main
+from lamina.errors import TranscriptError
+from lamina.replay.readers import read_recording
 
 pytestmark = pytest.mark.spec("I3")
 AT = "2026-11-17T01:14:42Z"
@@ -289,3 +291,95 @@ def test_a_file_that_can_not_be_read_hides_no_other(machine: Machine, run: Run) 
         (folder / "unread.jsonl").symlink_to("/proc/self/mem")
     found = {row["id"] for row in run("sessions", "list", "--all")}
     assert found == {*AGENTS.values(), "ba4e1111"}
+
+
+def test_extract_goes_through_the_sessions_of_all_agents(run: Run) -> None:
+    assert len(run("extract", "--all", "--dry-run")) == len(AGENTS)
+    done = run("extract", "--all")
+    assert (done["sessions"], len(done["files"])) == (len(AGENTS), len(AGENTS))
+    bodies = " ".join(one["body"] for one in run("memory", "export")["memories"])
+    assert all(f"host {agent.upper()}" in bodies for agent in AGENTS)
+    assert "WOLFSBANE" not in bodies
+    assert run("extract", "--all")["files"] == []
+
+
+def _newer(machine: Machine, agent: str) -> Path:
+    """A session as a version to come may write it: nothing in it is as we know it."""
+    files = {
+        "claude-code": ".claude/projects/*/*.jsonl",
+        "codex": ".codex/sessions/*/*/*/*.jsonl",
+        "gemini": ".gemini/tmp/*/chats/*.jsonl",
+        "opencode": ".local/share/opencode/opencode.db",
+        "pi": ".pi/agent/sessions/*/*.jsonl",
+    }
+    (file,) = machine.place.glob(files[agent])
+    if agent == "opencode":
+        with sqlite3.connect(file) as database:
+            database.execute("ALTER TABLE session RENAME COLUMN directory TO folder")
+            database.execute("ALTER TABLE message RENAME TO turn")
+        database.close()
+    else:
+        file.write_text('{"v": 9, "head": {"place": "/shop"}}\n{"v": 9, "said": "Hello."}\n')
+    return file
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_form_that_we_do_not_know_is_told_with_its_file_and_hides_no_other(
+    machine: Machine, agent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _newer(machine, agent)
+    places = ["--home", str(machine.place / "own"), "--project", str(machine.project)]
+    for verb in (["sessions", "list"], ["sessions", "grep", "host"], ["extract", "--all"]):
+        assert main([*verb, *places]) == 0  # again and again, not only when it is met first
+        told = capsys.readouterr().err
+        assert told.count(f"Not read: {file}") == 1, verb
+        assert "A newer Lamina" in told
+    assert main(["sessions", "list", *places, "--quiet", "--json"]) == 0
+    said = capsys.readouterr()
+    assert {row["agent"] for row in json.loads(said.out)} == {*AGENTS} - {agent}
+    assert said.err == ""
+    if agent != "claude-code":
+        assert main(["replay", str(file), *places[:2]]) == 1
+        assert str(file) in capsys.readouterr().err
+
+
+def test_lines_of_an_unknown_kind_below_a_known_head_are_told(machine: Machine) -> None:
+    (file,) = machine.place.glob(".codex/sessions/*/*/*/*.jsonl")
+    head = file.read_text().partition("\n")[0]
+    file.write_text(f'{head}\n{{"type": "turn_v9", "payload": {{"said": "Hello."}}}}\n')
+    with pytest.raises(TranscriptError, match=r"line 2: unknown kind 'turn_v9'"):
+        read_recording(file)
+
+
+def test_a_session_without_an_answer_yet_is_listed_and_nothing_is_told(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file,) = machine.place.glob(".codex/sessions/*/*/*/*.jsonl")
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:3]))
+    places = ["--home", str(machine.place / "own"), "--project", str(machine.project)]
+    assert main(["sessions", "list", "--agent", "codex", *places]) == 0
+    said = capsys.readouterr()
+    assert "codex builds" in said.out
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_session_that_went_through_the_gateway_too_is_listed_once(
+    machine: Machine, run: Run, agent: str
+) -> None:
+    run("sessions", "list")
+    (copy,) = (machine.place / "own").rglob(f"other-agents/{agent}/*.jsonl")
+    words = next(
+        one for one in map(json.loads, copy.read_text().splitlines()) if _typed(agent) in str(one)
+    )
+    seen = copy.parents[2] / "conversations" / "9a7e0000.jsonl"
+    seen.parent.mkdir()
+    added = {"type": "text", "text": "<system-reminder>Today is Tuesday.</system-reminder>"}
+    entry = {**words, "content": [added, {"type": "text", "text": _typed(agent)}]}
+    seen.write_text(json.dumps({**entry, "origins": ["system", "typed"]}) + "\n")
+    assert {row["id"] for row in run("sessions", "list")} == {*AGENTS.values()}
+    assert len(run("sessions", "grep", f"host {agent.upper()}")) == 1
+    assert run("sessions", "show", "9a7e")["id"] == "9a7e0000"  # it is still there
+    other = {**entry, "content": [{"type": "text", "text": "Another talk."}]}
+    seen.write_text(json.dumps(other) + "\n")
+    assert "9a7e0000" in {row["id"] for row in run("sessions", "list")}

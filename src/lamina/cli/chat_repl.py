@@ -46,6 +46,7 @@ from lamina.events import (
     ToolFinished,
     ToolStarted,
 )
+from lamina.layers import dream
 from lamina.ledger.places import private_folder
 from lamina.memory import team_news
 from lamina.messages import dicts, text_of
@@ -268,9 +269,6 @@ class Conversation:
 
     async def run(self) -> int:
         warm_up(self._config.str("model"))
-        if self._config.bool("memory.enabled") and self._config.bool("dream.enabled"):
-            # A dream after an answer finds what was typed into other agents.
-            threading.Thread(target=sessions.others, args=(self._config,), daemon=True).start()
         left, following = await self._visit(self._wish)
         while isinstance(following, Switch):
             wish = {"config": self._config, **following.wish}
@@ -288,6 +286,8 @@ class Conversation:
             **wish, interactive=True, ask=self._may, on_event=self._hear
         ) as session:
             self._session = session
+            if dream.due(session.state):  # it finds what was typed into other agents
+                threading.Thread(target=sessions.others, args=(self._config,), daemon=True).start()
             self._greet(session, resumed=bool(wish.get("resume")))
             following = await self._stay(session)
             await self._finish(session)

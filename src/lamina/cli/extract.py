@@ -5,11 +5,22 @@ Writes memories through the gate and moves the session's cursor; with --dry-run 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import config_of
-from lamina.cli.sessions import choose, find, others
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, table, width
+from lamina.cli.sessions import changed, choose, find, others
+from lamina.cli.terminal import (
+    StatusLine,
+    harmless,
+    note,
+    one_line,
+    out,
+    out_json,
+    plural,
+    table,
+    width,
+)
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,13 +36,18 @@ lamina extract                           the last session here
 lamina extract 3f2a                      the one whose id starts with this
 lamina extract 01a1e712                  also one of another agent's (`lamina sessions list`)
 lamina extract --dry-run                 what the rules find, with no model and nothing written
+lamina extract --all                     every session here, all agents', by the rules alone
 """
-_TOLD = ("status", "by", "files", "inbox", "refused", "warnings", "revived", "reason")
+_LISTS = ("files", "inbox", "refused", "warnings", "revived")
+_TOLD = ("status", "by", *_LISTS, "reason")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "session", nargs="?", default="", help="its id or a prefix of it (the last)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="every session here, other agents' too, without a model"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what the rules find")
     parser.add_argument(
@@ -43,11 +59,17 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     if not config.bool("memory.enabled"):
         raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
+    if args.all and (args.session or args.model):
+        raise UsageError("--all takes every session, by the rules: leave out the rest.")
     own = find(config)
-    file = choose([*own, *others(config)] if args.session else own, args.session)
+    files = [*own, *others(config, quiet=args.quiet)] if args.all or args.session else own
+    # What was said later counts more.
+    files = sorted(files, key=changed) if args.all else [choose(files, args.session)]
     if args.dry_run:
-        return _show(args, config, file)
-    if file in own:
+        return _show(args, config, files)
+    if args.all:
+        value = _every(args, config, files)
+    elif (file := files[0]) in own:
         import anyio
 
         value = anyio.run(_extract, args, file.stem)
@@ -55,21 +77,26 @@ def run(args: argparse.Namespace) -> int:
         value = _by_rules(config, file)
     if args.json:
         out_json(value)
-        return 0
+    else:
+        _tell(value, quiet=args.quiet)
+    return 0
+
+
+def _tell(value: dict[str, Any], *, quiet: bool) -> None:
     if value["files"]:
         out(f"Memory updated: {harmless(', '.join(value['files']))}")
     else:
         out(f"Nothing to remember{': ' + value['reason'] if value['reason'] else ''}.")
-    if not args.quiet:
-        for path in value["revived"]:
-            note(f"{harmless(path)} had been forgotten; you asked for it again, so it is back.")
-        for path in value["inbox"]:
-            note(f"{harmless(path)} is in the inbox; `lamina memory inbox` shows why.")
-        for warning in value["warnings"]:
-            note(harmless(warning))
-        for reason in value["refused"]:
-            note(f"not saved: {harmless(reason)}")
-    return 0
+    if quiet:
+        return
+    for path in value["revived"]:
+        note(f"{harmless(path)} had been forgotten; you asked for it again, so it is back.")
+    for path in value["inbox"]:
+        note(f"{harmless(path)} is in the inbox; `lamina memory inbox` shows why.")
+    for warning in value["warnings"]:
+        note(harmless(warning))
+    for reason in value["refused"]:
+        note(f"not saved: {harmless(reason)}")
 
 
 async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
@@ -92,6 +119,21 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
     ) as session:
         done = await extraction.run(session.state, str(session.ledger.head))
     return {"session": session_id, **{name: getattr(done, name) for name in _TOLD}}
+
+
+def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> dict[str, Any]:
+    line = StatusLine(quiet=args.quiet or args.json)
+    total: dict[str, Any] = {"sessions": len(files), **dict.fromkeys(_TOLD, "")}
+    total |= {name: [] for name in _LISTS}
+    try:
+        for number, file in enumerate(files, 1):
+            line.say(f"Reading {number} of {plural(len(files), 'session')} (Ctrl-C stops)")
+            found = _by_rules(config, file)
+            for name in _LISTS:
+                total[name] = [*dict.fromkeys([*total[name], *found[name]])]
+    finally:
+        line.clear()
+    return {**total, "status": "completed", "by": "rules"}
 
 
 def _by_rules(config: Config, file: Path) -> dict[str, Any]:
@@ -122,8 +164,26 @@ def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:
         return Verdict("refuse", str(error))
 
 
-def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
+def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
     """What the local extractor proposes, and what the gate decides."""
+    found = [_proposed(config, file) for file in files]
+    if args.json:
+        out_json(found if args.all else found[0])
+        return 0
+    rows = [row for one in found for row in one["proposals"]]
+    if not rows:
+        note("The rules find nothing new to remember.")
+        return 0
+    room = max(20, width() - 60)
+    cells = [
+        [row["decision"], row["path"], one_line(row["reason"] or row["description"], room)]
+        for row in rows
+    ]
+    out(table(cells))
+    return 0
+
+
+def _proposed(config: Config, file: Path) -> dict[str, Any]:
     import time
 
     from lamina.layers import extraction
@@ -142,22 +202,10 @@ def _show(args: argparse.Namespace, config: Config, file: Path) -> int:
             (proposal, _verdict(store, proposal))
             for proposal in extraction.proposals(new, file.stem, time.time())
         ]
-    if args.json:
-        names = ("path", "type", "description", "body")
-        shown = [
-            {name: getattr(proposal, name) for name in names}
-            | {"decision": verdict.decision, "reason": verdict.reason}
-            for proposal, verdict in rows
-        ]
-        out_json({"session": file.stem, "messages": len(new), "proposals": shown})
-        return 0
-    if not rows:
-        note("The rules find nothing new to remember.")
-        return 0
-    room = max(20, width() - 60)
-    cells = [
-        [verdict.decision, proposal.path, one_line(verdict.reason or proposal.description, room)]
+    names = ("path", "type", "description", "body")
+    shown = [
+        {name: getattr(proposal, name) for name in names}
+        | {"decision": verdict.decision, "reason": verdict.reason}
         for proposal, verdict in rows
     ]
-    out(table(cells))
-    return 0
+    return {"session": file.stem, "messages": len(new), "proposals": shown}

@@ -38,6 +38,8 @@ lamina sessions expand 3f2a 2            what its second fold stands for
 lamina sessions undo-compact 3f2a        as it was before the last compaction
 """
 
+_MOST_UNREAD = 3  # files that are named
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
@@ -69,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
     files = find(config, everywhere=args.all)
     if args.verb == "grep":
         return sessions_search.grep(args, config, files)
-    files = sorted(
-        [*files, *others(config, quiet=args.quiet, everywhere=args.all)], key=changed, reverse=True
-    )
-    if args.verb == "show":
+    shows = args.verb == "show"
+    theirs = others(config, quiet=args.quiet, everywhere=args.all, doubles=shows)
+    files = sorted([*files, *theirs], key=changed, reverse=True)
+    if shows:
         return _show(args, choose(files, args.id))
     _check_agent(args.agent)
     return _list(args, [one for one in files if args.agent in (None, transcript.agent_of(one))])
@@ -92,20 +94,33 @@ def others(
     quiet: bool = True,
     everywhere: bool = False,
     seconds: float = 10.0,
+    doubles: bool = False,
 ) -> list[Path]:
     """What other coding agents said in this project, or in all, in our own form: copies of their
-    records, and what went through a gateway or a wrapped client."""
+    records, and what went through a gateway or a wrapped client and is in no such record (`doubles`:
+    and what is)."""
     from lamina.ledger.places import find_project_folder
     from lamina.replay.agent_sessions import AGENTS, copies
 
     agents = [one for one in AGENTS if one not in without]
-    made, late = copies(config, agents, everywhere=everywhere, seconds=seconds)
-    if late and not quiet:
-        note(f"{late} sessions of other agents are not read yet. Try again.")
+    made, late, unread = copies(config, agents, everywhere=everywhere, seconds=seconds)
+    if not quiet:
+        _tell(late, unread)
     if everywhere:
-        return [*made, *(config.own_home / "projects").glob("*/conversations/*.jsonl")]
-    here = find_project_folder(config.own_home, config.project)
-    return [*made, *here.glob("conversations/*.jsonl")]
+        passed = [*(config.own_home / "projects").glob("*/conversations/*.jsonl")]
+    else:
+        here = find_project_folder(config.own_home, config.project)
+        passed = [*here.glob("conversations/*.jsonl")]
+    return [*made, *(passed if doubles else transcript.not_among(passed, made))]
+
+
+def _tell(late: int, unread: Sequence[str]) -> None:
+    if late:
+        note(f"{late} sessions of other agents are not read yet. Try again.")
+    for why in unread[:_MOST_UNREAD]:
+        note(f"lamina: Not read: {harmless(why)}. A newer Lamina may know this form.")
+    if len(unread) > _MOST_UNREAD:
+        note(f"lamina: {len(unread) - _MOST_UNREAD} more files are not read either.")
 
 
 def changed(file: Path) -> int:

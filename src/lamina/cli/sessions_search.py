@@ -79,7 +79,8 @@ def grep(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int
         pattern = re.compile(args.pattern, re.IGNORECASE if args.ignore_case else 0)
     except re.error as error:
         raise UsageError(f"{args.pattern!r} is not a regular expression: {error}.") from error
-    search = _Search(args, pattern, _with_others(files, config, everywhere=args.all))
+    files = _with_others(files, config, everywhere=args.all, quiet=args.quiet)
+    search = _Search(args, pattern, files)
     found: list[MatchingLine] = []
     try:
         with closing(search.lines()) as lines:
@@ -272,12 +273,14 @@ def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
     return claude_time(value), claude_texts(value)
 
 
-def _with_others(files: Sequence[Path], config: Config, *, everywhere: bool) -> list[Path]:
+def _with_others(
+    files: Sequence[Path], config: Config, *, everywhere: bool, quiet: bool
+) -> list[Path]:
     """Other agents' sessions too, newest first; in Claude mode also those of Claude Code's agents."""
     from lamina.cli.sessions import others
 
     without = ("claude-code",) if config.claude else ()
-    copied = others(config, without=without, everywhere=everywhere)
+    copied = others(config, without=without, everywhere=everywhere, quiet=quiet)
     if not config.claude:
         return sorted([*files, *copied], key=_changed, reverse=True)
     from lamina.recall.transcripts import claude_folders

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import Any, cast
 from lamina.cli.terminal import plural
 from lamina.errors import UsageError
 from lamina.ledger import log
+from lamina.ledger.edits import written_at
 from lamina.ledger.view import Projection
 from lamina.messages import Json, Usage, as_object, dicts, text_of
 
 _SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
+_NEAR = 300.0  # seconds between two records of the same moment
 LONGEST_RESULT = 2_000  # characters of a tool result that a conversation shows
 
 
@@ -51,6 +54,37 @@ def summary(file: Path) -> dict[str, Any]:
         "bytes": file.stat().st_size,
         "title": title,
     }
+
+
+def not_among(passed: Sequence[Path], copied: Sequence[Path]) -> list[Path]:
+    """The conversations that went through us and are not in their agent's own record as well: those
+    that begin with the same words, while that session was under way."""
+    begun: dict[str, list[tuple[float, float]]] = {}
+    for file in copied if passed else ():
+        words, when = _beginning(file)
+        with suppress(OSError):
+            for one in words:
+                begun.setdefault(one, []).append((when - _NEAR, file.stat().st_mtime + _NEAR))
+    kept: list[Path] = []
+    for file in passed:
+        words, when = _beginning(file)
+        spans = [span for one in words for span in begun.get(one, ())]
+        if not any(first <= when <= last for first, last in spans):
+            kept.append(file)
+    return kept
+
+
+def _beginning(file: Path) -> tuple[list[str], float]:
+    """What the user said first, and when: of a copy what was typed, of a conversation every text."""
+    with suppress(OSError, ValueError), file.open("rb") as lines:
+        for line in lines:
+            entry = as_object(log.decode(line))
+            texts = [str(block.get("text", "")).strip() for block in _blocks(entry)]
+            if agent_of(file) != "lamina":
+                texts = [typed] if (typed := typed_text(entry).strip()) else []
+            if entry.get("role") == "user" and any(texts):
+                return [one for one in texts if one], written_at(entry)
+    return [], 0.0
 
 
 def agent_of(file: Path) -> str:

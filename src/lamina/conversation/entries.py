@@ -20,8 +20,8 @@ from lamina.messages import (
     text_of,
     tool_result,
 )
+from lamina.text.origins import added_by_client
 
-_REMINDER = "<system-reminder>"
 NO_OUTPUT = "(no output)"
 _AGAIN = "~"  # a repeated id: `call~2`
 
@@ -72,7 +72,7 @@ def _question(blocks: Sequence[Block], ledger: Ledger, asker: Origin) -> list[Pl
         if block.get("type") != "tool_result":
             others.append(block)
             places.append(place)
-            added = block.get("origin") == "system" or _said(block).startswith(_REMINDER)
+            added = block.get("origin") == "system" or added_by_client(_said(block))
             origins.append("system" if added else asker)
             continue
         name = str(block.get("tool_use_id"))

@@ -29,7 +29,8 @@ from lamina.recall.transcripts import claude_folders, claude_texts, lines, value
 from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.message_lists import ListReader
-from lamina.replay.readers import read_recording
+from lamina.replay.readers import is_claude_code, read_any
+from lamina.text.origins import added_by_client
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
 _FIRST_LINE = 1_000_000
+_SAMPLE = 50  # lines that tell what a file is
+_UNREAD = ".unread"  # beside an empty copy: why it is empty
 _ASIDE = ("isMeta", "isCompactSummary")  # Claude Code's marks of lines that nobody typed
-_ADDED = ("<command-", "<local-command", "<bash-", "<ide_", "<system-", "[Request interrupted")
 _SESSION_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -59,10 +61,12 @@ def copies(
     *,
     everywhere: bool = False,
     seconds: float = 10.0,
-) -> tuple[list[Path], int]:
+) -> tuple[list[Path], int, list[str]]:
     """Copies of other agents' sessions in this project (`everywhere`: in all), brought up to date newest
-    first, and how many there was no time for."""
-    found = sorted(_sessions(config, agents, everywhere=everywhere), key=lambda one: -one.changed)
+    first, how many there was no time for, and what can't be read, with the reason."""
+    unread: list[str] = []
+    sessions = _sessions(config, agents, unread, everywhere=everywhere)
+    found = sorted(sessions, key=lambda one: -one.changed)
     until, late = time.monotonic() + seconds, 0
     made: list[Path] = []
     kept: set[Path] = set()
@@ -78,12 +82,15 @@ def copies(
             _copy(config, one, path)
         if path.stat().st_size:
             made.append(path)
+        elif (why := path.with_suffix(_UNREAD)).exists():
+            unread.append(why.read_text("utf-8"))
     all_folders = (config.own_home / "projects").glob("*/other-agents")
     for folder in all_folders if everywhere else [_folder(config, config.project)]:
         for path in (one for agent in agents for one in folder.glob(f"{agent}/*.jsonl")):
             if path not in kept:
                 path.unlink(missing_ok=True)
-    return made, late
+                path.with_suffix(_UNREAD).unlink(missing_ok=True)
+    return made, late, unread
 
 
 def _path_of_copy(config: Config, one: AgentSession) -> Path | None:
@@ -113,15 +120,19 @@ def _is_current(path: Path, one: AgentSession) -> bool:
 
 
 def _copy(config: Config, one: AgentSession, path: Path) -> None:
-    """An empty copy stands for a session in which nothing was said, or that can't be read."""
-    try:
-        messages = _MESSAGES.get(one.agent, _recorded)(one)
-        entries = [_entry(one.id, number, *said) for number, said in enumerate(messages)]
-    except (LaminaError, OSError):
-        entries = []
+    """An empty copy stands for a session in which nothing was said, or that can't be read: then the
+    reason stands beside it."""
+    why = path.with_suffix(_UNREAD)
+    why.unlink(missing_ok=True)
     project_folder(config.own_home, _project_of(config, one))
     for folder in (path.parent.parent, path.parent):
         private_folder(folder)
+    try:
+        messages = _MESSAGES.get(one.agent, _recorded)(one)
+        entries = [_entry(one.id, number, *said) for number, said in enumerate(messages)]
+    except (LaminaError, OSError) as error:
+        entries = []
+        write_private(why, str(error).encode("utf-8", "replace"))
     write_private(path, b"".join(log.encode(entry) + b"\n" for entry in entries))
     os.utime(path, (one.changed, one.changed))
 
@@ -154,7 +165,10 @@ _Said = Iterator[tuple[str, "Sequence[Block]", float]]
 
 
 def _recorded(one: AgentSession) -> _Said:
-    for said in read_recording(one.source).messages:
+    recording = read_any(one.source)
+    if not recording.messages and recording.skipped:
+        raise TranscriptError(f"{one.source}: {recording.skipped[0].reason}")
+    for said in recording.messages:
         content = [as_object(block) for block in said.message["content"]]
         if said.summary:
             content = [{**block, "origin": "system"} for block in content]
@@ -169,6 +183,9 @@ def _opencode(one: AgentSession) -> _Said:
 
 
 def _claude(one: AgentSession) -> _Said:
+    first = [value_of(line) for _, line in islice(lines(one.source), _SAMPLE)]
+    if first and not is_claude_code(first):
+        raise TranscriptError(f"{one.source}: its lines are not those of a session")
     for _, line in lines(one.source):
         value = value_of(line)
         message = as_object(value.get("message"))
@@ -185,7 +202,7 @@ def _claude(one: AgentSession) -> _Said:
         for block in content:
             if block.get("type") == "tool_result":
                 said.append({**block, "content": next(whole, "")})
-            elif aside or str(block.get("text") or "").startswith(_ADDED):
+            elif aside or added_by_client(str(block.get("text") or "")):
                 said.append({**block, "origin": "system"})
             else:
                 said.append(block)
@@ -201,13 +218,21 @@ _MESSAGES: dict[str, Callable[[AgentSession], _Said]] = {
 # ---- where they are
 
 
-def _sessions(config: Config, agents: Sequence[str], *, everywhere: bool) -> Iterator[AgentSession]:
+def _sessions(
+    config: Config, agents: Sequence[str], unread: list[str], *, everywhere: bool
+) -> Iterator[AgentSession]:
+    """`unread` takes what can't be told to be a session, or of which project."""
     for agent in agents:
-        with suppress(OSError, sqlite3.Error, TranscriptError):
+        try:
             for one in _PLACES[agent](config, everywhere):
-                named = one.id and set(one.id) <= _SESSION_ID and len(one.id) <= 100
-                if named and (everywhere or _is_here(config, one.project)):
+                if not one.id:
+                    unread.append(f"{one.source}: its first line is not one that Lamina knows")
+                elif not set(one.id) <= _SESSION_ID or len(one.id) > 100:
+                    continue
+                elif everywhere or _is_here(config, one.project):
                     yield one
+        except (OSError, TranscriptError) as error:
+            unread.append(str(error))
 
 
 def _place(variable: str, otherwise: str) -> Path:
@@ -230,7 +255,8 @@ def _headed(folder: Path, pattern: str) -> Iterator[tuple[Path, float, Json]]:
     """Files with the object on their first line."""
     for path, changed in _files(folder, pattern):
         with suppress(OSError), path.open("rb") as file:
-            yield path, changed, value_of(file.readline(_FIRST_LINE))
+            if (line := file.readline(_FIRST_LINE)).endswith(b"\n"):  # else it is being written
+                yield path, changed, value_of(line)
 
 
 def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:
@@ -257,9 +283,9 @@ def _codex_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:
     for path, changed, head in _headed(folder, "*/*/*/rollout-*.jsonl"):
         about = as_object(head.get("payload"))
         by_person = about.get("thread_source", "user") == "user"
-        by_person = by_person and "subagent" not in json.dumps(about.get("source"))
-        if by_person and about.get("cwd"):
-            yield AgentSession("codex", str(about.get("id")), path, changed, str(about["cwd"]))
+        if by_person and "subagent" not in json.dumps(about.get("source")):
+            named = str(about.get("id") or "") if about.get("cwd") else ""
+            yield AgentSession("codex", named, path, changed, str(about.get("cwd")))
 
 
 def _gemini_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:
@@ -267,12 +293,13 @@ def _gemini_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
     places = {str(config.project), str(config.project.resolve())}
     if everywhere:
         rest = [agent for agent in AGENTS if agent != "gemini"]
-        places |= {one.project for one in _sessions(config, rest, everywhere=True)}
+        places |= {one.project for one in _sessions(config, rest, [], everywhere=True)}
     hashes = {hashlib.sha256(place.encode()).hexdigest(): place for place in places}
     for path, changed, head in _headed(Path("~/.gemini/tmp").expanduser(), "*/chats/*.jsonl"):
-        if head.get("kind", "main") == "main" and "projectHash" in head:
-            project = hashes.get(str(head["projectHash"]), str(path.parent.parent))
-            yield AgentSession("gemini", str(head.get("sessionId")), path, changed, project)
+        if head.get("kind", "main") == "main":
+            project = hashes.get(str(head.get("projectHash")), str(path.parent.parent))
+            named = str(head.get("sessionId") or "") if "projectHash" in head else ""
+            yield AgentSession("gemini", named, path, changed, project)
 
 
 def _opencode_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001
@@ -281,15 +308,19 @@ def _opencode_sessions(config: Config, everywhere: bool) -> Iterator[AgentSessio
         return
     asked = "SELECT id, directory, time_updated FROM session WHERE parent_id IS NULL"
     with closing(open_opencode(path)) as database:
-        for name, directory, changed in database.execute(asked):
-            yield AgentSession("opencode", str(name), path, moment_of(changed), str(directory))
+        try:
+            found = database.execute(asked).fetchall()
+        except sqlite3.Error as error:
+            raise TranscriptError(f"{path}: {error}") from error
+    for name, directory, changed in found:
+        yield AgentSession("opencode", str(name), path, moment_of(changed), str(directory))
 
 
 def _pi_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001
     folder = _place("PI_CODING_AGENT_DIR", "~/.pi/agent") / "sessions"
     for path, changed, head in _headed(folder, "*/*.jsonl"):
-        if head.get("cwd"):
-            yield AgentSession("pi", str(head.get("id")), path, changed, str(head["cwd"]))
+        named = str(head.get("id") or "") if head.get("cwd") else ""
+        yield AgentSession("pi", named, path, changed, str(head.get("cwd")))
 
 
 _PLACES: dict[str, Callable[[Config, bool], Iterator[AgentSession]]] = {

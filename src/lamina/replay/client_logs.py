@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,19 @@ from lamina.messages import Block, Json, as_list, as_object
 from lamina.replay.builder import Builder
 from lamina.replay.files import Unreadable, decode
 from lamina.replay.message_lists import ListReader, role_of
+from lamina.text.origins import added_by_client
 
 CODEX, GEMINI, OPENCODE, PI = "codex", "gemini-cli", "opencode", "pi"
 SQLITE = b"SQLite format 3\0"
 _Lines = Iterable[tuple[int, Any | Unreadable]]
-_ADDED = re.compile(
-    r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|session_context|hook_context|"
-    r"system-reminder)\b|# AGENTS\.md instructions)"
+_CODEX_KINDS = (
+    *("session_meta", "turn_context", "world_state", "response_item", "event_msg", "compacted"),
+    "token_usage_record",
+)
+_GEMINI_KINDS = ("user", "gemini", "info", "error", "warning")
+_PI_KINDS = (
+    *("session", "message", "model_change", "thinking_level_change", "compaction", "custom"),
+    *("custom_message", "branch_summary", "label", "session_info"),
 )
 _HOOK_CONTEXT = re.compile(r"<hook_context>.*?</hook_context>", re.DOTALL)
 
@@ -46,6 +52,15 @@ def read_client_log(kind: str, lines: _Lines, builder: Builder, reader: ListRead
     {CODEX: _codex, GEMINI: _gemini, PI: _pi}[kind](lines, builder, reader)
 
 
+def _known(lines: _Lines, builder: Builder, kinds: Collection[str]) -> Iterator[Any]:
+    """Every line; of kinds that a newer version of the client may have brought it is told."""
+    for where, value in builder.readable(lines):
+        kind = as_object(value).get("type")
+        if kind is not None and kind not in kinds:
+            builder.unknown_kind(where, str(kind))
+        yield value
+
+
 def _added(text: str) -> Block:
     return {"type": "text", "text": text, "origin": "system"}
 
@@ -54,7 +69,7 @@ def _added(text: str) -> Block:
 
 
 def _codex(lines: _Lines, builder: Builder, reader: ListReader) -> None:
-    entries = [as_object(value) for _, value in builder.readable(lines)]
+    entries = [as_object(value) for value in _known(lines, builder, _CODEX_KINDS)]
     payloads = [(str(one.get("type")), as_object(one.get("payload")), one) for one in entries]
     typed = {text for kind, payload, _ in payloads for text in _typed_in(kind, payload)}
     exact = any(kind == "token_usage_record" for kind, _, _ in payloads)
@@ -101,7 +116,7 @@ def _codex_item(payload: Json, entry: Json, typed: set[str], model: str) -> Json
 def _is_typed(text: str, payload: Json, typed: set[str]) -> bool:
     if payload.get("role") != "user":
         return False
-    return text in typed if typed else not _ADDED.match(text)
+    return text in typed if typed else not added_by_client(text)
 
 
 def _codex_usage(kind: str, payload: Json, *, exact: bool) -> Json:
@@ -155,7 +170,7 @@ def _begin_again(payload: Json, builder: Builder, last: int, time: float) -> int
 def _gemini(lines: _Lines, builder: Builder, reader: ListReader) -> None:
     """A log of changes: a message that comes again with the same id is the same one, grown."""
     found: dict[str, Json] = {}
-    for _, value in builder.readable(lines):
+    for value in _known(lines, builder, _GEMINI_KINDS):
         line = as_object(value)
         changed = as_object(line.get("$set"))
         listed = as_list(changed.get("messages")) if changed else [line]
@@ -235,7 +250,7 @@ def _gemini_said(part: Json) -> Iterator[Block]:
         typed = _HOOK_CONTEXT.sub("", text).strip()
         yield from map(_added, added)
         if typed:
-            yield _added(typed) if _ADDED.match(typed) else {"type": "text", "text": typed}
+            yield _added(typed) if added_by_client(typed) else {"type": "text", "text": typed}
 
 
 # ---- pi
@@ -245,7 +260,7 @@ def _pi(lines: _Lines, builder: Builder, reader: ListReader) -> None:
     """A tree by id and parentId; the way to the last message is read, other branches are counted."""
     entries: dict[str, Json] = {}
     last = ""
-    for _, value in builder.readable(lines):
+    for value in _known(lines, builder, _PI_KINDS):
         entry = as_object(value)
         if entry.get("id") and entry.get("type") != "session":
             last = str(entry["id"])

@@ -54,6 +54,18 @@ def read_recording(path: Path | str) -> Recording:
     """Read one file. Raises TranscriptError where nothing in it can be used; everything less than
     that is in the recording's `skipped`.
     """
+    recording = read_any(path)
+    if not recording.requests:
+        found = "; ".join(f"{entry.where}: {entry.reason}" for entry in recording.skipped[:3])
+        why = f" ({found})" if found else ""
+        raise TranscriptError(
+            f"{path} holds no answer of a model{why}; give a transcript of a finished turn."
+        )
+    return recording
+
+
+def read_any(path: Path | str) -> Recording:
+    """The same, of a session in which nothing may have been answered yet."""
     path = Path(path)
     # A pipe would be waited for without end, and can't be read twice.
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -67,12 +79,6 @@ def read_recording(path: Path | str) -> Recording:
     recording = _read_database(path) or _read_as_lines(path) or _read_as_document(path)
     if recording is None:
         raise TranscriptError(f"{path} is not a transcript that Lamina knows; it reads {FORMATS}.")
-    if not recording.requests:
-        found = "; ".join(f"{entry.where}: {entry.reason}" for entry in recording.skipped[:3])
-        why = f" ({found})" if found else ""
-        raise TranscriptError(
-            f"{path} holds no answer of a model{why}; give a transcript of a finished turn."
-        )
     return recording
 
 
@@ -97,7 +103,7 @@ def _read_as_lines(path: Path) -> Recording | None:
             if first.reason == CUT_OFF and not isinstance(read_whole(path), Unreadable):
                 return None  # one document over many lines, some of them whole by themselves
         elif len(sample) == 1 and not (
-            _is_claude_code(values) or is_own(values) or format_of_lines(values)
+            is_claude_code(values) or is_own(values) or format_of_lines(values)
         ):
             return None  # one document on one line
     rest = chain(sample, lines)
@@ -107,7 +113,7 @@ def _read_as_lines(path: Path) -> Recording | None:
         reader = ListReader(builder)
         read_client_log(client, rest, builder, reader)
         return builder.finish(timed=reader.timed)
-    if _is_claude_code(values):
+    if is_claude_code(values):
         builder.format = claude_code.NAME
         return _claude_code(path, rest, builder)
     if is_own(values):
@@ -127,7 +133,7 @@ def _read_as_lines(path: Path) -> Recording | None:
     return builder.finish(timed=reader.timed)
 
 
-def _is_claude_code(values: Sequence[Json]) -> bool:
+def is_claude_code(values: Sequence[Json]) -> bool:
     marks = ("sessionId", "parentUuid", "uuid", "leafUuid", "isSidechain")
     return any("type" in value and any(mark in value for mark in marks) for value in values)
 
@@ -164,7 +170,7 @@ def _read_as_document(path: Path) -> Recording | None:
         if any(isinstance(entry, dict) and "traj" in entry for entry in listed[:_SAMPLE]):
             builder.format = TAU_BENCH
             read_tau_bench(listed, reader, builder)
-        elif _is_claude_code([as_object(entry) for entry in listed[:_SAMPLE]]):
+        elif is_claude_code([as_object(entry) for entry in listed[:_SAMPLE]]):
             builder.format = claude_code.NAME
             return _claude_code(path, enumerate(listed, 1), builder)
         elif any(looks_like_message(entry) for entry in listed[:_SAMPLE]):

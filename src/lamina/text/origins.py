@@ -18,6 +18,12 @@ from typing import Literal
 from lamina.messages import Origin
 from lamina.text.lists import anywhere, sections, words
 
+# How texts begin that coding agents put into a user's message by themselves.
+_BY_CLIENTS = (
+    *("<environment_context", "<user_instructions", "<INSTRUCTIONS", "# AGENTS.md instructions"),
+    *("<session_context", "<hook_context", "<system-"),
+    *("<command-", "<local-command", "<bash-", "<ide_", "[Request interrupted"),
+)
 _QUOTED = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*>")
 _FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(`{3,}|~{3,})")
 _TICKS = re.compile(r"`{3,}")
@@ -33,6 +39,11 @@ class Span:
     start: int
     end: int
     text: str
+
+
+def added_by_client(text: str) -> bool:
+    """Whether nobody typed this, though it stands where the user's words do."""
+    return text.lstrip().startswith(_BY_CLIENTS)
 
 
 def split(

@@ -28,13 +28,10 @@ _SKEW = 3600.0  # a last dream this far ahead of the clock counts as just now
 
 def after_turn(state: State) -> None:
     """Start a dream if every gate is open, the cheapest asked first."""
-    store = state.deps.memory
-    if store is None or not store.in_files or not wanted(state):
+    store, now = state.deps.memory, state.deps.clock.now()
+    if store is None or not due(state):
         return
-    now = state.deps.clock.now()
     last = dream_lock.last_dream(store.directory / dream_lock.NAME)
-    if -_SKEW < now - last < state.flags.value("dream.hours") * 3600:
-        return
     looked = state.looked.get(LAYER)
     if looked is not None and 0 <= now - looked < state.config.float("dream.scan_minutes") * 60:
         return
@@ -43,6 +40,15 @@ def after_turn(state: State) -> None:
         return
     if not _failed_lately(store, now):
         state.background.start(LAYER, lambda: _work(state))
+
+
+def due(state: State) -> bool:
+    """Whether the last dream is long enough ago, where dreams are wanted at all."""
+    store = state.deps.memory
+    if store is None or not store.in_files or not wanted(state):
+        return False
+    ago = state.deps.clock.now() - dream_lock.last_dream(store.directory / dream_lock.NAME)
+    return not -_SKEW < ago < state.flags.value("dream.hours") * 3600
 
 
 def at_open(state: State) -> None:
