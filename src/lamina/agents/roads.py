@@ -269,7 +269,7 @@ class Roads:
         status, why = str(value.get("status")), str(value.get("reason") or "")
         card = replace(agent.card, status=status, reason=why, ended=ended)
         self._book(agent, edits.message("assistant", agent.result, "assistant"), card=card)
-        self._main.emit(AgentChanged(card.id, card.name, card.type, status, why or card.task))
+        self._main.emit(card.changed())
         if (back := self._awaited.get(card.id)) is not None:
             back.set()
             self.done(letter)
