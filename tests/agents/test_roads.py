@@ -460,7 +460,7 @@ def test_a_connection_that_breaks_is_made_again_and_letters_still_come(
     async def story() -> None:
         async with Place(tmp_path).open([], config=config, on_event=heard.append) as session:
             mine = session.agents.roads
-            name = (await until(lambda: mine.open_at[1:]))[0]
+            name = (await until(lambda: [*mine.open_at][1:]))[0]
             bridge = Bridge(postgresql)
             monkeypatch.setattr(roads.anyio, "sleep", no_wait)
             with bridge.connection() as made:
@@ -534,6 +534,31 @@ def test_a_peer_that_sends_too_much_or_half_a_letter_is_told_so(tmp_path: Path) 
             warned = [event.message for event in heard if isinstance(event, Warned)]
             assert any("larger than the 1,000,000 bytes" in one for one in warned)
         assert not Path(path).exists()
+
+    run(story)
+
+
+@pytest.mark.spec("L7.3")
+def test_a_peer_that_stops_in_the_middle_or_is_cut_off_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, heard = Letter(new_id(), "ben", "ben", "hello").packed(), list[Event]()
+
+    async def story() -> None:
+        async with Place(tmp_path).open([], config=ON, on_event=heard.append) as session:
+            path, talk = session.agents.roads._socket, anyio.to_thread.run_sync
+            with socket.socket(socket.AF_UNIX) as cut:
+                cut.connect(path)
+                cut.sendall(whole[:20])
+                assert await talk(speak, path, whole) == "taken"
+            await until(lambda: any("half a letter" in str(one) for one in heard))
+            monkeypatch.setattr(roads, "_SLOW", 0.05)
+            with socket.socket(socket.AF_UNIX) as slow:
+                slow.connect(path)
+                slow.settimeout(30)
+                slow.sendall(whole[:20])
+                assert await talk(slow.recv, 1000) == b"The letter did not come in time."
+            assert len(await until(lambda: session.state.queue)) == 1
 
     run(story)
 

@@ -95,10 +95,7 @@ class Bridge:
             known = made.execute("SELECT FROM lamina_presence WHERE name = %s", (name,)).fetchone()
             if known is None:
                 raise UsageError(f"There is no mailbox {name!r} on the bridge.")
-            made.execute(
-                _SEND,
-                (letter.id, name, body, name_in(letter.reply)),
-            )
+            made.execute(_SEND, (letter.id, name, body, name_in(letter.reply)))
             made.execute("SELECT pg_notify(%s, '')", (_channel(name),))
 
     def read(self, presence: Presence, complain: Callable[[str], None]) -> _Reader:

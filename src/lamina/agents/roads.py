@@ -68,7 +68,7 @@ class Roads:
         self._agents = agents
         self._posts = posts_of(config, self.name)
         self._socket = _socket_of(mail_of(config) / self.name)
-        self._readers: dict[str, Reader] = {}
+        self.open_at: dict[str, Reader] = {}  # by its names on the roads that reach it now
         self._scope = anyio.CancelScope()
         self._news = anyio.Event()
         self._waiting: list[Letter] = []
@@ -113,7 +113,7 @@ class Roads:
             try:
                 seen = self.describe(Presence(name))
                 reader = await _apart(post.read, seen, self._complain)
-                self._readers[name], wait = reader, 1.0
+                self.open_at[name], wait = reader, 1.0
                 with suppress(RuntimeError):  # it had started before
                     task_status.started()
                 while True:
@@ -129,7 +129,7 @@ class Roads:
                     self._main.emit(Warned(f"Letters for {name} wait: {error}"))
                 wait = min(30.0, 2 * wait)
             finally:
-                if self._readers.pop(name, None) is not None and reader is not None:
+                if self.open_at.pop(name, None) is not None and reader is not None:
                     keep = self.wrote or not self.name.startswith("session-")
                     with anyio.CancelScope(shield=True), suppress(LaminaError):
                         await _apart(partial(reader.close, keep=keep))
@@ -182,7 +182,7 @@ class Roads:
                 self._waiting.pop(0)
             if (seen := self.describe(Presence(self.name))) != shown:
                 shown = seen
-                for name, reader in list(self._readers.items()):
+                for name, reader in list(self.open_at.items()):
                     with suppress(PostAway, OSError):
                         await _apart(reader.show, replace(seen, name=name))
             await self._news.wait()
@@ -269,7 +269,7 @@ class Roads:
         status, why = str(value.get("status")), str(value.get("reason") or "")
         card = replace(agent.card, status=status, reason=why, ended=ended)
         self._book(agent, edits.message("assistant", agent.result, "assistant"), card=card)
-        self._main.emit(AgentChanged(card.id, card.name, card.type, status, why or card.task))
+        self._main.emit(card.changed())
         if (back := self._awaited.get(card.id)) is not None:
             back.set()
             self.done(letter)
@@ -288,11 +288,6 @@ class Roads:
         ledger.close()
 
     # ---- who is there
-
-    @property
-    def open_at(self) -> list[str]:
-        """Its names on the roads by which it can be reached now."""
-        return [*self._readers]
 
     def describe(self, presence: Presence) -> Presence:
         running = [one.card.name for one in self._agents.running()]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.cache.prices import cost, price_of
+from lamina.events import AgentChanged
 from lamina.ledger import log
 from lamina.messages import Json, Origin, Usage, as_object
 from lamina.tools.registry import words_for
@@ -50,6 +51,10 @@ class Card:
 
     def booked(self, usage: Usage, cost: float) -> Card:
         return replace(self, tokens=self.tokens + usage.total, dollars=self.dollars + cost)
+
+    def changed(self) -> AgentChanged:
+        detail = self.reason or self.task
+        return AgentChanged(self.id, self.name, self.type, self.status, detail)
 
     def to_json(self) -> Json:
         return asdict(self)

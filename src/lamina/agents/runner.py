@@ -7,7 +7,7 @@ more than whoever started it. Touches that folder, and what the agent's tools ar
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from lamina.agents.states import agent_state
 from lamina.agents.teammates import Teammate
 from lamina.agents.types import FORK, AgentType, AgentTypes, Trust, is_name
 from lamina.errors import LaminaError, ToolError, UsageError
-from lamina.events import AgentChanged, AttemptBroke, Emit, Event, ModelCalled, ToolStarted, Warned
+from lamina.events import AttemptBroke, Emit, Event, ModelCalled, ToolStarted, Warned
 from lamina.layers import tool_results
 from lamina.ledger import edits, log
 from lamina.ledger.record import Ledger
@@ -159,22 +159,18 @@ class Agents:
             self.known[card.id] = agent
             await self.roads.hand_out(agent, order.remote, order.prompt)
             return agent
-        await self._ready(agent, caller, order)
-        self.known[card.id] = agent
-        # One that waits for its plan to be approved can't keep its leader waiting.
-        wait = not order.background and not kind.plan
-        await self._go(agent, partial(self._live, agent), wait=wait)
-        return agent
-
-    async def _ready(self, agent: Agent, caller: State, order: Order) -> None:
-        """Its state, with its first words in the record."""
         state = await self._state(agent, caller)
-        if agent.type.name == FORK:
+        if kind.name == FORK:
             say_directive(state, order.prompt)
         else:
             for words in caller.standing[:1]:
                 state.say(words, "system", reminder=True)
             state.say(order.prompt, order.origin)
+        self.known[card.id] = agent
+        # One that waits for its plan to be approved can't keep its leader waiting.
+        wait = not order.background and not kind.plan
+        await self._go(agent, state, wait=wait)
+        return agent
 
     async def _state(self, agent: Agent, caller: State) -> State:
         if agent.card.worktree:
@@ -273,21 +269,19 @@ class Agents:
 
     # ---- running
 
-    async def _go(self, agent: Agent, work: Callable[[], Awaitable[None]], *, wait: bool) -> None:
+    async def _go(self, agent: Agent, state: State, *, wait: bool) -> None:
         agent.card = replace(agent.card, status="running", background=not wait, reason="")
         agent.scope = anyio.CancelScope()  # it can be stopped before its first step
-        self._say(agent)
+        work = partial(self._live, agent, state, agent.scope)
+        self.main.emit(agent.card.changed())
         if wait:
             await work()
         elif not self.main.background.start(f"agent {agent.card.id}", work):
             await self._end(agent, "stopped", "the session is ending")
             raise ToolError("The session is ending; no agent can be started.")
 
-    async def _live(self, agent: Agent) -> None:
+    async def _live(self, agent: Agent, state: State, scope: anyio.CancelScope) -> None:
         """From its first call to its last word, whatever ends it."""
-        state, scope = agent.state, agent.scope
-        if state is None or scope is None:
-            return
         status, why = "cancelled", ""
         minutes = agent.type.max_minutes or self.main.config.float("agents.max_minutes")
         try:
@@ -329,20 +323,18 @@ class Agents:
         kept = ""
         if agent.tree is not None:
             kept = await anyio.to_thread.run_sync(worktree.finish, agent.tree)
-        agent.card = replace(
-            agent.card, status=status, reason=why, ended=self.main.deps.clock.now(), kept=kept
-        )
+        now = self.main.deps.clock.now()
+        agent.card = replace(agent.card, status=status, reason=why, ended=now, kept=kept)
         for words, origin in state.queue:
             state.say(words, origin)
         state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
         state.ledger.close()
         if agent.store is not None:
             await anyio.to_thread.run_sync(agent.store.close)
-            agent.store = None
         if agent.opened is not None:
             await agent.opened.close()
-            agent.opened = None
-        self._say(agent)
+        agent.store = agent.opened = None
+        self.main.emit(agent.card.changed())
         if agent.card.background:
             self._notify(agent)
 
@@ -359,11 +351,6 @@ class Agents:
         name = f"agent-{agent.card.id}-{agent.rounds}"
         words = tool_results.told(caller, name, self.report(agent))
         caller.queue.append((roster.enclosed("agent-notification", words), "agent"))
-
-    def _say(self, agent: Agent) -> None:
-        card = agent.card
-        detail = card.reason or card.task
-        self.main.emit(AgentChanged(card.id, card.name, card.type, card.status, detail))
 
     # ---- stopping, and going on
 
@@ -409,7 +396,7 @@ class Agents:
         state = await self._state(agent, self.main)
         close_calls(state, "[The agent ended before this call did]")
         state.say(words, origin)
-        await self._go(agent, partial(self._live, agent), wait=False)
+        await self._go(agent, state, wait=False)
 
 
 def agents_of(state: State) -> Agents:

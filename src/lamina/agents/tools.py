@@ -110,14 +110,8 @@ class SendMessage:
         )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        said = await send(
-            self._agents,
-            self._agents.caller(context.agent),
-            str(input["to"]),
-            input["message"],
-            str(input.get("summary", "")),
-        )
-        return ToolOutcome(said)
+        sender = self._agents.caller(context.agent)
+        return ToolOutcome(await send(self._agents, sender, **input))
 
 
 def add_agents(

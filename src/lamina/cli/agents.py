@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
@@ -66,11 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
-    others = {"types": _types, "start": _start, "send": _send, "stop": _stop}
-    if args.verb in others:
-        return others[args.verb](args, config)
-    if args.verb == "list":
-        return _list(args, config)
+    verbs = {"list": _list, "types": _types, "start": _start, "send": _send, "stop": _stop}
+    if args.verb in verbs:
+        return verbs[args.verb](args, config)
     folder = sessions.choose(sessions.find(config), args.session).with_suffix("")
     cards = read_cards(folder)
     if args.verb == "show":
@@ -89,17 +87,12 @@ HEADING = ("name", "type", "state", "tokens", "cost", "age", "doing")
 
 def row(card: Card, doing: str, now: float) -> tuple[str, ...]:
     """One agent in a table."""
-    age = (card.ended or now) - card.started
-    about = doing or card.reason or card.task
-    return _row((card.name, card.type, card.status), card.tokens, card.dollars, age, about)
-
-
-def _row(
-    names: Sequence[str], tokens: int, dollars: float, age: float, about: str
-) -> tuple[str, ...]:
+    age = (card.ended or now) - card.started if card.started else 0.0
     minutes = f"{age / 60:.0f} min" if age >= 90 else f"{max(0, age):.0f} s"
-    cost = f"${dollars:.2f}" if dollars else ""
-    return tuple(map(harmless, (*names, f"{tokens:,}", cost, minutes, about[:60])))
+    cost = f"${card.dollars:.2f}" if card.dollars else ""
+    about = (doing or card.reason or card.task)[:60]
+    shown = (card.name, card.type, card.status, f"{card.tokens:,}", cost, minutes, about)
+    return tuple(map(harmless, shown))
 
 
 def _list(args: argparse.Namespace, config: Config) -> int:
@@ -140,10 +133,10 @@ def present(config: Config) -> tuple[list[Presence], str]:
 
 def present_row(one: Presence, now: float) -> tuple[str, ...]:
     """A teammate or a session in the same table."""
-    state = one.status if one.alive else "not started"
-    age = now - one.started if one.started and one.alive else 0.0
-    names = (one.name, one.type or "session", state)
-    return _row(names, one.tokens, one.dollars, age, one.line or one.address)
+    card = Card("", one.name, one.type or "session", one.line or one.address)
+    card = replace(card, tokens=one.tokens, dollars=one.dollars, status="not started")
+    card = replace(card, status=one.status, started=one.started) if one.alive else card
+    return row(card, "", now)
 
 
 def _cards(
