@@ -18,7 +18,7 @@ from lamina.recall.index_files import load, save
 from lamina.recall.postings import Postings
 from lamina.recall.rank import Document, Ranker
 from lamina.recall.turns import Turn, TurnIndex
-from lamina.text.terms import runs, terms
+from lamina.text.terms import spaced, terms
 
 
 @given(documents, st.sets(st.integers(0, 7)))
@@ -27,9 +27,9 @@ def test_an_index_that_lost_documents_equals_one_that_never_had_them(
 ) -> None:
     index, other = Postings(2), Postings(2)
     for number, both in enumerate(many):
-        index.add([runs(text) for text in both])
+        index.add([spaced(text) for text in both])
         if number not in gone:
-            other.add([runs(text) for text in both])
+            other.add([spaced(text) for text in both])
     for place in gone:
         if place < len(many):
             index.remove(place)
@@ -48,7 +48,7 @@ def test_an_index_that_lost_documents_equals_one_that_never_had_them(
 def test_what_comes_later_is_found_beside_what_was_there() -> None:
     index = Postings(1)
     for number in range(200):
-        index.add([runs(f"tent number{number}")])
+        index.add([spaced(f"tent number{number}")])
         assert index.holders("tent") == number + 1
     found = index.find("tent", 0)
     assert found is not None
@@ -58,7 +58,7 @@ def test_what_comes_later_is_found_beside_what_was_there() -> None:
 
 def test_a_saved_index_that_contradicts_itself_is_refused() -> None:
     index = Postings(1)
-    index.add([runs("red tent")])
+    index.add([spaced("red tent")])
     state = index.to_state()
     with pytest.raises(ValueError, match="does not exist"):
         Postings.from_state(1, {**state, "words": state["words"][:1]})

@@ -10,7 +10,7 @@ from tests.documents import rows_of, texts
 from lamina.recall import scoring
 from lamina.recall.postings import Postings
 from lamina.recall.scoring import DocumentVectors, QuestionTerms, VectorWords
-from lamina.text.terms import runs
+from lamina.text.terms import spaced
 
 
 @given(st.lists(st.tuples(texts, texts, texts), max_size=6), st.integers(0, 4))
@@ -19,7 +19,7 @@ def test_headings_pull_more_and_only_the_opening_of_a_body_pulls(
 ) -> None:
     index = Postings(3)
     for three in many:
-        index.add([runs(text) for text in three])
+        index.add([spaced(text) for text in three])
     expected: list[dict[str, float]] = []
     for row in rows_of(index):
         body = [(term, count) for field, term, count in row if field == 2]
@@ -42,7 +42,7 @@ def test_headings_pull_more_and_only_the_opening_of_a_body_pulls(
 def test_vectors_worked_out_in_small_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     index = Postings(1)
     for number in range(7):
-        index.add([runs(f"tent by the lake {number} " + "boat " * number)])
+        index.add([spaced(f"tent by the lake {number} " + "boat " * number)])
     words = VectorWords(1, body=0)
     whole = DocumentVectors(index, words).rows()
     monkeypatch.setattr(scoring, "_PIECE", 5)

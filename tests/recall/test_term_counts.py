@@ -15,7 +15,7 @@ from lamina.recall import postings as postings_module
 from lamina.recall import term_counts
 from lamina.recall.postings import Postings
 from lamina.recall.term_counts import Lexicon, lexicon
-from lamina.text.terms import runs, terms
+from lamina.text.terms import spaced, terms
 
 
 def plain_rows(both: tuple[str, str]) -> list[tuple[int, str, float]]:
@@ -35,14 +35,14 @@ def test_many_documents_are_counted_as_each_by_itself_would_be(
         patch.setattr(postings_module, "_MOST_WAITING", waiting)
         index = Postings(2)
         for both in many:
-            index.add([runs(text) for text in both])
+            index.add([spaced(text) for text in both])
         assert rows_of(index) == [plain_rows(both) for both in many]
 
 
 def test_a_word_counts_the_same_in_a_question_and_in_a_statement() -> None:
     index = Postings(1)
-    index.add([runs("Do you like hiking? I bought a tent. Which tent is best?")])
-    index.add([runs("你喜欢登山吗？我买了帐篷。")])
+    index.add([spaced("Do you like hiking? I bought a tent. Which tent is best?")])
+    index.add([spaced("你喜欢登山吗？我买了帐篷。")])
     counts = [{term: count for _, term, count in row} for row in rows_of(index)]
     assert (counts[0]["tent"], counts[0]["hike"], counts[0]["buy"]) == (2, 1, 1)
     assert (counts[1]["登山"], counts[1]["帐篷"]) == (1, 1)
@@ -56,7 +56,7 @@ def test_a_full_lexicon_is_begun_anew_and_what_waits_keeps_its_own(
     index = Postings(1)
     lines = ["red tent by the lake", "blue tent", "green boat on the lake", "red boat"]
     for line in lines:
-        index.add([runs(line)])
+        index.add([spaced(line)])
     assert rows_of(index) == [[(0, term, 1.0) for term in terms(line)] for line in lines]
     assert not lexicon().full
 
@@ -66,11 +66,22 @@ def test_threads_that_meet_new_words_at_once_agree_on_their_numbers() -> None:
     met = [f"word{number}" for number in range(400)]
 
     def numbers_of(_: int) -> list[int]:
-        return [table[run] for run in met]
+        return table.runs_in(f" {' '.join(met)} ".encode())[0].tolist()
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(numbers_of, range(8)))
     assert all(numbers == found[0] for numbers in found)
     numbers, source = table.terms_in(np.array(found[0], dtype=np.uint32))
-    assert [table.terms[number] for number in numbers.tolist()] == [terms(run)[0] for run in met]
+    assert [[*table.terms][number] for number in numbers.tolist()] == [terms(run)[0] for run in met]
     assert source.tolist() == list(range(400))
+
+
+def test_runs_with_the_same_place_in_the_table_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(term_counts, "_TABLE_BITS", 7)
+    table = Lexicon()
+    met = [f"word{number}" for number in range(100)]
+    numbers, starts = table.runs_in(f" {' '.join(met * 2)} ".encode())
+    assert numbers.tolist() == [*range(100), *range(100)]
+    assert starts[:3].tolist() == [1, 7, 13]

@@ -8,12 +8,12 @@ import gzip
 import threading
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b, sha256
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, count, islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -37,21 +37,24 @@ class _Rows(dict[str, int]):
 class WordVectors:
     """Vectors of stemmed words. Common words are short vectors, so that they hardly pull."""
 
-    def __init__(
-        self,
-        terms: Sequence[str],
-        vectors: Floats,
-        rarities: Floats,
-        related: tuple[Sequence[int], Sequence[int]] | None = None,
-    ) -> None:
+    def __init__(self, table: Mapping[str, Any]) -> None:
         import numpy as np
 
-        self._terms = terms
+        self._terms = bytes(table["terms"]).decode().split("\n")
+        self._rows = _Rows(zip(self._terms, count(1)))
+        self._entries = np.pad(table["vectors"], ((1, 0), (0, 0)))
+        self._scales = np.pad(table["scales"].astype(np.float32), (1, 0))[:, None]
+        self._rarities: Floats = table["rarity"].astype(np.float32) / np.float32(255)
         # Places of words of like meaning, one word's after the other's, and where each one's end.
-        self._related, self._ends = related or ((), ())
-        self._rows = _Rows({term: row for row, term in enumerate(terms, 1)})
-        self._vectors = np.concatenate((np.zeros((1, DIMENSIONS), dtype=np.float32), vectors))
-        self._rarities: list[float] = [1.0, *rarities.tolist()]
+        self._related: NDArray[np.integer] = table["related"]
+        self._ends = np.cumsum(table["related_counts"], dtype=np.int64)
+
+    @cached_property
+    def _vectors(self) -> Floats:
+        """By row; made when whole texts are embedded, which a question alone never asks for."""
+        import numpy as np
+
+        return self._entries.astype(np.float32) * self._scales
 
     def __contains__(self, term: str) -> bool:
         return term in self._rows
@@ -61,7 +64,8 @@ class WordVectors:
 
     def rarity(self, term: str) -> float:
         """How rare the word is in English at large, from 0 to 1; a word unknown here is rarest."""
-        return self._rarities[self._rows[term]]
+        row = self._rows[term]
+        return float(self._rarities[row - 1]) if row else 1.0
 
     def related(self, term: str) -> list[str]:
         """Words of like meaning (`purchase` for `buy`), the nearest first; often none."""
@@ -69,7 +73,7 @@ class WordVectors:
         if not 0 < row <= len(self._ends):
             return []
         first = self._ends[row - 2] if row > 1 else 0
-        return [self._terms[other] for other in self._related[first : self._ends[row - 1]]]
+        return [self._terms[other] for other in self._related[first : self._ends[row - 1]].tolist()]
 
     def embed(self, weights: Mapping[str, float]) -> Floats | None:
         """The direction of a text, given its terms and how much each counts; None when all of them
@@ -78,7 +82,7 @@ class WordVectors:
 
         rows = [*map(self._rows.__getitem__, weights)]
         amounts = np.fromiter(weights.values(), dtype=np.float32, count=len(rows))
-        vector = amounts @ self._vectors.take(rows, axis=0)
+        vector = amounts @ (self._entries[rows].astype(np.float32) * self._scales[rows])
         length = float(vector @ vector) ** 0.5
         return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
 
@@ -117,12 +121,7 @@ def word_vectors() -> WordVectors:
 
     source = files("lamina.local").joinpath(_TABLE)
     with source.open("rb") as file, np.load(file, allow_pickle=False) as table:
-        terms = bytes(table["terms"]).decode().split("\n")
-        vectors = table["vectors"].astype(np.float32) * table["scales"].astype(np.float32)[:, None]
-        rarities = table["rarity"].astype(np.float32) / np.float32(255)
-        ends: list[int] = np.cumsum(table["related_counts"], dtype=np.int64).tolist()
-        related: list[int] = table["related"].tolist()
-    return WordVectors(terms, vectors, rarities, (related, ends))
+        return WordVectors(table)
 
 
 # ---- sentences

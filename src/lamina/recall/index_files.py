@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -19,7 +20,7 @@ from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
 
 # ---- an index in a file
 
-_VERSION = 7  # raised whenever terms, fields or vectors change their meaning
+_VERSION = 8  # raised whenever terms, fields or vectors change their meaning
 _ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
 
@@ -36,7 +37,7 @@ _Index = TypeVar("_Index", bound=Savable)
 def save(index: Savable, path: Path) -> None:
     """Writes the index beside its old self and swaps them; the old one stays whole till then. What
     killed processes left half written of it is removed first."""
-    body = msgspec.msgpack.encode({"version": _VERSION, "state": index.to_state()})
+    parts = _encoded({"version": _VERSION, "state": index.to_state()})
     fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
     try:
         make_private(path.parent)
@@ -46,8 +47,8 @@ def save(index: Savable, path: Path) -> None:
                     left.unlink()
         # What was said and remembered can be read from it: it is the owner's alone.
         with open(fresh, "wb", opener=open_private) as file:
-            file.write(_MAGIC + zlib.crc32(body).to_bytes(4, "big"))
-            file.write(body)
+            file.write(_MAGIC + reduce(_checked, parts, 0).to_bytes(4, "big"))
+            file.writelines(parts)
         fresh.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -66,21 +67,48 @@ def load(kind: type[_Index], path: Path) -> _Index | None:
     except OSError:
         return None
     start = len(_MAGIC) + 4
-    body = memoryview(whole)[
-        start:
-    ]  # a large index is used where it was read: no second copy of it
+    body = memoryview(whole)[start:]
     if whole[:start] != _MAGIC + zlib.crc32(body).to_bytes(4, "big"):
         return None
     try:
-        saved = msgspec.msgpack.decode(body, ext_hook=_in_place)
+        saved = _decoded(body)
         return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
         return None
 
 
-def _in_place(_: int, numbers: memoryview) -> memoryview:
-    """Long rows of numbers are used where they were read."""
-    return numbers
+class Apart:
+    """Long rows of numbers: they are written behind the rest and used where they were read, and no
+    copy of a large index is made for either."""
+
+    def __init__(self, rows: memoryview) -> None:
+        self.rows = rows
+
+
+def _encoded(state: dict[str, Any]) -> list[bytes | memoryview]:
+    apart: list[memoryview] = []
+
+    def put(found: Any) -> msgspec.msgpack.Ext:
+        apart.append(found.rows)
+        return msgspec.msgpack.Ext(0, found.rows.nbytes.to_bytes(8, "big"))
+
+    head = msgspec.msgpack.encode(state, enc_hook=put)
+    return [len(head).to_bytes(8, "big"), head, *apart]
+
+
+def _decoded(body: memoryview) -> Any:
+    end = at = 8 + int.from_bytes(body[:8], "big")
+
+    def take(_: int, size: memoryview) -> memoryview:
+        nonlocal at
+        first, at = at, at + int.from_bytes(size, "big")
+        return body[first:at]
+
+    return msgspec.msgpack.decode(body[8:end], ext_hook=take)
+
+
+def _checked(before: int, part: bytes | memoryview) -> int:
+    return zlib.crc32(part, before)
 
 
 # ---- meanings in a file

@@ -211,16 +211,16 @@ class _IndexedMemories:
         self.stamps = stamps
 
     def to_state(self) -> dict[str, Any]:
-        return {"ranker": self.ranker.to_state(), "stamps": self.stamps}
+        stamps = [*self.stamps], *zip(*self.stamps.values(), strict=True)
+        return {"ranker": self.ranker.to_state(), "stamps": stamps}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> _IndexedMemories:
         from lamina.recall.rank import Ranker
 
-        stamps = {
-            str(path): (int(a), int(b), int(c)) for path, (a, b, c) in state["stamps"].items()
-        }
-        return cls(Ranker.from_state(state["ranker"]), stamps)
+        paths, *stamps = state["stamps"]
+        known = dict(zip(paths, zip(*stamps, strict=True), strict=True))
+        return cls(Ranker.from_state(state["ranker"]), known)
 
 
 # ---- how often each memory was of use

@@ -13,17 +13,27 @@ from itertools import count
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-from msgspec.msgpack import Ext
 
-from lamina.recall.term_counts import Backlog, Floats, Numbers, Places, Runs, lexicon, order_of
+from lamina.recall.index_files import Apart
+from lamina.recall.term_counts import (
+    Backlog,
+    Counts,
+    Floats,
+    Lexicon,
+    Numbered,
+    Numbers,
+    Places,
+    lexicon,
+    order_of,
+)
 
 _Array = TypeVar("_Array", "array[int]", "array[float]")
-Found: TypeAlias = tuple[Numbers, Floats]  # places, and how often each holds it
+Found: TypeAlias = tuple[Numbers, Counts]  # places, and how often each holds it
 
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
 _SWEEP_FROM = 64
-_MOST_WAITING = 100_000  # runs; more are counted at once, so that no crowd of numbers piles up
+_MOST_WAITING = 200_000  # bytes; more are counted at once, so that no crowd of numbers piles up
 # New rows are sorted apart from the rest until they are this many and this share of it.
 _APART = 64
 _APART_SHARE = 1 / 16
@@ -37,16 +47,16 @@ class Rows:
     def __init__(self) -> None:
         # Views of the file that they were read from until something is added.
         self._keys: array[int] | memoryview[int] = array("I")
-        self._counts: array[float] | memoryview[float] = array("f")
+        self._counts: array[int] | memoryview[int] = array("H")
         self._ends: array[int] | memoryview[int] = array("Q", [0])
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def extend(self, sizes: Places, keys: Numbers, counts: Floats) -> None:
+    def extend(self, sizes: Places, keys: Numbers, counts: Counts) -> None:
         ends = np.cumsum(sizes, dtype=np.uint64) + np.uint64(self._ends[-1])
         self._keys = _grown(array("I"), self._keys, keys)
-        self._counts = _grown(array("f"), self._counts, counts)
+        self._counts = _grown(array("H"), self._counts, counts)
         self._ends = _grown(array("Q"), self._ends, ends)
 
     def keys(self, place: int) -> Sequence[int]:
@@ -61,13 +71,14 @@ class Rows:
         """The place behind as many rows from `first` on as hold so many entries; at least one."""
         return max(first + 1, bisect_right(self._ends, self._ends[first] + entries) - 1)
 
-    def between(self, first: int, last: int) -> tuple[Numbers, Numbers, Floats]:
-        """Places, keys and counts of all entries from one place to before another."""
+    def between(self, first: int, last: int) -> tuple[Numbers, Numbers, Counts]:
+        """Places, keys and counts of all entries from one place to before another, to be let go of
+        before anything is added."""
         ends = np.array(self._ends[first : last + 1], dtype=np.int64)
         start, end = int(ends[0]), int(ends[-1])
         places = np.repeat(np.arange(first, last, dtype=np.uint32), np.diff(ends))
-        keys = np.array(memoryview(self._keys)[start:end], dtype=np.uint32)
-        return places, keys, np.array(memoryview(self._counts)[start:end], dtype=np.float32)
+        keys = np.frombuffer(memoryview(self._keys)[start:end], dtype=np.uint32)
+        return places, keys, np.frombuffer(memoryview(self._counts)[start:end], dtype=np.uint16)
 
     def without(self, gone: Collection[int]) -> Rows:
         """All but the rows at these places."""
@@ -87,9 +98,9 @@ class Rows:
         other._keys = _grown(array("I"), other._keys, keys)
         return other
 
-    def to_state(self) -> dict[str, Ext]:
+    def to_state(self) -> dict[str, Apart]:
         arrays = {"ends": self._ends, "keys": self._keys, "counts": self._counts}
-        return {name: Ext(0, memoryview(values).cast("B")) for name, values in arrays.items()}
+        return {name: Apart(memoryview(values).cast("B")) for name, values in arrays.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, memoryview]) -> Rows:
@@ -97,7 +108,7 @@ class Rows:
         rows = cls()
         rows._ends = _read(state["ends"], "Q")
         rows._keys = _read(state["keys"], "I")
-        rows._counts = _read(state["counts"], "f")
+        rows._counts = _read(state["counts"], "H")
         ends = np.array(rows._ends, dtype=np.int64)
         if not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any():
             raise ValueError("the rows are out of order")
@@ -116,10 +127,10 @@ def _grown(empty: _Array, values: object, more: Any) -> _Array:
     return empty
 
 
-def _read(values: memoryview | Ext, kind: Any) -> Any:
+def _read(values: memoryview | Apart, kind: Any) -> Any:
     """Numbers where they stand in a file: nothing is copied. ValueError if they are cut off."""
     # What never was in a file is still another index's own.
-    plain = memoryview(bytes(values.data) if isinstance(values, Ext) else values)
+    plain = memoryview(bytes(values.rows) if isinstance(values, Apart) else values)
     try:
         return cast("Any", plain.cast(kind))
     except TypeError as error:
@@ -129,7 +140,7 @@ def _read(values: memoryview | Ext, kind: Any) -> Any:
 class PlacesByKey:
     """Where each key stands, for the rows from one place to before another."""
 
-    def __init__(self, places: Numbers, counts: Floats, ends: array[int] | memoryview[int]) -> None:
+    def __init__(self, places: Numbers, counts: Counts, ends: array[int] | memoryview[int]) -> None:
         self._places, self._counts = places, counts
         self._ends = ends  # by key: where its places end
 
@@ -141,16 +152,16 @@ class PlacesByKey:
         order = order_of(keys)
         return cls(places[order], counts[order], ends)
 
-    def to_state(self) -> dict[str, Ext]:
+    def to_state(self) -> dict[str, Apart]:
         arrays = {"places": self._places.data, "counts": self._counts.data, "ends": self._ends}
-        return {name: Ext(0, memoryview(values).cast("B")) for name, values in arrays.items()}
+        return {name: Apart(memoryview(values).cast("B")) for name, values in arrays.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, memoryview]) -> PlacesByKey:
         """What `to_state` described; ValueError when it contradicts itself."""
         ends = _read(state["ends"], "Q")
         places = np.frombuffer(_read(state["places"], "I"), dtype=np.uint32)
-        counts = np.frombuffer(_read(state["counts"], "f"), dtype=np.float32)
+        counts = np.frombuffer(_read(state["counts"], "H"), dtype=np.uint16)
         if not len(places) == len(counts) == (ends[-1] if ends else 0):
             raise ValueError("the places don't add up")
         return cls(places, counts, ends)
@@ -162,23 +173,17 @@ class PlacesByKey:
         return (self._places[start:end], self._counts[start:end]) if end > start else None
 
 
-class _Words(dict[str, int]):
-    """The numbers of words, given out in order."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        return number
-
-
 class Postings:
     """Terms of many documents in several fields. A document is a place (slot), numbered from 0; a
     word in a field has a key: the word's number times the number of fields, plus the field."""
 
     def __init__(self, fields: int) -> None:
         self.fields = fields
-        self._words = _Words()
+        self._words = Numbered()
         self._rows = Rows()
         self._waiting = Backlog(lexicon(), fields)
+        # By a lexicon's number of a term: ours and 1, or 0 where none was met yet.
+        self._met: tuple[Lexicon | None, Numbers] = None, np.zeros(0, dtype=np.uint32)
         self._dead: set[int] = set()  # places
         self._missing: Counter[int] = Counter()  # by key: dead places that hold it
         self._lengths = [array("f") for _ in range(fields)]
@@ -207,10 +212,10 @@ class Postings:
         self._count_in()
         return self._rows
 
-    def add(self, texts: Sequence[Runs]) -> int:
-        """Takes a document's runs, field by field, and returns its place."""
+    def add(self, texts: Sequence[bytes]) -> int:
+        """Takes a document's texts, field by field and `spaced`, and returns its place."""
         numbers = lexicon()
-        if numbers is not self._waiting.lexicon or len(self._waiting.runs) > _MOST_WAITING:
+        if numbers is not self._waiting.lexicon or self._waiting.size > _MOST_WAITING:
             self._count_in()
             self._waiting = Backlog(numbers, self.fields)
         self._waiting.add(texts)
@@ -224,15 +229,26 @@ class Postings:
             return
         self._waiting = Backlog(waiting.lexicon, self.fields)
         sizes, terms, fields, amounts = waiting.count()
-        number, known = self._words.__getitem__, waiting.lexicon.terms
-        met = np.flatnonzero(np.bincount(terms))
-        words = np.zeros(len(known), dtype=np.uint32)
-        words[met] = [number(known[term]) for term in met.tolist()]
-        self._rows.extend(sizes, words[terms] * np.uint32(self.fields) + fields, amounts)
+        words = self._numbers_of(waiting.lexicon, terms)
+        self._rows.extend(sizes, words * np.uint32(self.fields) + fields, amounts)
         places = np.repeat(np.arange(waiting.documents, dtype=np.uint32), sizes)
         self._measure(places, fields, amounts, waiting.documents)
 
-    def _measure(self, places: Numbers, fields: Numbers, counts: Floats, documents: int) -> None:
+    def _numbers_of(self, known: Lexicon, terms: Numbers) -> Numbers:
+        """Our own numbers of a lexicon's terms; those that it had before are not looked up again."""
+        if self._met[0] is not known or len(self._met[1]) < len(known.terms):
+            old = self._met[1] if self._met[0] is known else self._met[1][:0]
+            more = np.zeros(len(known.terms) - len(old), dtype=np.uint32)
+            self._met = known, np.concatenate((old, more))
+        numbers = self._met[1]
+        new = np.unique(terms[numbers[terms] == 0])
+        if len(new):
+            names = [*known.terms]
+            given = [self._words[names[term]] + 1 for term in new.tolist()]
+            numbers[new] = given
+        return numbers[terms] - np.uint32(1)
+
+    def _measure(self, places: Numbers, fields: Numbers, counts: Counts, documents: int) -> None:
         """Counts the lengths of so many new documents."""
         for field, lengths in enumerate(self._lengths):
             here = fields == field
@@ -290,10 +306,10 @@ class Postings:
             numbers[used] = np.arange(len(used), dtype=np.uint32)
             rows = rows.renamed(numbers[keys // fields] * np.uint32(fields) + keys % fields)
         kept: list[int] = used.tolist()
-        self._words = _Words({words[old]: new for new, old in enumerate(kept)})
+        self._words = Numbered({words[old]: new for new, old in enumerate(kept)})
         if len(self._words) != len(used):
             raise ValueError("a word stands twice")
-        self._rows = rows
+        self._rows, self._met = rows, (None, self._met[1][:0])
         self._sorted, self._most, self._unsorted = [], 0, True
         self._lengths = [array("f") for _ in range(fields)]
         self._totals, self._filled = [0.0] * fields, [0] * fields
@@ -370,7 +386,7 @@ class Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
         index = cls(fields)
         index._rows = rows = Rows.from_state(state["rows"])
-        index._words = _Words(zip(state["words"], count(), strict=False))
+        index._words = Numbered(zip(state["words"], count(), strict=False))
         index._lengths = [array("f", bytes(lengths)) for lengths in state["lengths"]]
         index._sorted = [PlacesByKey.from_state(part) for part in state["sorted"]]
         index._most = len(rows)

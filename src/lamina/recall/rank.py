@@ -7,8 +7,8 @@ keeps it on disk.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from lamina.recall.scoring import (
 )
 from lamina.recall.term_counts import Doubles, Floats
 from lamina.text.lists import words
-from lamina.text.terms import runs, terms
+from lamina.text.terms import spaced, terms
 
 FIELDS = ("name", "description", "body")
 # What makes a vector: the words that a body opens with; one of name or description counts for nine.
@@ -50,8 +50,7 @@ _USE_MOST = 0.1  # … up to this
 _OWN = 0.15  # what a memory of type `user` gets when the question says "my"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """What the ranker is told of one memory. Any text may be empty."""
 
     id: str
@@ -115,8 +114,8 @@ class Ranker:
         self.remove(document.id)
         file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
         texts = (f"{file} {document.name}", document.description, document.body)
-        self._slots[document.id] = self._postings.add([runs(text) for text in texts])
-        self._documents.append(replace(document, body=""))
+        self._slots[document.id] = self._postings.add([spaced(text) for text in texts])
+        self._documents.append(document._replace(body=""))
         self._changed()
 
     def remove(self, id_: str) -> bool:
@@ -146,17 +145,14 @@ class Ranker:
         """A document's new count of uses, without reading the document again."""
         slot = self._slots.get(id_)
         if slot is not None:
-            self._documents[slot] = replace(self._documents[slot], uses=uses)
+            self._documents[slot] = self._documents[slot]._replace(uses=uses)
             self._shares = None
 
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""
         self._sweep()
         return {
-            "documents": [
-                tuple(getattr(document, name) for name in Document.__slots__)
-                for document in self._documents
-            ],
+            "documents": self._documents,
             "postings": self._postings.to_state(),
             "vectors": self._vectors.to_bytes(),
         }
@@ -165,7 +161,7 @@ class Ranker:
     def from_state(cls, state: Mapping[str, Any]) -> Ranker:
         """The index again; ValueError or TypeError when the state contradicts itself."""
         index = cls()
-        index._documents = [Document(*row) for row in state["documents"]]
+        index._documents = [*map(Document._make, state["documents"])]
         index._slots = {doc.id: place for place, doc in enumerate(index._documents)}
         index._use(Postings.from_state(len(FIELDS), state["postings"]))
         index._vectors.from_bytes(state["vectors"])

@@ -124,7 +124,7 @@ class Bm25:
 
 # ---- vectors
 
-_PIECE = 1_000_000  # entries that are worked out together
+_PIECE = 100_000  # entries that are worked out together
 _INDEX_BITS, _DOCUMENT_BITS = 22, 16  # of a packed entry; the rest is the word's
 
 

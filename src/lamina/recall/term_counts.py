@@ -7,57 +7,112 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lamina.text.terms import LONGEST_WORD, terms_of
+from lamina.text.terms import terms_of
 
 Numbers: TypeAlias = NDArray[np.uint32]
+Counts: TypeAlias = NDArray[np.uint16]
 Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.intp]
 
 _MOST_RUNS = 200_000
 _MOST_TERMS = 4_000_000  # of all runs together: one without spaces may be a whole text
+_TABLE_BITS = 19  # the table stays less than half full
+_MOST_TIMES = 65_535  # a term in a text
+_USUAL_BITS = 16  # of the length of what is counted at once
+_SPACE = 32
+# A run's hash is its bytes as the digits of a number in this base, modulo 2**64, mixed. The inverse
+# takes the place that a run has in the text out of it again.
+_BASE = 0x9E3779B97F4A7C15
+_INVERSE = pow(_BASE, -1, 2**64)
 
-Runs: TypeAlias = Sequence[str]  # those of one text, in order
+
+class Numbered(dict[str, int]):
+    """The numbers of words, given out in order."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
 
 
-class Lexicon(dict[str, int]):
-    """Runs by their number, given out as they are met. A run that begins with `@`, which no text
-    yields, stands for itself."""
+class Lexicon:
+    """Runs by their number, given out as they are met, and the terms that each stands for. A run
+    that begins with `@`, which no text yields, stands for itself."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.terms: list[str] = []  # by their number
-        self._numbers: dict[str, int] = {}  # of terms
+        self._numbers = Numbered()  # terms
         self._of_runs = array("I")  # numbers of terms, run after run …
         self._ends = array("I")  # … and where each run's end
+        # By hash, in the next free place: 0 where there is none, or the run's number and 1.
+        self._hashes = np.zeros(1 << _TABLE_BITS, dtype=np.uint64)
+        self._at = np.zeros(1 << _TABLE_BITS, dtype=np.uint32)
         self._lock = threading.Lock()
+
+    @property
+    def terms(self) -> Collection[str]:
+        """All terms, by their number."""
+        return self._numbers.keys()
 
     @property
     def full(self) -> bool:
         return len(self._ends) >= _MOST_RUNS or len(self._of_runs) >= _MOST_TERMS
 
-    def __missing__(self, run: str) -> int:
-        found = (run,) if run.startswith("@") else terms_of(run)
+    def runs_in(self, text: bytes) -> tuple[Numbers, Places]:
+        """The number of each run of a text with a space at both ends, and where it begins."""
+        letters = np.frombuffer(text, dtype=np.uint8)
+        edges = np.flatnonzero(np.diff(letters == _SPACE)) + 1
+        starts, ends = edges[::2], edges[1::2]
+        bits = max(len(text).bit_length(), _USUAL_BITS)
+        summed = np.cumsum(_powers(_BASE, bits)[: len(text)] * letters)
+        hashes = (summed[ends - 1] - summed[starts - 1]) * _powers(_INVERSE, bits)[starts]
+        hashes ^= hashes >> np.uint64(32)
+        hashes *= np.uint64(_BASE)
         with self._lock:
-            known = self.get(run)
-            if known is not None:  # another thread was first
-                return known
-            number = len(self._ends)
-            for term in found:
-                known = self._numbers.setdefault(term, len(self.terms))
-                if known == len(self.terms):
-                    self.terms.append(term)
-                self._of_runs.append(known)
-            self._ends.append(len(self._of_runs))
-            if len(run) <= LONGEST_WORD:
-                self[run] = number
-            return number
+            numbers = self._known(hashes)
+            new = np.flatnonzero(numbers == 0)
+            if len(new):
+                first = new[np.sort(np.unique(hashes[new], return_index=True)[1])]
+                edges = zip(starts[first].tolist(), ends[first].tolist(), strict=True)
+                self._meet([text[start:end].decode() for start, end in edges])
+                self._keep(hashes[first])
+                numbers[new] = self._known(hashes[new])
+        return numbers - np.uint32(1), starts
+
+    def _known(self, hashes: NDArray[np.uint64]) -> Numbers:
+        """The number of each run and 1; 0 where it is new."""
+        numbers = np.zeros(len(hashes), dtype=np.uint32)
+        left, places = np.arange(len(hashes)), _places_of(hashes)
+        while len(left):
+            found = self._hashes[places] == hashes[left]
+            numbers[left[found]] = self._at[places[found]]
+            on = ~found & (self._at[places] != 0)
+            left, places = left[on], (places[on] + 1) % len(self._at)
+        return numbers
+
+    def _keep(self, hashes: NDArray[np.uint64]) -> None:
+        """The newest runs have these."""
+        last = len(self._ends) + 1
+        numbers, places = np.arange(last - len(hashes), last, dtype=np.uint32), _places_of(hashes)
+        while len(numbers):
+            free = self._at[places] == 0
+            self._at[places[free]] = numbers[free]  # of several, one gets the place
+            got = self._at[places] == numbers
+            self._hashes[places[got]] = hashes[got]
+            numbers, hashes = numbers[~got], hashes[~got]
+            places = (places[~got] + 1) % len(self._at)
+
+    def _meet(self, runs: Sequence[str]) -> None:
+        number, of_runs, ends = self._numbers.__getitem__, self._of_runs, self._ends
+        for run in runs:
+            of_runs.extend(map(number, (run,) if run[0] == "@" else terms_of(run)))
+            ends.append(len(of_runs))
 
     def terms_in(self, runs: Numbers) -> tuple[Numbers, Places]:
         """The numbers of all terms of these runs in order, and which of the runs each is from."""
@@ -85,28 +140,28 @@ def lexicon() -> Lexicon:
 
 
 class Backlog:
-    """Documents that came in and are not counted yet, as numbers of their runs."""
+    """Documents that came in and are not counted yet: texts of `text/terms.py:spaced`."""
 
     def __init__(self, lexicon: Lexicon, fields: int) -> None:
         self.lexicon = lexicon
         self.documents = 0
-        self.runs = array("I")
+        self.size = 0  # in bytes
         self._fields = fields
-        self._sizes = array("I")  # of each field
+        self._texts: list[bytes] = []
 
-    def add(self, texts: Sequence[Runs]) -> None:
-        number = self.lexicon.__getitem__
-        for text in texts:
-            self.runs.extend(map(number, text))
-            self._sizes.append(len(text))
+    def add(self, texts: Sequence[bytes]) -> None:
+        self._texts += texts
+        self.size += sum(map(len, texts))
         self.documents += 1
 
-    def count(self) -> tuple[Places, Numbers, Numbers, Floats]:
+    def count(self) -> tuple[Places, Numbers, Numbers, Counts]:
         """How many terms each document has; document by document and field by field its terms in
         the order of first use, by the lexicon's numbers, with the field and the amount of each."""
-        terms, source = self.lexicon.terms_in(np.frombuffer(self.runs, dtype=np.uint32))
-        numbers = np.arange(len(self._sizes), dtype=np.uint32)
-        parts = np.repeat(numbers, self._sizes)[source]
+        runs, starts = self.lexicon.runs_in(b" ".join((b"", *self._texts, b"")))
+        terms, source = self.lexicon.terms_in(runs)
+        ends = np.cumsum([len(text) + 1 for text in self._texts])
+        numbers = np.arange(len(self._texts), dtype=np.uint32)
+        parts = np.searchsorted(ends, starts, side="left").astype(np.uint32)[source]
         # What is counted together: a term in a field of a document. Places rise with documents, so
         # sorting by term, field and place brings together what belongs together.
         fields = (numbers % self._fields)[parts]
@@ -114,11 +169,22 @@ class Backlog:
         what = terms.astype(np.uint64) * np.uint64(self._fields) + fields
         what, places = sorted_by(what)
         starts = np.flatnonzero(changes(what) | changes(documents[places]))
-        amounts = np.diff(starts, append=len(places)).astype(np.float32)
+        amounts = np.minimum(np.diff(starts, append=len(places)), _MOST_TIMES).astype(np.uint16)
         _, order = sorted_by(places[starts])
         chosen = places[starts][order]
         sizes = np.bincount(documents[chosen], minlength=self.documents)
         return sizes, terms[chosen], fields[chosen], amounts[order]
+
+
+def _places_of(hashes: NDArray[np.uint64]) -> Places:
+    return (hashes >> np.uint64(64 - _TABLE_BITS)).astype(np.intp)
+
+
+@lru_cache(4)
+def _powers(base: int, bits: int) -> NDArray[np.uint64]:
+    """The powers of a number modulo 2**64, from the first on, for a text of up to so many bits."""
+    powers = np.full(1 << bits, base, dtype=np.uint64)
+    return np.cumprod(powers, out=powers)
 
 
 def sorted_by(values: NDArray[np.integer]) -> tuple[NDArray[np.uint64], Places]:
@@ -128,9 +194,9 @@ def sorted_by(values: NDArray[np.integer]) -> tuple[NDArray[np.uint64], Places]:
     return packed >> np.uint64(32), _places(packed)
 
 
-def order_of(values: NDArray[np.integer]) -> Places:
+def order_of(values: NDArray[np.integer]) -> Numbers:
     """Where each of the sorted values stood."""
-    return _places(_packed(values))
+    return _packed(values).astype(np.uint32)  # the lower half
 
 
 def _packed(values: NDArray[np.integer]) -> NDArray[np.uint64]:

@@ -30,7 +30,7 @@ from lamina.recall.scoring import (
 from lamina.recall.term_counts import Doubles, Floats, Places
 from lamina.text.dates import asked_dates, asked_span, date_terms
 from lamina.text.lists import words
-from lamina.text.terms import runs, terms
+from lamina.text.terms import spaced, terms
 
 _TEXT, _DATE = 0, 1
 _FIELDS = (Field(), Field(length=0.0))
@@ -143,7 +143,7 @@ class TurnIndex:
         """Takes the next turn of its session; a turn that is known already changes nothing."""
         if turn.id in self._slots:
             return
-        slot = self._postings.add([runs(turn.text), date_terms(turn.said)])
+        slot = self._postings.add([spaced(turn.text), " ".join(date_terms(turn.said)).encode()])
         session = self._sessions.setdefault(turn.session, len(self._sessions))
         self._before.append(self._last.get(session, -1))
         self._last[session] = slot

@@ -131,7 +131,7 @@ def _pairs(run: str) -> list[str]:
 
 
 def terms_of(run: str) -> tuple[str, ...]:
-    """The terms of one run, as `runs` gives them."""
+    """The terms of one run, as it stands in a `spaced` text."""
     if run.isascii() and run.isalnum():
         return _terms_of_run(run)
     return tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
@@ -168,17 +168,15 @@ def terms(text: str, limit: int = LONGEST_TEXT) -> list[str]:
     `resetKeyCache` gives the whole and its parts, `a_b` its parts, `記憶` its pairs.
     """
     found: list[str] = []
-    for run in runs(text, limit):
+    for run in spaced(text, limit).decode().split():
         found += _short_run_terms(run) if len(run) <= LONGEST_WORD else terms_of(run)
     return found
 
 
-def runs(text: str, limit: int = LONGEST_TEXT) -> list[str]:
-    """A text split where ASCII marks stand; what other marks join (a dash, a quotation mark) is
-    taken apart when its terms are asked for. All of it runs in C: this is where the time of
-    building an index goes."""
-    plain = _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS)
-    return plain.decode().split()
+def spaced(text: str, limit: int = LONGEST_TEXT) -> bytes:
+    """A text with spaces where ASCII marks stand, and between runs of letters therefore; what other
+    marks join (a dash, a quotation mark) is taken apart when the terms of a run are asked for."""
+    return _composed(text[:limit]).encode(errors="replace").translate(_ASCII_MARKS)
 
 
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”'‘(\n])\s*$")
