@@ -661,6 +661,20 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
         ("I'm aiming for a marathon under four hours.", "project"),
         ("We had to decide against a second shop.", "project"),
         ("Always name the allergens when I ask about recipes.", "feedback"),
+        ("I'm nervous about my upcoming audition in Lyon on 12 December 2030.", "project"),
+        ("I'm planning a trip to the coast on 3 May 2031 and need a list.", "project"),
+        ("I've already registered the trademark for Pine & Co.", "project"),
+        ("I decided to pause the night shifts until spring.", "project"),
+        ("I'm stressed about the tax return that's due on 5 March 2031.", "project"),
+        ("I've got $900 set aside for the new roof.", "project"),
+        ("My dentist, Dr. Okafor, wants to see me again.", "user"),
+        ("My neighbour waters the tomatoes on Mondays and Fridays.", "user"),
+        ("My favourite tea is lapsang.", "user"),
+        (
+            "We accepted the offer of the county library, so could you help me thank them?",
+            "project",
+        ),
+        ("I worry about the guests, so I decided to seat them on the terrace in June.", "project"),
     ],
 )
 def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
@@ -683,6 +697,11 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
         "can you give me some tips on how to avoid burnout in the future",
         "I want to make sure that we stay below the daily call limit.",
         "I'm aiming to finish it soon.",
+        "I have two triangular plots with sides of 6 and 8 cm",
+        "I've started with the basic setup",
+        "I think the daily reviews will help",
+        "Yes, that works. I'll keep updating it every week.",
+        "Ah, my favourite feature, silent crashes.",
     ],
 )
 def test_orders_for_once_moods_and_what_names_nothing_are_no_memory(words: str) -> None:

@@ -241,7 +241,9 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     """What one sentence holds: mostly one thing; a date, a rule and a role may share it clause by clause."""
     sentence, rules = message[place], LANGUAGES[message[place].lang]
     if end := _THEN_ASKS.search(sentence.plain):
-        told = replace(sentence, text=sentence.text[: end.start()], plain=sentence.plain[: end.start()])
+        told = replace(
+            sentence, text=sentence.text[: end.start()], plain=sentence.plain[: end.start()]
+        )
         message = [*message[:place], told, *message[place + 1 :]]
         sentence = told
     wished = wish(message, place, rules)
