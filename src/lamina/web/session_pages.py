@@ -93,9 +93,8 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = N
     page, pages = page_of(asked), max(1, -(-len(calls) // _CALLS))
     newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
     typed = next((call.typed for call in calls if call.typed), "")
-    cards = (
-        [] if agent else agents.live_cards(file.with_suffix(""), agents.present(project.config)[0])
-    )
+    there = [] if agent else agents.present(project.config)[0]
+    cards = [] if agent else agents.live_cards(file.with_suffix(""), there, watch=True)
     values = {
         "id": file.stem, "agent": transcript.agent_of(file), "sub": agent.stem if agent else "",
         "every": calls, "calls": newest, "page": page, "pages": pages,
