@@ -150,6 +150,14 @@ class SmallModel:
             await self._opened.close()
 
 
+def _model_of(options: Options, config: Config, flags: Flags) -> Model:
+    model = options.model if options.model is not None else config.str("model")
+    if not isinstance(model, str):
+        return model
+    saves = options.interactive or flags.on("extraction_non_interactive")
+    return open_model(model, config, options.clock, saves=saves and flags.on("extraction"))
+
+
 async def make_deps(
     options: Options,
     config: Config,
@@ -181,18 +189,12 @@ async def make_deps(
     for tool in options.tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     server_notes = await _add_servers(toolbox, config, emit, stack)
-    model = options.model if options.model is not None else config.str("model")
-    saves = flags.on("extraction") and (
-        options.interactive or flags.on("extraction_non_interactive")
-    )
     small = SmallModel(config, options.clock)
     stack.push_async_callback(small.close)
     return Deps(
         config=config,
         flags=flags,
-        model=open_model(model, config, options.clock, saves=saves)
-        if isinstance(model, str)
-        else model,
+        model=_model_of(options, config, flags),
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,

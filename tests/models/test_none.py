@@ -384,6 +384,12 @@ def test_what_people_type_first_is_done(sentence: str, tool: str, given: str) ->
     assert given in str(use["input"])
 
 
+def test_what_is_piped_in_is_not_the_project() -> None:
+    answer = ask("what does this do?", "def f(): return 1")
+    assert not answer.tool_uses
+    assert "no model" in answer.text
+
+
 @pytest.mark.parametrize(
     "sentence", ["make me a sandwich", "go home", "list me a poem about ls", "run the tests"]
 )

@@ -270,9 +270,9 @@ def answer(request: Request, *, saves: bool = True) -> tuple[list[Block], bool]:
         return [text(NO_MODEL)], True
     fresh = _fresh(request)
     results = [block for block in fresh if block.get("type") == "tool_result"]
-    sentence = _typed(fresh)
+    sentence, more = _typed(fresh)
     wanted = understand(sentence)
-    if wanted and not (wanted[0].wish == "about" and _pasted(fresh)):
+    if wanted and not (wanted[0].wish == "about" and more):  # what was piped in is not the project
         return _act(request, wanted)
     if then := _then(request, results):
         return then, False
@@ -326,22 +326,13 @@ def _fresh(request: Request) -> Sequence[Block]:
     return last[max(0, request.cached_blocks - before) :] or last
 
 
-def _typed(blocks: Sequence[Block]) -> str:
-    """The user's own words: the first text after the results that is more than a reminder. What
-    follows it was piped in, pasted or said by a hook, and gives no orders."""
-    words = ""
-    for block in blocks:
-        if block.get("type") == "tool_result":
-            words = ""
-        elif block.get("type") == "text" and not words:
-            words = _REMINDER.sub("", block["text"]).strip()
-    return words
-
-
-def _pasted(blocks: Sequence[Block]) -> bool:
-    """Whether more was given than the sentence itself: then “this” is not the project."""
-    texts = [block["text"] for block in blocks if block.get("type") == "text"]
-    return sum(bool(_REMINDER.sub("", one).strip()) for one in texts) > 1
+def _typed(blocks: Sequence[Block]) -> tuple[str, list[str]]:
+    """The user's own words: the first text after the results that is more than a reminder; and what
+    follows it, which was piped in, pasted or said by a hook, and gives no orders."""
+    last = max((at for at, b in enumerate(blocks, 1) if b.get("type") == "tool_result"), default=0)
+    texts = [b["text"] for b in blocks[last:] if b.get("type") == "text"]
+    words, *more = [said for one in texts if (said := _REMINDER.sub("", one).strip())] or [""]
+    return words, more
 
 
 def _failed(result: Block) -> bool:
