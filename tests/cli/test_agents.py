@@ -64,9 +64,12 @@ def test_agents_are_listed_under_their_session_as_a_table_a_tree_and_a_conversat
         "  eye  done  look there",
     ]
     told = lamina("agents", "show", "boss").out
-    assert "Find it." in told
+    assert "another agent: Find it." in told
     assert "\x1b" not in told
-    assert len(lamina("sessions", "list", "--json").json) == 1
+    [session] = lamina("sessions", "list", "--json").json
+    found = lamina("sessions", "grep", r"in a\.py:3", "--json").json
+    assert {one["session"] for one in found} == {session["id"]}
+    assert sorted(one["who"] for one in found) == ["assistant", "result"]
 
 
 @pytest.mark.spec("L7.2", "I2")

@@ -12,9 +12,10 @@ from tests.layers.test_tool_results import saying
 from tests.sessions import StillClock, run, use
 from tests.test_turn import Probe
 
+from lamina.agents.runner import Order
 from lamina.ledger import edits
 from lamina.messages import Usage, text_of
-from lamina.models.scripted import ScriptedModel
+from lamina.models.scripted import ScriptedModel, Step
 from lamina.replay.readers import read_recording
 from lamina.session import Session
 
@@ -52,6 +53,37 @@ def test_a_session_is_read_whole_with_its_system_prompt_and_tools(tmp_path: Path
     told = recording.context(recording.requests[1])[-1]["content"][0]
     assert text_of(told["content"]) == LONG
     assert {request.model for request in recording.requests} == {"scripted"}
+
+
+@pytest.mark.spec("L7.2")
+def test_its_agents_are_threads_of_their_own_and_a_fork_goes_on_from_its_parent(
+    tmp_path: Path,
+) -> None:
+    async def story() -> Path:
+        model = ScriptedModel(
+            ["Hello.", Step("It is 8080.", purpose="agent"), Step("A part.", purpose="agent")]
+        )
+        project = tmp_path / "project"
+        project.mkdir()
+        config = {"agents.enabled": True}
+        async with Session.open(project, model, home=tmp_path / "home", config=config) as session:
+            await session.ask("hi")
+            await session.agents.start(Order("Which port?", type="explore", name="eye"))
+            await session.agents.start(Order("Look.", type="fork", name="twin"))
+            [path] = session.folder.parent.glob(f"{session.id}.jsonl")
+            return path
+
+    recording = read_recording(run(story))
+    main, eye, twin = recording.requests
+    assert [one.thread for one in recording.requests] == ["", "agent eye", "agent twin"]
+    assert not recording.skipped
+    assert "Hello." not in str(recording.context(eye))
+    assert "Which port?" in str(recording.context(eye))
+    assert [*recording.context(twin)][: len([*recording.context(main)])] == [
+        *recording.context(main)
+    ]
+    assert "Hello." in str(recording.context(twin))
+    assert twin.frame == main.frame != eye.frame
 
 
 def lines(*entries: dict[str, Any]) -> str:

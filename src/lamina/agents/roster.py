@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
@@ -88,10 +88,14 @@ def ledger_path(session: Path, id_: str) -> Path:
     return session / _FOLDER / f"agent-{id_}.jsonl"
 
 
+def agent_ledgers(session: Path) -> Iterator[Path]:
+    return (session / _FOLDER).glob("agent-*.jsonl")
+
+
 def read_cards(session: Path) -> list[Card]:
     """All agents of a session, in the order in which they were started."""
     found: list[Card] = []
-    for path in (session / _FOLDER).glob("agent-*.jsonl"):
+    for path in agent_ledgers(session):
         cards = [
             as_object(entry.get("value"))
             for entry in log.read(path).entries

@@ -23,6 +23,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
+from lamina.agents.roster import agent_ledgers
 from lamina.cli.options import add_times, add_verb, count
 from lamina.cli.terminal import Progress, moment, note, one_line, out, out_json, style, width
 from lamina.errors import UsageError
@@ -276,9 +277,11 @@ def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
 def _with_others(
     files: Sequence[Path], config: Config, *, everywhere: bool, quiet: bool
 ) -> list[Path]:
-    """Other agents' sessions too, newest first; in Claude mode also those of Claude Code's agents."""
+    """Their agents' records and other agents' sessions too, newest first; in Claude mode also those of
+    Claude Code's agents."""
     from lamina.cli.sessions import others
 
+    files = [*files, *(one for file in files for one in agent_ledgers(file.with_suffix("")))]
     without = ("claude-code",) if config.claude else ()
     copied = others(config, without=without, everywhere=everywhere, quiet=quiet)
     if not config.claude:

@@ -133,6 +133,7 @@ def _message(entry: Json) -> Iterator[tuple[str, str]]:
     origins: list[Any] = entry.get("origins") or []
     for number, block in enumerate(_blocks(entry)):
         origin = str(origins[number]) if number < len(origins) else ""
+        origin = "another agent" if origin == "agent" else origin
         match block.get("type"):
             case "text":
                 mark = who if origin in ("", "typed", "assistant") else f"{origin}: "

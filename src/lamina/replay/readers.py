@@ -118,7 +118,13 @@ def _read_as_lines(path: Path) -> Recording | None:
         return _claude_code(path, rest, builder)
     if is_own(values):
         builder.format = OWN
-        OwnReader(builder).read(rest)
+        own = OwnReader(builder)
+        own.read(rest)
+        agents = [(one.stem, list(read_lines(one))) for one in _agents_of(path)]
+        for stem, found in sorted(
+            agents, key=lambda one: _began(one[1])
+        ):  # whoever forked comes first
+            own.read(found, prefix=f"{stem}: ")
         return builder.finish()
     reader = ListReader(builder)
     if any("messages_display" in value for value in values):
@@ -145,9 +151,17 @@ def is_own(values: Sequence[Json]) -> bool:
 def _claude_code(path: Path, lines: Any, builder: Builder) -> Recording:
     reader = claude_code.ClaudeCodeReader(builder)
     reader.read(lines)
-    for agent in sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl")):
+    for agent in _agents_of(path):
         reader.read(read_lines(agent), prefix=f"{agent.stem}: ")
     return builder.finish(timed=reader.timed)
+
+
+def _agents_of(path: Path) -> list[Path]:
+    return sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl"))
+
+
+def _began(lines: Sequence[tuple[int, Any | Unreadable]]) -> str:
+    return str(as_object(lines[0][1]).get("ts")) if lines else ""
 
 
 def _message_lines(lines: Any, reader: ListReader, builder: Builder) -> None:
@@ -274,7 +288,7 @@ def _find_model(value: object, depth: int = 4) -> str:
 
 
 class OwnReader:
-    """Turns the entries of one ledger into the tree of a recording."""
+    """Turns the entries of a ledger, and of its agents', into the tree of a recording."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
@@ -283,12 +297,20 @@ class OwnReader:
         self._asked_at = 0.0  # when the request was sent whose answer comes next
         self._edited = False  # what the provider reported from now on tells of shorter prompts
         self._ttl = 0.0
+        self._thread = ""
+        # By entry, what holds from there on: for a fork, which goes on from one of them.
+        self._places: dict[str, tuple[int, int, str, bool]] = {}
 
-    def read(self, lines: Iterable[tuple[int, Any | Unreadable]]) -> None:
-        for where, value in self._builder.readable(lines):
+    def read(self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = "") -> None:
+        for where, value in self._builder.readable(lines, prefix):
             entry = as_object(value)
             kind = str(entry.get("kind"))
-            if kind == "message":
+            if kind == "state" and entry.get("name") == "agent":
+                card = as_object(entry.get("value"))
+                if card.get("type") == "remote":
+                    return  # a teammate did it, in a session of its own
+                self._begin(f"agent {card.get('name')}", str(card.get("base")))
+            elif kind == "message":
                 self._message(where, entry)
             elif kind == "frame":
                 system = as_blocks(entry.get("system")) or []
@@ -300,6 +322,14 @@ class OwnReader:
                 self._edited = True
             elif kind != "request" and kind not in _SILENT_KINDS:
                 self._builder.unknown_kind(where, kind)
+            here = (self._last, self._frame, self._model, self._edited)
+            self._places[str(entry.get("uuid"))] = here
+
+    def _begin(self, thread: str, base: str) -> None:
+        if thread != self._thread:  # its card is there twice, at its beginning and at its end
+            self._thread, self._asked_at = thread, 0.0
+            start = self._places.get(base, (-1, 0, "", False))
+            self._last, self._frame, self._model, self._edited = start
 
     def _message(self, where: str, entry: Json) -> None:
         role, blocks = entry.get("role"), as_blocks(entry.get("content"))
@@ -328,7 +358,7 @@ class OwnReader:
                 self._last,
                 usage if usage.prompt and not self._edited else None,
                 model if isinstance(model, str) and model else self._model,
-                "",
+                self._thread,
                 self._frame,
                 self._ttl,
             ),
